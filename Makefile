@@ -1,0 +1,35 @@
+# Every target sets itself up in .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# The tests run in one process a core, so each process computes with one thread.
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+
+.PHONY: setup demo test test-long lint clean
+
+setup: .venv/.ready
+
+# torch comes first, alone, so that the pinned build is there before anything asks for "some torch".
+.venv/.ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) torch
+	$(PIP) --editable '.[test]'
+	touch $@
+
+demo: setup
+	$(BIN)/python tools/run_readme.py
+
+test: setup lint
+	$(TEST)
+
+test-long: setup
+	$(TEST) -m long
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv build dist src/*.egg-info

@@ -1,0 +1,29 @@
+"""What one step does: cells as equations, and the functions they are written with."""
+
+from unspool.cells.catalogue import CATALOGUE as CATALOGUE
+from unspool.cells.catalogue import find_cell as find_cell
+from unspool.cells.cell import Cell as Cell
+from unspool.cells.deep_transition import DeepTransition as DeepTransition
+from unspool.cells.elman import Elman as Elman
+from unspool.cells.elman import Jordan as Jordan
+from unspool.cells.elman import Linear as Linear
+from unspool.cells.equations import Equations as Equations
+from unspool.cells.functions import absolute as absolute
+from unspool.cells.functions import exp as exp
+from unspool.cells.functions import log as log
+from unspool.cells.functions import maximum as maximum
+from unspool.cells.functions import minimum as minimum
+from unspool.cells.functions import normalise as normalise
+from unspool.cells.functions import relu as relu
+from unspool.cells.functions import sigmoid as sigmoid
+from unspool.cells.functions import sqrt as sqrt
+from unspool.cells.functions import tanh as tanh
+from unspool.cells.functions import where as where
+from unspool.cells.gru import GRU as GRU
+from unspool.cells.gru import ResetAfterGRU as ResetAfterGRU
+from unspool.cells.lstm import LSTM as LSTM
+from unspool.cells.lstm import OpenLSTM as OpenLSTM
+from unspool.cells.residual import Leaky as Leaky
+from unspool.cells.residual import Residual as Residual
+from unspool.cells.residual import Skip as Skip
+from unspool.cells.symbols import Symbol as Symbol

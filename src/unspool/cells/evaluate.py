@@ -1,0 +1,58 @@
+"""Evaluates equations on numbers: arrays, tensors, whatever the table of operations computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from unspool.cells.equations import Equations
+
+#: An operation's name → what computes it. "linear" is called as linear(operands, matrices, bias or None),
+#: "normalise" as normalise(value, epsilon); the others take the values of their inputs.
+Operations = Mapping[str, Callable[..., Any]]
+
+
+class Evaluator:
+    """One step of a cell as a list of instructions over numbered slots."""
+
+    def __init__(self, equations: Equations, operations: Operations) -> None:
+        slots = {node: slot for slot, node in enumerate(equations.nodes)}
+        self._slots = len(slots)
+        self._constants = [(slots[node], node.detail) for node in slots if node.operation == "constant"]
+        self._vectors = [(slots[node], node.detail) for node in slots if node.operation == "vector"]
+        self._x = next(slot for node, slot in slots.items() if node.operation == "input")
+        states = {node.detail: slot for node, slot in slots.items() if node.operation == "state"}
+        self._states = [states[name] for name in equations.states]
+        self._instructions = [
+            (slots[node], operations[node.operation], [slots[value] for value in node.inputs], node.detail)
+            for node in equations.nodes
+            if node.operation not in ("input", "state", "vector", "constant")
+        ]
+        self._results = [slots[node] for node in equations.results]
+        self._named = {name: slots[node] for name, node in equations.named.items()}
+
+    def __call__(
+        self, parameters: Mapping[str, Any], x: Any, states: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The new states, and every named value."""
+        values: list[Any] = [None] * self._slots
+        values[self._x] = x
+        for slot, state in zip(self._states, states, strict=True):
+            values[slot] = state
+        for slot, constant in self._constants:
+            values[slot] = constant
+        for slot, name in self._vectors:
+            values[slot] = parameters[name]
+        for slot, compute, inputs, detail in self._instructions:
+            operands = [values[index] for index in inputs]
+            if detail is None:
+                values[slot] = compute(*operands)
+            elif isinstance(detail, float):
+                values[slot] = compute(*operands, detail)
+            else:
+                matrices = [parameters[name] for name in detail.matrices]
+                bias = None if detail.bias is None else parameters[detail.bias]
+                values[slot] = compute(operands, matrices, bias)
+        return tuple(values[slot] for slot in self._results), {
+            name: values[slot] for name, slot in self._named.items()
+        }

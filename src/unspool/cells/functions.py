@@ -1,0 +1,77 @@
+"""The functions that equations are written with. Numbers give numbers, symbols give symbols."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+from unspool.cells.symbols import Number, Symbol, elementwise
+from unspool.errors import CellError
+
+Value = TypeVar("Value", Symbol, float)
+
+
+def sigmoid(v: Value) -> Value:
+    """1 / (1 + e⁻ᵛ)."""
+    if isinstance(v, Symbol):
+        return elementwise("sigmoid", v)
+    return 1 / (1 + math.exp(-v)) if v >= 0 else math.exp(v) / (1 + math.exp(v))
+
+
+def tanh(v: Value) -> Value:
+    """Hyperbolic tangent."""
+    return elementwise("tanh", v) if isinstance(v, Symbol) else math.tanh(v)
+
+
+def relu(v: Value) -> Value:
+    """max(v, 0); its slope at 0 is 0."""
+    return elementwise("relu", v) if isinstance(v, Symbol) else max(v, 0.0)
+
+
+def exp(v: Value) -> Value:
+    """eᵛ."""
+    return elementwise("exp", v) if isinstance(v, Symbol) else math.exp(v)
+
+
+def log(v: Value) -> Value:
+    """Natural logarithm."""
+    return elementwise("log", v) if isinstance(v, Symbol) else math.log(v)
+
+
+def sqrt(v: Value) -> Value:
+    """Square root."""
+    return elementwise("sqrt", v) if isinstance(v, Symbol) else math.sqrt(v)
+
+
+def absolute(v: Value) -> Value:
+    """|v|; `abs(v)` is the same."""
+    return elementwise("absolute", v) if isinstance(v, Symbol) else abs(v)
+
+
+def minimum(a: Symbol | Number, b: Symbol | Number) -> Symbol:
+    """The smaller of two values, unit by unit."""
+    _one_symbol("minimum", a, b)
+    return elementwise("minimum", a, b)
+
+
+def maximum(a: Symbol | Number, b: Symbol | Number) -> Symbol:
+    """The larger of two values, unit by unit."""
+    _one_symbol("maximum", a, b)
+    return elementwise("maximum", a, b)
+
+
+def where(condition: Symbol, a: Symbol | Number, b: Symbol | Number) -> Symbol:
+    """`a` in the units in which the condition (`u < v`, `u >= v`, …) holds, else `b`."""
+    _one_symbol("where", condition)
+    return elementwise("where", condition, a, b)
+
+
+def normalise(v: Symbol, epsilon: float = 1e-5) -> Symbol:
+    """(v − mean) / √(variance + epsilon) over the units of one row: layer normalisation without its scale and shift."""
+    _one_symbol("normalise", v)
+    return elementwise("normalise", v, detail=float(epsilon))
+
+
+def _one_symbol(function: str, *values: object) -> None:
+    if not any(isinstance(value, Symbol) for value in values):
+        raise CellError(f"{function} needs a value of the equations, got {values!r}. On plain numbers use Python.")

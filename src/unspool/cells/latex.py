@@ -1,0 +1,112 @@
+"""Equations as LaTeX, the way a textbook prints them."""
+
+from __future__ import annotations
+
+from unspool.cells.equations import Equations
+from unspool.cells.symbols import LinearMap, Symbol
+
+# How tightly each form binds; an operand that binds less than its place asks for gets parentheses.
+SUM, PRODUCT, SIGN, ATOM = 1, 2, 3, 4
+
+FUNCTIONS = {
+    "sigmoid": r"\sigma",
+    "tanh": r"\tanh",
+    "relu": r"\operatorname{relu}",
+    "exp": r"\exp",
+    "log": r"\ln",
+    "minimum": r"\min",
+    "maximum": r"\max",
+    "normalise": r"\operatorname{norm}",
+}
+
+
+def latex(equations: Equations) -> str:
+    """One line for each named value, each state last under its own name."""
+    names = {
+        value: f"{_letter(name)}_t"
+        for name, value in equations.named.items()
+        if value.operation not in ("input", "state")
+    }
+    lines = [rf"{_letter(name)}_t &= {_Printer(names, value).text}" for name, value in equations.named.items()]
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+
+class _Printer:
+    """Prints the right-hand side of one named value; other named values stand for themselves."""
+
+    def __init__(self, names: dict[Symbol, str], root: Symbol) -> None:
+        self._names = names
+        self._root = root
+        self.text = self._print(root)[0]
+
+    def _print(self, node: Symbol) -> tuple[str, int]:
+        """The text of a value, and how tightly it binds."""
+        if node in self._names and node is not self._root:
+            return self._names[node], ATOM
+        match node.operation:
+            case "input":
+                return "x_t", ATOM
+            case "state":
+                return f"{_letter(node.detail)}_{{t-1}}", ATOM
+            case "vector":
+                return _subscripted(node.detail), ATOM
+            case "constant":
+                return f"{node.detail:g}", ATOM if node.detail >= 0 else SIGN
+            case "linear":
+                return self._linear(node.detail, node.inputs)
+            case "add":
+                return f"{self._at(node, 0, SUM)} + {self._at(node, 1, SUM)}", SUM
+            case "subtract":
+                return f"{self._at(node, 0, SUM)} - {self._at(node, 1, PRODUCT)}", SUM
+            case "multiply":
+                scalar = any(factor.operation == "constant" for factor in node.inputs)
+                sign = r"\," if scalar else r"\odot"
+                return f"{self._at(node, 0, PRODUCT)} {sign} {self._at(node, 1, PRODUCT)}", PRODUCT
+            case "divide":
+                return rf"\frac{{{self._at(node, 0, SUM)}}}{{{self._at(node, 1, SUM)}}}", ATOM
+            case "negative":
+                return f"-{self._at(node, 0, PRODUCT)}", SIGN
+            case "sqrt":
+                return rf"\sqrt{{{self._at(node, 0, SUM)}}}", ATOM
+            case "absolute":
+                return rf"\left|{self._at(node, 0, SUM)}\right|", ATOM
+            case "less":
+                return f"{self._at(node, 0, SUM)} < {self._at(node, 1, SUM)}", SUM
+            case "less_equal":
+                return rf"{self._at(node, 0, SUM)} \le {self._at(node, 1, SUM)}", SUM
+            case "where":
+                condition, yes, no = (self._at(node, place, SUM) for place in range(3))
+                return rf"\begin{{cases}} {yes} & {condition} \\ {no} & \text{{else}} \end{{cases}}", ATOM
+            case function:
+                operands = ", ".join(self._at(node, place, SUM) for place in range(len(node.inputs)))
+                return rf"{FUNCTIONS[function]}\left({operands}\right)", ATOM
+
+    def _at(self, node: Symbol, place: int, binding: int) -> str:
+        text, own = self._print(node.inputs[place])
+        signed_first = own == SIGN and place == 0
+        return text if own >= binding and (own != SIGN or signed_first) else rf"\left({text}\right)"
+
+    def _linear(self, linear: LinearMap, operands: tuple[Symbol, ...]) -> tuple[str, int]:
+        terms = []
+        for matrix, operand in zip(linear.matrices, operands, strict=True):
+            text, own = self._print(operand)
+            factor = text if own == ATOM else rf"\left({text}\right)"
+            terms.append(f"{_subscripted(matrix)} {factor}")
+        if linear.bias is not None:
+            terms.append(_subscripted(linear.bias))
+        return " + ".join(terms), SUM if len(terms) > 1 else PRODUCT
+
+
+def _letter(name: str) -> str:
+    """A name as one mathematical letter; what follows its underscore goes above, since below stands the time."""
+    head, _, mark = name.partition("_")
+    text = head if len(head) == 1 else rf"\mathrm{{{head}}}"
+    return text + (rf"^{{({mark.replace('_', ' ')})}}" if mark else "")
+
+
+def _subscripted(name: str) -> str:
+    """A parameter's name, with what follows its underscore below: W_r, U1_h, p_i."""
+    head, _, mark = name.partition("_")
+    letter, number = head[0], head[1:]
+    text = letter if not number else rf"{letter}^{{({number})}}" if number.isdigit() else rf"\mathrm{{{head}}}"
+    return text + (rf"_{{{mark.replace('_', ' ')}}}" if mark else "")

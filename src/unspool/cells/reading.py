@@ -1,0 +1,193 @@
+"""Reading: runs a cell's `step` once, on symbols, and takes down what it does."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from unspool.cells.equations import Equations
+from unspool.cells.symbols import CONDITIONS, Graph, LinearMap, Symbol, symbol
+from unspool.errors import CellError
+
+if TYPE_CHECKING:
+    from unspool.cells.cell import Cell
+
+NAME = re.compile(r"[A-Za-z0-9]\w*")
+
+
+class Reading:
+    """What one run of `step` on symbols has used so far: linear maps, vectors, names."""
+
+    def __init__(self, cell: Cell, bias: bool) -> None:
+        self.cell = cell
+        self.bias = bias
+        self.title = type(cell).__name__
+        self.graph = Graph()
+        self.parameters: dict[str, tuple[str, ...]] = {}
+        self.initial: dict[str, float] = {}
+        self.names: dict[str, Symbol] = {}
+        self._maps: dict[str, Symbol] = {}
+
+    def read(self, reader: Cell) -> Equations:
+        """Run `step` of `reader`, a copy of the cell that knows this reading."""
+        widths = {state: self.cell.state_widths.get(state, "hidden") for state in self.cell.states}
+        for state, width in widths.items():
+            self._check_width(f"state {state!r}", width)
+        x = self.graph.node("input", width=self.cell.input_width)
+        before = [self.graph.node("state", width=width, detail=state) for state, width in widths.items()]
+        try:
+            returned, local_names = _call_and_see_names(reader, x, *before)
+        except (TypeError, AttributeError) as error:
+            raise CellError(
+                f"`step` of {self.title} cannot be read as equations: {error}. Combine values with + − × ÷, the "
+                "functions of unspool.cells (sigmoid, tanh, exp, where, …), self.linear and self.vector."
+            ) from error
+        results = self._results(returned, widths)
+        return self._equations(widths, results, local_names)
+
+    def linear(self, name: str, operands: tuple[Symbol, ...], *, bias: bool, width: str) -> Symbol:
+        """The value of an affine map, and its parameters taken down."""
+        self._check_name("linear map", name)
+        self._check_width(f"linear map {name!r}", width)
+        if not operands:
+            raise CellError(f"linear map {name!r} of {self.title} has no operand. Write self.linear({name!r}, x, h).")
+        operands = tuple(self._operand(name, operand) for operand in operands)
+        bias = bias and self.bias
+        x = self.graph.nodes[0]
+        if operands.count(x) > 1:
+            raise CellError(f"linear map {name!r} of {self.title} reads x twice. Name x once.")
+        others = [operand for operand in operands if operand is not x]
+        numbered = iter(range(1, len(others) + 1))
+        matrices = tuple(
+            f"W_{name}" if operand is x else f"U_{name}" if len(others) == 1 else f"U{next(numbered)}_{name}"
+            for operand in operands
+        )
+        value = self.graph.node("linear", operands, width, LinearMap(name, matrices, f"b_{name}" if bias else None))
+        known = self._maps.setdefault(name, value)
+        if known is not value:
+            raise CellError(
+                f"linear map {name!r} of {self.title} is named twice with different operands or options. Each "
+                f"affine map has its own name: call the second one {name + '2'!r}, or use the first one's value."
+            )
+        for matrix, operand in zip(matrices, operands, strict=True):
+            assert operand.width is not None
+            self.parameters[matrix] = (width, operand.width)
+        if bias:
+            self.parameters[f"b_{name}"] = (width,)
+        return value
+
+    def vector(self, name: str, initial: float, width: str) -> Symbol:
+        """A per-unit parameter, taken down."""
+        self._check_name("vector", name)
+        self._check_width(f"vector {name!r}", width)
+        if self.parameters.get(name, (width,)) != (width,) or self.initial.get(name, initial) != initial:
+            raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
+        self.parameters[name] = (width,)
+        self.initial[name] = float(initial)
+        return self.graph.node("vector", width=width, detail=name)
+
+    def name(self, name: str, value: Symbol) -> Symbol:
+        """`value`, its name taken down."""
+        self._check_name("value", name)
+        if self.names.setdefault(name, value) is not value:
+            raise CellError(f"two values of {self.title} are named {name!r}. Give each its own name.")
+        return value
+
+    def _operand(self, name: str, operand: object) -> Symbol:
+        if not isinstance(operand, Symbol) or operand.width is None or operand.operation in CONDITIONS:
+            raise CellError(
+                f"linear map {name!r} of {self.title} has the operand {operand!r}. Operands are x, a state or a "
+                "value computed from them."
+            )
+        return symbol(self.graph, operand)
+
+    def _check_name(self, what: str, name: object) -> None:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise CellError(f"{what} of {self.title} is named {name!r}. Use letters, digits and underscores.")
+
+    def _check_width(self, what: str, width: str) -> None:
+        known = ("hidden", "input", *self.cell.sizes)
+        if width not in known:
+            raise CellError(
+                f"{what} of {self.title} has the width {width!r}, which is none of {', '.join(known)}. Declare it "
+                "in the cell's `sizes`."
+            )
+
+    def _results(self, returned: Any, widths: dict[str, str]) -> tuple[Symbol, ...]:
+        values = returned if isinstance(returned, tuple) else (returned,)
+        if len(values) != len(widths):
+            raise CellError(
+                f"`step` of {self.title} returned {len(values)} state(s) and takes {len(widths)} "
+                f"({', '.join(widths)}). Return the new {', '.join(widths)}, in this order."
+            )
+        results = []
+        for (state, width), value in zip(widths.items(), values, strict=True):
+            if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
+                raise CellError(f"`step` of {self.title} returned {value!r} as state {state!r}. Return its new value.")
+            if value.width != width:
+                raise CellError(
+                    f"`step` of {self.title} returned state {state!r} with width {value.width!r} where it takes "
+                    f"{width!r}. Bring it back by self.linear(name, value, width={width!r})."
+                )
+            results.append(symbol(self.graph, value))
+        return tuple(results)
+
+    def _equations(self, widths: dict[str, str], results: tuple[Symbol, ...], local: dict[str, Symbol]) -> Equations:
+        names: dict[Symbol, str] = {}
+        for state, value in zip(widths, results, strict=True):
+            if value.operation not in ("input", "state"):
+                names.setdefault(value, state)
+        for name, value in {**self.names, **local}.items():
+            of_this_graph = value.graph is self.graph
+            if of_this_graph and value.operation not in ("input", "state", "vector", "constant") and name not in widths:
+                names.setdefault(value, name)
+        leaves = self.graph.nodes[: 1 + len(widths)]  # x and the states, even those that a cell ignores
+        needed = _ancestors((*leaves, *results, *names))
+        nodes = tuple(node for node in self.graph.nodes if node in needed)
+        named = {names[node]: node for node in nodes if node in names and node.operation not in CONDITIONS}
+        named |= {state: value for state, value in zip(widths, results, strict=True) if state not in named}
+        return Equations(
+            title=self.title,
+            sizes=dict(self.cell.sizes),
+            states=widths,
+            parameters=self.parameters,
+            initial=self.initial,
+            nodes=nodes,
+            named=named,
+            results=results,
+        )
+
+
+def _ancestors(values: tuple[Symbol, ...]) -> set[Symbol]:
+    seen: set[Symbol] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value not in seen:
+            seen.add(value)
+            pending.extend(value.inputs)
+    return seen
+
+
+def _call_and_see_names(reader: Cell, *values: Symbol) -> tuple[Any, dict[str, Symbol]]:
+    """Call `step` and also return the symbols that its local variables, and its helper methods', named at their end."""
+    names: dict[str, Symbol] = {}
+
+    def see(frame: FrameType, event: str, _argument: object) -> None:
+        own = frame.f_globals.get("__name__") in ("unspool.cells.cell", __name__)
+        method = frame.f_code.co_varnames[:1]
+        if event == "return" and not own and method and frame.f_locals.get(method[0]) is reader:
+            for name, value in frame.f_locals.items():
+                if isinstance(value, Symbol):
+                    names.setdefault(name, value)
+
+    outer: Callable[..., Any] | None = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        returned = reader.step(*values)
+    finally:
+        sys.setprofile(outer)
+    return returned, names

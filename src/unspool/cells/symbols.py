@@ -1,0 +1,184 @@
+"""Symbols: what a cell's `step` computes with while it is read as equations.
+
+A symbol is one node of a graph over a small closed set of operations. Every symbol has a width, the *name* of a
+size ("input", "hidden", or one that the cell declares), so one reading serves all sizes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from unspool.errors import CellError
+
+LEAVES = ("input", "state", "vector", "constant")
+UNARY = ("negative", "sigmoid", "tanh", "relu", "exp", "log", "sqrt", "absolute", "normalise")
+BINARY = ("add", "subtract", "multiply", "divide", "minimum", "maximum")
+CONDITIONS = ("less", "less_equal")
+OPERATIONS = frozenset((*LEAVES, *UNARY, *BINARY, *CONDITIONS, "linear", "where"))
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """The parameters of one affine map, sum of matrix·operand (+ bias), by name."""
+
+    name: str
+    matrices: tuple[str, ...]
+    bias: str | None
+
+
+class Graph:
+    """The symbols of one reading of one `step`. Equal expressions are one symbol."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Symbol] = []
+        self._interned: dict[tuple[object, ...], Symbol] = {}
+
+    def node(
+        self, operation: str, inputs: tuple[Symbol, ...] = (), width: str | None = None, detail: Any = None
+    ) -> Symbol:
+        """The symbol for this operation; made at its first use. A width of None is a number: it fits any width."""
+        assert operation in OPERATIONS
+        key = (operation, *map(id, inputs), width, detail)
+        if key not in self._interned:
+            self._interned[key] = Symbol(self, operation, inputs, width, detail)
+            self.nodes.append(self._interned[key])
+        return self._interned[key]
+
+
+class Symbol:
+    """A value of the equations, known by how it is computed and how wide it is, not by its numbers."""
+
+    __slots__ = ("detail", "graph", "inputs", "operation", "width")
+    __array_ufunc__ = None  # numpy's scalars leave the arithmetic to us
+
+    def __init__(
+        self, graph: Graph, operation: str, inputs: tuple[Symbol, ...], width: str | None, detail: Any
+    ) -> None:
+        self.graph, self.operation, self.inputs, self.width, self.detail = graph, operation, inputs, width, detail
+
+    def __repr__(self) -> str:
+        return f"<{self.operation} of width {self.width}>"
+
+    def __add__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("add", self, other)
+
+    def __radd__(self, other: Number) -> Symbol:
+        return elementwise("add", other, self)
+
+    def __sub__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("subtract", self, other)
+
+    def __rsub__(self, other: Number) -> Symbol:
+        return elementwise("subtract", other, self)
+
+    def __mul__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("multiply", self, other)
+
+    def __rmul__(self, other: Number) -> Symbol:
+        return elementwise("multiply", other, self)
+
+    def __truediv__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("divide", self, other)
+
+    def __rtruediv__(self, other: Number) -> Symbol:
+        return elementwise("divide", other, self)
+
+    def __pow__(self, exponent: int) -> Symbol:
+        if not isinstance(exponent, int) or exponent < 1:
+            raise CellError(f"a power must be a whole number from 1 on, got {exponent!r}. Write it with exp and log.")
+        power = self
+        for _ in range(exponent - 1):
+            power = power * self
+        return power
+
+    def __neg__(self) -> Symbol:
+        return elementwise("negative", self)
+
+    def __abs__(self) -> Symbol:
+        return elementwise("absolute", self)
+
+    def __lt__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("less", self, other)
+
+    def __le__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("less_equal", self, other)
+
+    def __gt__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("less", other, self)
+
+    def __ge__(self, other: Symbol | Number) -> Symbol:
+        return elementwise("less_equal", other, self)
+
+    def __bool__(self) -> NoReturn:
+        self._refuse("Python's `if`, `while`, `and`, `or` and `not`", "Write where(condition, a, b)")
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float() and the functions of `math`", "Use unspool's sigmoid, tanh, exp, …")
+
+    def __iter__(self) -> Iterator[Symbol]:
+        self._refuse("Iterating and unpacking", "A symbol is one vector; name each state in step's arguments")
+
+    def __getitem__(self, index: object) -> NoReturn:
+        self._refuse("Indexing", "A symbol is one whole vector; use a linear map to select from it")
+
+    def __len__(self) -> NoReturn:
+        self._refuse("len()", "Sizes are not known to the equations")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse(f"`.{name}`", "Use unspool's functions: sigmoid(v), not v.sigmoid()")
+
+    def _refuse(self, what: str, remedy: str) -> NoReturn:
+        raise CellError(f"{what} cannot act on a symbol ({_users_line()}). {remedy}.")
+
+
+def elementwise(operation: str, *operands: Symbol | Number, detail: Any = None) -> Symbol:
+    """The symbol of an operation that acts unit by unit on operands of one width; numbers fit any width."""
+    graph = next(operand.graph for operand in operands if isinstance(operand, Symbol))
+    inputs = tuple(symbol(graph, operand) for operand in operands)
+    for position, value in enumerate(inputs):
+        wanted = operation == "where" and position == 0
+        if (value.operation in CONDITIONS) != wanted:
+            raise CellError(
+                f"{operation} takes {'a comparison' if wanted else 'a value'} as operand {position + 1} and got "
+                f"{value!r} ({_users_line()}). Comparisons are for where(condition, a, b)."
+            )
+    widths = {value.width for value in inputs if value.width is not None}
+    if len(widths) > 1:
+        raise CellError(
+            f"{operation} of {' and '.join(map(repr, inputs))} ({_users_line()}): the widths differ. Bring one to "
+            "the other's width by self.linear(name, value, width=…), or, for a cell that reads x unit by unit, set "
+            "its class attribute input_width = 'hidden'."
+        )
+    return graph.node(operation, inputs, next(iter(widths), None), detail)
+
+
+def symbol(graph: Graph, value: Symbol | Number) -> Symbol:
+    """`value` as a symbol of this graph; numbers become constants."""
+    if isinstance(value, Symbol):
+        if value.graph is not graph:
+            raise CellError("a symbol was kept from another reading of `step`. Keep no values on `self`.")
+        return value
+    try:
+        return graph.node("constant", detail=float(value))
+    except (TypeError, ValueError):
+        raise CellError(
+            f"{value!r} of type {type(value).__name__} stands in the equations ({_users_line()}). Use numbers, "
+            "self.linear for matrices and self.vector for a parameter per unit."
+        ) from None
+
+
+def _users_line() -> str:
+    """Where in the user's code the present operation stands."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unspool.cells."):
+        if frame.f_code.co_name == "step":
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}, line {frame.f_lineno}"

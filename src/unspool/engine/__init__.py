@@ -1,0 +1,3 @@
+"""From equations to numbers without torch."""
+
+from unspool.engine.reference import run as run

@@ -1,0 +1,109 @@
+"""A cell over time in NumPy: the plain reference that faster ways are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unspool.cells import Cell, find_cell
+from unspool.cells.evaluate import Evaluator
+from unspool.errors import ArgumentError, ShapeError
+
+Array = NDArray[Any]
+
+
+def _sigmoid(v: Array) -> Array:
+    with np.errstate(over="ignore"):  # e^−v may overflow; 1 / ∞ is the right 0
+        return 1 / (1 + np.exp(-v))
+
+
+def _linear(operands: Sequence[Array], matrices: Sequence[Array], bias: Array | None) -> Array:
+    total: Array = sum(operand @ matrix.T for operand, matrix in zip(operands, matrices, strict=True))  # type: ignore[assignment]
+    return total if bias is None else total + bias
+
+
+def _normalise(v: Array, epsilon: float) -> Array:
+    centred = v - v.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+
+
+OPERATIONS = {
+    "linear": _linear,
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "negative": np.negative,
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+    "relu": lambda v: np.maximum(v, 0),
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "absolute": np.abs,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "where": np.where,
+    "normalise": _normalise,
+}
+
+
+def run(
+    cell: str | Cell | type[Cell],
+    parameters: Mapping[str, ArrayLike],
+    x: ArrayLike,
+    states: Sequence[ArrayLike] | None = None,
+    *,
+    lengths: Sequence[int] | None = None,
+    reverse: bool = False,
+) -> tuple[Array, tuple[Array, ...], dict[str, Array]]:
+    """Run a cell over x (T, B, input_size) in float64 from parameters named as in its equations.
+
+    Returns the output (T, B, width), the final states, and every named value at every step. Parameters without
+    biases give equations without biases. Steps beyond a row's length are zero and leave its state as it was.
+    """
+    x = np.asarray(x, np.float64)
+    if x.ndim != 3:
+        raise ShapeError.of("x", x.shape, "does not have three dimensions", "Give (time, batch, input_size)")
+    cell = find_cell(cell)
+    given = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
+    equations = cell.equations(bias=any(name.startswith("b_") for name in given))
+    if set(given) != set(equations.parameters):
+        wanted = ", ".join(equations.parameters)
+        raise ArgumentError.of("parameters", sorted(given), f"are not those of {equations.title}", f"Give {wanted}")
+    steps, rows, input_size = x.shape
+    hidden = [given[name].shape[widths.index("hidden")] for name, widths in equations.parameters.items() if "hidden" in widths]
+    hidden_size = hidden[0] if hidden else input_size
+    for name, shape in equations.shapes(input_size, hidden_size).items():
+        if given[name].shape != shape:
+            raise ShapeError.of(name, given[name].shape, f"is not of shape {shape}", "Check x and the hidden size")
+    shapes = [(rows, equations.size(width, input_size, hidden_size)) for width in equations.states.values()]
+    now = tuple(np.zeros(shape) for shape in shapes)
+    if states is not None:
+        now = tuple(np.asarray(state, np.float64) for state in states)
+        if [state.shape for state in now] != shapes:
+            raise ShapeError.of("states", [s.shape for s in now], f"are not of shapes {shapes}", "Give one per state")
+    ends = np.full(rows, steps) if lengths is None else np.asarray(lengths)
+    if ends.shape != (rows,) or (rows and not (0 <= ends.min() and ends.max() <= steps)):
+        raise ArgumentError.of("lengths", lengths, f"are not {rows} numbers from 0 to {steps}", "Give one per row")
+
+    step = Evaluator(equations, OPERATIONS)
+    trace = {name: np.zeros((steps, rows, _width(equations, node, x, hidden_size))) for name, node in equations.named.items()}
+    for t in reversed(range(steps)) if reverse else range(steps):
+        live = t < ends
+        new, named = step(given, x[t][live], [state[live] for state in now])
+        now = tuple(state.copy() for state in now)
+        for state, value in zip(now, new, strict=True):
+            state[live] = value
+        for name, value in named.items():
+            trace[name][t, live] = value
+    return trace[next(iter(equations.states))], now, trace
+
+
+def _width(equations: Any, node: Any, x: Array, hidden_size: int) -> int:
+    return int(equations.size(node.width, x.shape[2], hidden_size))

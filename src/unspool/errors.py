@@ -1,0 +1,84 @@
+"""The exceptions that unspool raises.
+
+    UnspoolError
+    ├── ArgumentError (ValueError)        a value that cannot be used
+    │   ├── ArgumentTypeError (TypeError) a value of the wrong type
+    │   ├── DTypeError (TypeError)        a tensor of the wrong element type
+    │   ├── ShapeError (RuntimeError)     a tensor of the wrong rank, width or count
+    │   ├── DeviceError (RuntimeError)    tensors on different devices
+    │   └── UnknownNameError (KeyError)   a name that is in no list; says the nearest one
+    ├── CellError                         a `step` that cannot be read as equations
+    └── ConvergenceError (ArithmeticError) an iteration that has no limit
+
+The built-in parents let code written for torch.nn catch what it always caught.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UnspoolError(Exception):
+    """Parent of every exception that unspool raises on purpose."""
+
+
+class ArgumentError(UnspoolError, ValueError):
+    """An argument has a value that cannot be used."""
+
+    @classmethod
+    def of(cls, name: str, value: object, problem: str, remedy: str) -> ArgumentError:
+        """An error that says the argument's name, its value, what is wrong and what to do."""
+        return cls(f"`{name}` (={_short(value)}) {problem}. {remedy}.")
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of the wrong type."""
+
+
+class DTypeError(ArgumentError, TypeError):
+    """A tensor has an element type that does not fit."""
+
+
+class ShapeError(ArgumentError, RuntimeError):
+    """A tensor has a rank, width or count that does not fit."""
+
+
+class DeviceError(ArgumentError, RuntimeError):
+    """Two tensors that must meet are on different devices."""
+
+
+class UnknownNameError(ArgumentError, KeyError):
+    """A name that is not in the list it was looked up in."""
+
+    @classmethod
+    def among(cls, name: str, value: object, known: Iterable[str]) -> UnknownNameError:
+        """An error that suggests the known name nearest to `value`."""
+        known = sorted(known)
+        nearest = difflib.get_close_matches(str(value).lower(), known, n=1, cutoff=0.5)
+        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        return cls(f"`{name}` (={value!r}) is not known. {hint}Known: {', '.join(known)}.")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class CellError(UnspoolError):
+    """A cell's `step` cannot be read as equations."""
+
+
+class ConvergenceError(UnspoolError, ArithmeticError):
+    """A fixed-point iteration does not converge, or its limit is not stable."""
+
+    def __init__(self, message: str, radius: float, iterations: int) -> None:
+        super().__init__(message, radius, iterations)
+        self.radius = radius
+        self.iterations = iterations
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,60 @@
+"""Bidirectional: one cell from the left, another from the right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.cells import Cell
+from unspool.nn.layer import Layer
+from unspool.nn.recurrent import Recurrent
+
+
+class Bidirectional(Layer):
+    """Two independent layers of one kind of cell, one for each direction of time.
+
+    The output is the forward layer's, then the backward layer's: twice as wide. The state is a pair (forward,
+    backward), and so is the trace. Padding changes nothing: the backward layer starts at each row's own last step.
+    """
+
+    def __init__(
+        self,
+        cell: str | Cell | type[Cell],
+        input_size: int,
+        hidden_size: int,
+        *,
+        bias: bool = True,
+        batch_first: bool = False,
+        learn_initial: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.ahead, self.back = (
+            Recurrent(
+                cell,
+                input_size,
+                hidden_size,
+                bias=bias,
+                reverse=reverse,
+                learn_initial=learn_initial,
+                device=device,
+                dtype=dtype,
+            )
+            for reverse in (False, True)
+        )
+        self.input_size, self.hidden_size, self.batch_first = self.ahead.input_size, self.ahead.hidden_size, batch_first
+        self.output_size = self.ahead.output_size + self.back.output_size
+
+    def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Tensor, Any, Any]:
+        ahead, ahead_state, ahead_values = self.ahead.run(x, state[0], ends, trace)
+        back, back_state, back_values = self.back.run(x, state[1], ends, trace)
+        return torch.cat((ahead, back), -1), (ahead_state, back_state), (ahead_values, back_values)
+
+    def state_shapes(self, rows: int) -> Any:
+        return self.ahead.state_shapes(rows), self.back.state_shapes(rows)
+
+    def initial_state(self, rows: int, like: Tensor) -> Any:
+        return self.ahead.initial_state(rows, like), self.back.initial_state(rows, like)

@@ -1,0 +1,87 @@
+"""Checks of what a layer is given, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
+
+
+def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
+    """x is a (time, batch, input_size) or (time, input_size) tensor of the layer's dtype, on its device."""
+    if isinstance(x, PackedSequence):
+        raise ArgumentTypeError(
+            "`x` is a PackedSequence; here ragged batches are padded. Unpack it by "
+            "torch.nn.utils.rnn.pad_packed_sequence and give the lengths as `lengths=`."
+        )
+    if not isinstance(x, Tensor):
+        raise ArgumentTypeError.of("x", x, "is not a torch tensor", "Convert it by torch.as_tensor")
+    if x.dim() not in (2, 3):
+        raise ShapeError.of(
+            "x", tuple(x.shape), f"has {x.dim()} dimension(s)", "Give (time, batch, features) or (time, features)"
+        )
+    if x.shape[-1] != input_size:
+        raise ShapeError.of(
+            "x", tuple(x.shape), f"is {x.shape[-1]} wide where input_size is {input_size}", "Change one of the two"
+        )
+    if like is not None:
+        check_like("x", x, like)
+
+
+def check_like(name: str, value: Tensor, like: Tensor) -> None:
+    """`value` has the dtype and device of `like`; under autocast any floating dtype will do."""
+    autocast = torch.is_autocast_enabled(value.device.type)
+    if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
+        raise DTypeError(
+            f"`{name}` has dtype {value.dtype} where the layer has {like.dtype}. Convert it by "
+            f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
+        )
+    if value.device != like.device:
+        raise DeviceError(
+            f"`{name}` is on {value.device} where the layer is on {like.device}. Move it by "
+            f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
+        )
+
+
+def check_lengths(lengths: Sequence[int] | Tensor, steps: int, rows: int, device: torch.device) -> Tensor:
+    """`lengths` as an integer tensor on `device`: one number a row, from 0 to the number of steps."""
+    if isinstance(lengths, Tensor):
+        ends = lengths
+    else:
+        try:
+            ends = torch.as_tensor(lengths)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ArgumentTypeError.of("lengths", lengths, f"are not numbers: {error}", "Give a list of int") from error
+    if ends.numel() == 0:
+        ends = ends.long()  # an empty list has no type of its own
+    if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:
+        raise DTypeError.of("lengths", lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
+    if ends.shape != (rows,):
+        raise ShapeError.of("lengths", lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
+    if rows and not (0 <= int(ends.min()) and int(ends.max()) <= steps):
+        raise ArgumentError.of("lengths", lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
+    return ends.to(device)
+
+
+def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "state") -> None:
+    """`state` has the nesting of `expected`, whose leaves are the shapes of the tensors."""
+    if isinstance(expected, torch.Size):
+        if not isinstance(state, Tensor):
+            raise ArgumentTypeError.of(name, state, "is not a tensor", f"Give a tensor of shape {tuple(expected)}")
+        if state.shape != expected:
+            raise ShapeError.of(name, tuple(state.shape), f"is not of shape {tuple(expected)}", "Reshape it")
+        if like is not None:
+            check_like(name, state, like)
+        return
+    if not isinstance(state, tuple | list) or len(state) != len(expected):
+        got = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+        raise ShapeError(
+            f"`{name}` must be a tuple of {len(expected)} states, got {got}. Give them nested as the layer returns them."
+        )
+    for position, (part, shape) in enumerate(zip(state, expected, strict=True)):
+        check_state(part, shape, like, f"{name}[{position}]")

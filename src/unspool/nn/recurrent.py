@@ -1,0 +1,164 @@
+"""Recurrent: any cell over time. The only loop over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.cells import Cell, find_cell
+from unspool.cells.cell import check_size
+from unspool.cells.evaluate import Evaluator
+from unspool.errors import ArgumentError, CellError
+from unspool.nn.layer import Layer, valid_steps
+from unspool.nn.operations import OPERATIONS
+
+Trace = dict[str, Tensor]
+
+
+def unroll(
+    step: Evaluator,
+    parameters: Mapping[str, Tensor],
+    x: Tensor,
+    states: tuple[Tensor, ...],
+    ends: Tensor | None = None,
+    reverse: bool = False,
+    trace: bool = False,
+) -> tuple[Tensor, tuple[Tensor, ...], Trace]:
+    """Output (time, batch, width), final states, and, if asked, every named value at every step.
+
+    A ragged batch needs no flipping in reverse: a row's state rests until the walk comes to its last step.
+    """
+    steps, rows, _ = x.shape
+    valid = None
+    if ends is not None:
+        valid = valid_steps(ends, steps)
+        x = x.masked_fill(~valid, 0.0)  # what stands in the padding, NaN included, must not reach a gradient
+    outputs: dict[int, Tensor] = {}
+    values: dict[int, Trace] = {}
+    for t in reversed(range(steps)) if reverse else range(steps):
+        new, named = step(parameters, x[t], states)
+        new = tuple(_rows(value, rows) for value in new)
+        if valid is not None:
+            new = tuple(torch.where(valid[t], value, old) for value, old in zip(new, states, strict=True))
+        states = new
+        outputs[t] = states[0] if valid is None else states[0].masked_fill(~valid[t], 0.0)
+        if trace:
+            values[t] = {name: _rows(value, rows) for name, value in named.items()}
+    if not steps:
+        return states[0].new_zeros(0, *states[0].shape), states, {}
+    output = torch.stack([outputs[t] for t in range(steps)])
+    traced = {name: torch.stack([values[t][name] for t in range(steps)]) for name in values.get(0, {})}
+    if valid is not None:
+        traced = {name: value.masked_fill(~valid, 0.0) for name, value in traced.items()}
+    return output, states, traced
+
+
+def _rows(value: Tensor, rows: int) -> Tensor:
+    """A value that does not depend on the batch, such as a parameter vector, as one row each."""
+    return value if value.dim() == 2 else value.expand(rows, -1)
+
+
+class Recurrent(Layer):
+    """A cell over time.
+
+    `cell` is a name ("lstm"; see `unspool.cells.CATALOGUE`), a Cell or a class of cells. Parameters carry the names
+    they have in the equations: `W_r`, `U_r`, `b_r`. The output is the cell's first state at every step. The state is
+    a tensor (batch, width), or a tuple of them if the cell has several. `reverse` runs from each row's last step to
+    its first. `learn_initial` makes the initial state a parameter (`initial_h`) instead of zeros.
+    """
+
+    def __init__(
+        self,
+        cell: str | Cell | type[Cell],
+        input_size: int,
+        hidden_size: int,
+        *,
+        bias: bool = True,
+        batch_first: bool = False,
+        reverse: bool = False,
+        learn_initial: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.cell = find_cell(cell)
+        self.input_size = check_size("input_size", input_size)
+        self.hidden_size = check_size("hidden_size", hidden_size)
+        self.bias, self.batch_first, self.reverse = bias, batch_first, reverse
+        self.learn_initial = learn_initial
+        self._read()
+        if self.cell.input_width == "hidden" and self.input_size != self.hidden_size:
+            raise ArgumentError.of(
+                "input_size",
+                input_size,
+                f"differs from hidden_size (={hidden_size}), and {self.equations.title} reads x unit by unit",
+                "Make them equal, or put a torch.nn.Linear in front",
+            )
+        shapes: dict[str, tuple[int, ...]] = self.equations.shapes(self.input_size, self.hidden_size)
+        if learn_initial:
+            shapes |= {f"initial_{state}": (width,) for state, width in self._widths.items()}
+        for name, shape in shapes.items():
+            if hasattr(self, name):
+                raise CellError(f"a parameter of {self.equations.title} cannot be named {name!r}: a module has that already.")
+            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        self.output_size = next(iter(self._widths.values()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """torch.nn's distribution: uniform within ±1/√hidden_size; vectors at their `initial`, initial states at zero."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        with torch.no_grad():
+            for name in self.equations.parameters:
+                if name in self.equations.initial:
+                    getattr(self, name).fill_(self.equations.initial[name])
+                else:
+                    getattr(self, name).uniform_(-bound, bound)
+            for state in self.equations.states if self.learn_initial else ():
+                getattr(self, f"initial_{state}").zero_()
+
+    def cell_parameters(self) -> dict[str, Tensor]:
+        """The parameters by their names in the equations, as parametrisations have them now."""
+        return {name: getattr(self, name) for name in self.equations.parameters}
+
+    def run(
+        self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False
+    ) -> tuple[Tensor, Any, Trace]:
+        single = isinstance(state, Tensor)
+        states = (state,) if single else tuple(state)
+        output, states, values = unroll(self._step, self.cell_parameters(), x, states, ends, self.reverse, trace)
+        return output, states[0] if single else states, values
+
+    def state_shapes(self, rows: int) -> Any:
+        shapes = tuple(torch.Size((rows, width)) for width in self._widths.values())
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    def initial_state(self, rows: int, like: Tensor) -> Any:
+        if not self.learn_initial:
+            return super().initial_state(rows, like)
+        states = tuple(getattr(self, f"initial_{state}").expand(rows, -1) for state in self.equations.states)
+        return states[0] if len(states) == 1 else states
+
+    def extra_repr(self) -> str:
+        options = [name for name in ("batch_first", "reverse", "learn_initial") if getattr(self, name)]
+        without = [] if self.bias else ["bias=False"]
+        return ", ".join([repr(self.cell), str(self.input_size), str(self.hidden_size), *without, *(f"{name}=True" for name in options)])
+
+    def _read(self) -> None:
+        """What follows from the cell."""
+        self.equations = self.cell.equations(self.bias)
+        self._step = Evaluator(self.equations, OPERATIONS)
+        self._widths = {
+            state: self.equations.size(width, self.input_size, self.hidden_size)
+            for state, width in self.equations.states.items()
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("equations", "_step", "_widths")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._read()

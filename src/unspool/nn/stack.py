@@ -1,0 +1,146 @@
+"""Stack: layers on top of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unspool.cells import Cell
+from unspool.cells.cell import check_size
+from unspool.errors import ArgumentError, ShapeError
+from unspool.nn.bidirectional import Bidirectional
+from unspool.nn.layer import Layer, valid_steps
+from unspool.nn.recurrent import Recurrent
+
+Item = TypeVar("Item")
+AnyCell = str | Cell | type[Cell]
+
+
+class Stack(Layer):
+    """Recurrent layers, each reading the whole sequence of the one below.
+
+    `cell`, `hidden_size`, `bidirectional`, `residual` and `dropout` are one value for all layers or a list with one
+    a layer; the number of layers is the lists' length or `num_layers`.
+
+    - `residual`: the layer's output is its input plus its state (their widths must agree).
+    - `skip`: layer ℓ reads the outputs of ℓ−1 and of ℓ−2, side by side; layer 0 is the input x.
+    - `dropout`: in training, on a layer's output on its way up. One number leaves out the last layer, as torch.nn does.
+
+    The state is a list with the state of each layer, the trace likewise. With `every_layer=True` a call returns, in
+    place of the output, the list of all layers' sequences, from the lowest up.
+    """
+
+    def __init__(
+        self,
+        cell: AnyCell | Sequence[AnyCell],
+        input_size: int,
+        hidden_size: int | Sequence[int],
+        num_layers: int | None = None,
+        *,
+        bidirectional: bool | Sequence[bool] = False,
+        residual: bool | Sequence[bool] = False,
+        skip: bool = False,
+        dropout: float | Sequence[float] = 0.0,
+        bias: bool = True,
+        batch_first: bool = False,
+        learn_initial: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.input_size, self.batch_first, self.skip = check_size("input_size", input_size), batch_first, skip
+        count = _count(
+            num_layers, cell=cell, hidden_size=hidden_size, bidirectional=bidirectional, residual=residual, dropout=dropout
+        )
+        cells: list[AnyCell] = _each(cell, count)
+        sizes: list[int] = _each(hidden_size, count)
+        both: list[bool] = _each(bidirectional, count)
+        self.residual: list[bool] = _each(residual, count)
+        self.dropout: list[float] = _each(dropout, count)
+        if not isinstance(dropout, Sequence):
+            self.dropout[-1] = 0.0
+        for p in [dropout] if not isinstance(dropout, Sequence) else dropout:
+            if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
+                raise ArgumentError.of("dropout", p, "is not a probability", "Give a number from 0 to 1")
+
+        self.layers = nn.ModuleList()
+        widths = [self.input_size]
+        for level in range(count):
+            read = sum(widths[-2:]) if skip else widths[-1]
+            kind = Bidirectional if both[level] else Recurrent
+            layer = kind(
+                cells[level], read, sizes[level], bias=bias, learn_initial=learn_initial, device=device, dtype=dtype
+            )
+            if self.residual[level] and layer.output_size != read:
+                raise ShapeError.of(
+                    "residual",
+                    residual,
+                    f"adds layer {level + 1}'s input, {read} wide, to its state, {layer.output_size} wide",
+                    "Make the widths equal, or give a list such as residual=[False, True]",
+                )
+            self.layers.append(layer)
+            widths.append(layer.output_size)
+        self.output_size = widths[-1]
+
+    def forward(
+        self,
+        x: Tensor,
+        state: Any = None,
+        *,
+        lengths: Sequence[int] | Tensor | None = None,
+        trace: bool = False,
+        every_layer: bool = False,
+    ) -> Any:
+        """`(output, state)`, or with `trace=True` `(output, state, trace)`; see the class for `every_layer`."""
+        return self._call(x, state, lengths, trace, every_layer=every_layer)
+
+    def run(
+        self, x: Tensor, state: Any, ends: Tensor | None, trace: bool, every_layer: bool = False
+    ) -> tuple[Any, list[Any], list[Any]]:
+        sequences: list[Tensor] = []  # what each layer gives
+        rising = [x]  # what each layer gives, after dropout, below it x
+        states, values = [], []
+        for layer, start, residual, p in zip(self.layers, state, self.residual, self.dropout, strict=True):
+            assert isinstance(layer, Layer)
+            read = torch.cat(rising[-2:], -1) if self.skip else rising[-1]
+            output, final, named = layer.run(read, start, ends, trace)
+            if residual:
+                output = output + (read if ends is None else read.masked_fill(~valid_steps(ends, len(read)), 0.0))
+            sequences.append(output)
+            rising.append(functional.dropout(output, p, self.training))
+            states.append(final)
+            values.append(named)
+        return sequences if every_layer else rising[-1], states, values
+
+    def state_shapes(self, rows: int) -> Any:
+        return [layer.state_shapes(rows) for layer in self._layers()]
+
+    def initial_state(self, rows: int, like: Tensor) -> Any:
+        return [layer.initial_state(rows, like) for layer in self._layers()]
+
+    def extra_repr(self) -> str:
+        return f"residual={self.residual}, skip={self.skip}, dropout={self.dropout}"
+
+    def _layers(self) -> list[Layer]:
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
+
+
+def _count(num_layers: int | None, **options: object) -> int:
+    """The number of layers that `num_layers` and the lists among the options agree on."""
+    counts = {name: len(value) for name, value in options.items() if isinstance(value, list | tuple)}
+    if num_layers is not None:
+        counts["num_layers"] = check_size("num_layers", num_layers)
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        raise ArgumentError(f"the number of layers is said in different ways ({said}). Give one entry a layer.")
+    if 0 in counts.values():
+        raise ArgumentError.of(next(iter(counts)), [], "has no entry", "Give one entry a layer")
+    return next(iter(counts.values()), 1)
+
+
+def _each(value: Item | Sequence[Item], count: int) -> list[Item]:
+    return list(value) if isinstance(value, list | tuple) else [value] * count  # type: ignore[list-item]

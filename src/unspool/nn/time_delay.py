@@ -1,0 +1,54 @@
+"""TimeDelay: answers later, so that each answer has seen some of the future."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool.cells.cell import check_size
+from unspool.errors import ArgumentTypeError
+from unspool.nn.layer import Layer
+
+
+class TimeDelay(Layer):
+    """A layer whose output for step t is read at step t + `delay`.
+
+    After each row's last step the layer reads `delay` steps of zeros, and goes on in its state. A delay of
+    0 is the layer itself. The state and trace are the layer's; the trace runs over the delayed steps too.
+    """
+
+    def __init__(self, layer: Layer, delay: int) -> None:
+        super().__init__()
+        if not isinstance(layer, Layer):
+            raise ArgumentTypeError.of("layer", layer, "is not a layer of unspool.nn", "Give a Recurrent or a Stack")
+        self.layer = layer
+        self.delay = 0 if delay == 0 else check_size("delay", delay)
+        self.input_size, self.output_size, self.batch_first = layer.input_size, layer.output_size, layer.batch_first
+
+    def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Tensor, Any, Any]:
+        steps, rows, width = x.shape
+        if not steps:
+            return self.layer.run(x, state, ends, trace)
+        later = torch.cat((x, x.new_zeros(self.delay, rows, width)))
+        if ends is not None:
+            inside = torch.arange(len(later), device=ends.device).unsqueeze(1) < ends
+            later = later.masked_fill(~inside.unsqueeze(-1), 0.0)
+            late_ends = torch.where(ends > 0, ends + self.delay, ends)
+        else:
+            late_ends = None
+        output, state, values = self.layer.run(later, state, late_ends, trace)
+        output = output[self.delay :]
+        if ends is not None:
+            output = output.masked_fill(~inside[:steps].unsqueeze(-1), 0.0)
+        return output, state, values
+
+    def state_shapes(self, rows: int) -> Any:
+        return self.layer.state_shapes(rows)
+
+    def initial_state(self, rows: int, like: Tensor) -> Any:
+        return self.layer.initial_state(rows, like)
+
+    def extra_repr(self) -> str:
+        return f"delay={self.delay}"
