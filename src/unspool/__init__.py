@@ -1,0 +1,13 @@
+"""unspool: write the recurrence once; train it fast, see inside it, run it anywhere."""
+
+from unspool import cells as cells
+from unspool import engine as engine
+from unspool import errors as errors
+from unspool import nn as nn
+from unspool.cells import Cell as Cell
+from unspool.cells import sigmoid as sigmoid
+from unspool.cells import tanh as tanh
+from unspool.nn.accelerate import accelerate as accelerate
+from unspool.nn.accelerate import restore as restore
+
+__version__ = "0.1.0"

@@ -1,14 +1,14 @@
 """The exceptions that unspool raises.
 
     UnspoolError
-    ├── ArgumentError (ValueError)        a value that cannot be used
-    │   ├── ArgumentTypeError (TypeError) a value of the wrong type
-    │   ├── DTypeError (TypeError)        a tensor of the wrong element type
-    │   ├── ShapeError (RuntimeError)     a tensor of the wrong rank, width or count
-    │   ├── DeviceError (RuntimeError)    tensors on different devices
-    │   └── UnknownNameError (KeyError)   a name that is in no list; says the nearest one
-    ├── CellError                         a `step` that cannot be read as equations
-    └── ConvergenceError (ArithmeticError) an iteration that has no limit
+    ├── ArgumentError (ValueError)                a value that cannot be used
+    │   ├── ArgumentTypeError (TypeError)         a value of the wrong type
+    │   ├── DTypeError (TypeError, RuntimeError)  a tensor of the wrong element type
+    │   ├── ShapeError (RuntimeError)             a tensor of the wrong rank, width or count
+    │   ├── DeviceError (RuntimeError)            tensors on different devices
+    │   └── UnknownNameError (KeyError)           a name that is in no list; says the nearest one
+    ├── CellError                                 a `step` that cannot be read as equations
+    └── ConvergenceError (ArithmeticError)        an iteration that has no limit
 
 The built-in parents let code written for torch.nn catch what it always caught.
 """
@@ -36,7 +36,7 @@ class ArgumentTypeError(ArgumentError, TypeError):
     """An argument is of the wrong type."""
 
 
-class DTypeError(ArgumentError, TypeError):
+class DTypeError(ArgumentError, TypeError, RuntimeError):
     """A tensor has an element type that does not fit."""
 
 

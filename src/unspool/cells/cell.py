@@ -38,7 +38,7 @@ class Cell:
     input_width: ClassVar[str] = "input"
     _reading: Reading | None = None
 
-    def step(self, x: Symbol, *states: Symbol) -> Any:
+    def step(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
         """The equations: (x_t, states at t−1) → states at t."""
         raise CellError(f"{type(self).__name__} has no `step`. Define step(self, x, h) and return the new h.")
 
@@ -55,6 +55,8 @@ class Cell:
     @property
     def states(self) -> tuple[str, ...]:
         """The names of the states: those of `step`'s arguments after x. Override where their number varies."""
+        if type(self).step is Cell.step:
+            self.step()
         arguments = list(inspect.signature(self.step).parameters.values())
         names = tuple(argument.name for argument in arguments[1:])
         plain = all(argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for argument in arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unspool.cells.cell import Cell, check_size
-from unspool.cells.elman import ACTIVATIONS, check_activation
+from unspool.cells.functions import ACTIVATIONS, check_activation
 from unspool.cells.symbols import Symbol
 
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unspool.cells.cell import Cell, check_size
-from unspool.cells.functions import relu, sigmoid, tanh
+from unspool.cells.functions import ACTIVATIONS, check_activation
 from unspool.cells.symbols import Symbol
-from unspool.errors import UnknownNameError
-
-ACTIVATIONS = {"tanh": tanh, "relu": relu, "sigmoid": sigmoid, "identity": lambda v: v}
-
-
-def check_activation(name: str, value: str) -> str:
-    """`value`, if it is the name of an activation."""
-    if value not in ACTIVATIONS:
-        raise UnknownNameError.among(name, value, ACTIVATIONS)
-    return value
 
 
 class Elman(Cell):

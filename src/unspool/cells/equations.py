@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unspool.cells.symbols import Symbol
+
+RECURRENT = re.compile(r"U\d*_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +27,11 @@ class Equations:
     nodes: tuple[Symbol, ...]  # x and the states, then each after its inputs
     named: Mapping[str, Symbol]  # every value with a name, in the order of its computation; new states included
     results: tuple[Symbol, ...]  # the new states
+
+    @property
+    def recurrent_matrices(self) -> tuple[str, ...]:
+        """The names of the matrices that do not read x: U_r, U1_h, …"""
+        return tuple(name for name in self.parameters if RECURRENT.match(name))
 
     def size(self, width: str, input_size: int, hidden_size: int) -> int:
         """The number that a width stands for in a layer of these sizes."""

@@ -53,6 +53,4 @@ class Evaluator:
                 matrices = [parameters[name] for name in detail.matrices]
                 bias = None if detail.bias is None else parameters[detail.bias]
                 values[slot] = compute(operands, matrices, bias)
-        return tuple(values[slot] for slot in self._results), {
-            name: values[slot] for name, slot in self._named.items()
-        }
+        return tuple(values[slot] for slot in self._results), {name: values[slot] for name, slot in self._named.items()}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from unspool.cells.symbols import Number, Symbol, elementwise
-from unspool.errors import CellError
+from unspool.errors import CellError, UnknownNameError
 
 Value = TypeVar("Value", Symbol, float)
 
@@ -75,3 +76,19 @@ def normalise(v: Symbol, epsilon: float = 1e-5) -> Symbol:
 def _one_symbol(function: str, *values: object) -> None:
     if not any(isinstance(value, Symbol) for value in values):
         raise CellError(f"{function} needs a value of the equations, got {values!r}. On plain numbers use Python.")
+
+
+#: The functions that a cell offers as its activation, by name.
+ACTIVATIONS: Mapping[str, Callable[[Symbol], Symbol]] = {
+    "tanh": tanh,
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "identity": lambda v: v,
+}
+
+
+def check_activation(name: str, value: str) -> str:
+    """`value`, if it is the name of an activation."""
+    if value not in ACTIVATIONS:
+        raise UnknownNameError.among(name, value, ACTIVATIONS)
+    return value

@@ -10,7 +10,7 @@ from unspool.cells.symbols import Symbol
 class GRU(Cell):
     """Gated recurrent unit; the reset gate acts before the recurrent product and z takes the new state.
 
-    Not torch.nn.GRU, which is `ResetAfterGRU`; nor quite ONNX's `linear_before_reset=0`, in which z keeps the old state.
+    Not torch.nn.GRU, which is `ResetAfterGRU`; nor quite ONNX's `linear_before_reset=0`, where z keeps the old state.
     """
 
     keeps = {"z": -1}
@@ -23,7 +23,7 @@ class GRU(Cell):
 
 
 class ResetAfterGRU(Cell):
-    """Gated recurrent unit as in torch.nn: the reset gate acts after the recurrent product and z keeps the old state."""
+    """Gated recurrent unit as in torch.nn: the reset gate acts after the recurrent product; z keeps the old state."""
 
     keeps = {"z": +1}
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from unspool.cells.cell import Cell
 
 NAME = re.compile(r"[A-Za-z0-9]\w*")
+RESERVED = re.compile(r"(W|U\d*|b)_")
 
 
 class Reading:
@@ -83,6 +84,10 @@ class Reading:
         """A per-unit parameter, taken down."""
         self._check_name("vector", name)
         self._check_width(f"vector {name!r}", width)
+        if RESERVED.match(name):
+            raise CellError(
+                f"vector {name!r} of {self.title} is named as the parameters of linear maps are. Rename it."
+            )
         if self.parameters.get(name, (width,)) != (width,) or self.initial.get(name, initial) != initial:
             raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
         self.parameters[name] = (width,)

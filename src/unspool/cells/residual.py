@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from unspool.cells.cell import Cell, check_size
-from unspool.cells.elman import ACTIVATIONS, check_activation
-from unspool.cells.functions import tanh
+from unspool.cells.functions import ACTIVATIONS, check_activation, tanh
 from unspool.cells.symbols import Symbol
 from unspool.errors import ArgumentError
 

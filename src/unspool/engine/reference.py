@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,20 @@ Array = NDArray[Any]
 
 def _sigmoid(v: Array) -> Array:
     with np.errstate(over="ignore"):  # e^−v may overflow; 1 / ∞ is the right 0
-        return 1 / (1 + np.exp(-v))
+        return np.asarray(1 / (1 + np.exp(-v)))
 
 
 def _linear(operands: Sequence[Array], matrices: Sequence[Array], bias: Array | None) -> Array:
-    total: Array = sum(operand @ matrix.T for operand, matrix in zip(operands, matrices, strict=True))  # type: ignore[assignment]
+    total = np.asarray(sum(operand @ matrix.T for operand, matrix in zip(operands, matrices, strict=True)))
     return total if bias is None else total + bias
 
 
 def _normalise(v: Array, epsilon: float) -> Array:
     centred = v - v.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+    return np.asarray(centred) / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     "linear": _linear,
     "add": np.add,
     "subtract": np.subtract,
@@ -77,7 +77,9 @@ def run(
         wanted = ", ".join(equations.parameters)
         raise ArgumentError.of("parameters", sorted(given), f"are not those of {equations.title}", f"Give {wanted}")
     steps, rows, input_size = x.shape
-    hidden = [given[name].shape[widths.index("hidden")] for name, widths in equations.parameters.items() if "hidden" in widths]
+    hidden = [
+        given[name].shape[widths.index("hidden")] for name, widths in equations.parameters.items() if "hidden" in widths
+    ]
     hidden_size = hidden[0] if hidden else input_size
     for name, shape in equations.shapes(input_size, hidden_size).items():
         if given[name].shape != shape:
@@ -89,11 +91,13 @@ def run(
         if [state.shape for state in now] != shapes:
             raise ShapeError.of("states", [s.shape for s in now], f"are not of shapes {shapes}", "Give one per state")
     ends = np.full(rows, steps) if lengths is None else np.asarray(lengths)
-    if ends.shape != (rows,) or (rows and not (0 <= ends.min() and ends.max() <= steps)):
+    if ends.shape != (rows,) or (rows and not (ends.min() >= 0 and ends.max() <= steps)):
         raise ArgumentError.of("lengths", lengths, f"are not {rows} numbers from 0 to {steps}", "Give one per row")
 
     step = Evaluator(equations, OPERATIONS)
-    trace = {name: np.zeros((steps, rows, _width(equations, node, x, hidden_size))) for name, node in equations.named.items()}
+    trace = {
+        name: np.zeros((steps, rows, _width(equations, node, x, hidden_size))) for name, node in equations.named.items()
+    }
     for t in reversed(range(steps)) if reverse else range(steps):
         live = t < ends
         new, named = step(given, x[t][live], [state[live] for state in now])

@@ -63,7 +63,7 @@ def check_lengths(lengths: Sequence[int] | Tensor, steps: int, rows: int, device
         raise DTypeError.of("lengths", lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
     if ends.shape != (rows,):
         raise ShapeError.of("lengths", lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
-    if rows and not (0 <= int(ends.min()) and int(ends.max()) <= steps):
+    if rows and not (int(ends.min()) >= 0 and int(ends.max()) <= steps):
         raise ArgumentError.of("lengths", lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
     return ends.to(device)
 
@@ -81,7 +81,7 @@ def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "sta
     if not isinstance(state, tuple | list) or len(state) != len(expected):
         got = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
         raise ShapeError(
-            f"`{name}` must be a tuple of {len(expected)} states, got {got}. Give them nested as the layer returns them."
+            f"`{name}` must be a tuple of {len(expected)} states, got {got}. Nest them as the layer returns them."
         )
     for position, (part, shape) in enumerate(zip(state, expected, strict=True)):
         check_state(part, shape, like, f"{name}[{position}]")

@@ -46,9 +46,7 @@ class Layer(nn.Module):
         """The state to start from when none is given: zeros."""
         return map_leaves(like.new_zeros, self.state_shapes(rows))
 
-    def _call(
-        self, x: Tensor, state: Any, lengths: Sequence[int] | Tensor | None, trace: bool, **options: Any
-    ) -> Any:
+    def _call(self, x: Tensor, state: Any, lengths: Sequence[int] | Tensor | None, trace: bool, **options: Any) -> Any:
         like = next(self.parameters(), None)
         check_input(x, self.input_size, like)
         batched = x.dim() == 3

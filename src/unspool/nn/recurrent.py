@@ -103,13 +103,15 @@ class Recurrent(Layer):
             shapes |= {f"initial_{state}": (width,) for state, width in self._widths.items()}
         for name, shape in shapes.items():
             if hasattr(self, name):
-                raise CellError(f"a parameter of {self.equations.title} cannot be named {name!r}: a module has that already.")
+                raise CellError(
+                    f"a parameter of {self.equations.title} cannot be named {name!r}: a module has that already."
+                )
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
         self.output_size = next(iter(self._widths.values()))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """torch.nn's distribution: uniform within ±1/√hidden_size; vectors at their `initial`, initial states at zero."""
+        """torch.nn's uniform distribution within ±1/√hidden_size; vectors at their `initial`, first states at zero."""
         bound = 1 / math.sqrt(self.hidden_size)
         with torch.no_grad():
             for name in self.equations.parameters:
@@ -124,9 +126,7 @@ class Recurrent(Layer):
         """The parameters by their names in the equations, as parametrisations have them now."""
         return {name: getattr(self, name) for name in self.equations.parameters}
 
-    def run(
-        self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False
-    ) -> tuple[Tensor, Any, Trace]:
+    def run(self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False) -> tuple[Tensor, Any, Trace]:
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
         output, states, values = unroll(self._step, self.cell_parameters(), x, states, ends, self.reverse, trace)
@@ -145,7 +145,15 @@ class Recurrent(Layer):
     def extra_repr(self) -> str:
         options = [name for name in ("batch_first", "reverse", "learn_initial") if getattr(self, name)]
         without = [] if self.bias else ["bias=False"]
-        return ", ".join([repr(self.cell), str(self.input_size), str(self.hidden_size), *without, *(f"{name}=True" for name in options)])
+        return ", ".join(
+            [
+                repr(self.cell),
+                str(self.input_size),
+                str(self.hidden_size),
+                *without,
+                *(f"{name}=True" for name in options),
+            ]
+        )
 
     def _read(self) -> None:
         """What follows from the cell."""
@@ -160,5 +168,5 @@ class Recurrent(Layer):
         return {key: value for key, value in self.__dict__.items() if key not in ("equations", "_step", "_widths")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._read()

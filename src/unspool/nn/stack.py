@@ -54,7 +54,12 @@ class Stack(Layer):
         super().__init__()
         self.input_size, self.batch_first, self.skip = check_size("input_size", input_size), batch_first, skip
         count = _count(
-            num_layers, cell=cell, hidden_size=hidden_size, bidirectional=bidirectional, residual=residual, dropout=dropout
+            num_layers,
+            cell=cell,
+            hidden_size=hidden_size,
+            bidirectional=bidirectional,
+            residual=residual,
+            dropout=dropout,
         )
         cells: list[AnyCell] = _each(cell, count)
         sizes: list[int] = _each(hidden_size, count)

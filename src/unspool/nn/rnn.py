@@ -1,0 +1,281 @@
+"""RNN, LSTM and GRU that take the place of torch.nn's: same constructor, call, shapes, state_dict and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from unspool import cells
+from unspool.cells import Cell
+from unspool.cells.evaluate import Evaluator
+from unspool.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnknownNameError,
+    UnspoolError,
+)
+from unspool.nn.checks import check_lengths, check_like
+from unspool.nn.layer import from_time_major, map_leaves, to_time_major
+from unspool.nn.operations import OPERATIONS
+from unspool.nn.recurrent import unroll
+
+
+@lru_cache
+def _evaluator(cell: Callable[..., Cell], bias: bool, options: tuple[tuple[str, Any], ...]) -> Evaluator:
+    return Evaluator(cell(**dict(options)).equations(bias), OPERATIONS)
+
+
+class _DropIn(nn.RNNBase):
+    """What the three share: torch.nn's parameters around our loop over time.
+
+    It keeps no state of its own, so that a torch.nn layer becomes one of these by changing its class.
+    """
+
+    #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
+    gates: ClassVar[tuple[str, ...]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().__init__(*args, **kwargs)
+        except UnspoolError:
+            raise
+        except (TypeError, ValueError) as error:
+            kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
+            raise kind(f"{error}. See help(torch.nn.{type(self).__name__}) for the arguments.") from error
+
+    @property
+    def cell(self) -> Cell:
+        """The equations of every layer."""
+        kind, options = self._kind()
+        return kind(**options)
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Any = None,
+        *,
+        lengths: Sequence[int] | Tensor | None = None,
+        trace: bool = False,
+    ) -> Any:
+        """As torch.nn's; `lengths=` makes a padded batch ragged, in any order, with zeros allowed.
+
+        With `trace=True` a third value holds every named value of the equations at every step: a dict from "l0",
+        "l0_reverse", "l1"… to a dict from name to tensor, laid out as a padded output.
+        """
+        self._update_flat_weights()
+        if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise ArgumentError.of(
+                    "lengths", lengths, "is given for a PackedSequence, which has its own", "Drop it"
+                )
+            return self._packed(input, hx, trace)
+        if not isinstance(input, Tensor):
+            raise ArgumentTypeError.of("input", input, "is neither a tensor nor a PackedSequence", "Convert it first")
+        if input.dim() not in (2, 3):
+            what = "D tensor instead" if self.mode.startswith("RNN") else "D instead"
+            name = self.mode.split("_")[0]
+            raise ShapeError(
+                f"{name}: Expected input to be 2D or 3D, got {input.dim()}{what}. Give (time, batch, features) or "
+                "(time, features)."
+            )
+        batched = input.dim() == 3
+        hx = self._states(hx)
+        if hx is not None:
+            self._check_ranks(hx, batched)
+            hx = hx if batched else tuple(part.unsqueeze(1) for part in hx)
+        self._check(input if batched else input.unsqueeze(0 if self.batch_first else 1), hx, None)
+        x = to_time_major(input, self.batch_first)
+        steps, rows, _ = x.shape
+        if steps == 0:
+            raise ShapeError("Expected sequence length to be larger than 0 in RNN. Give at least one step.")
+        ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
+        output, final, values = self._run(x, hx, ends, trace)
+
+        def leave(sequence: Tensor) -> Tensor:
+            return from_time_major(sequence, batched, self.batch_first)
+
+        final = final if batched else tuple(part.squeeze(1) for part in final)
+        result = leave(output), self._as_torch(final)
+        return (*result, map_leaves(leave, values)) if trace else result
+
+    def _packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
+        """Rows stay in the packed order, longest first; states come and go in the caller's order."""
+        data, batch_sizes, to_packed, to_caller = input
+        hx = self._states(hx)
+        self._check(data, hx, batch_sizes)
+        if hx is not None and to_packed is not None:
+            hx = tuple(part.index_select(1, to_packed) for part in hx)
+        x, ends = pad_packed_sequence(PackedSequence(data, batch_sizes))
+        output, final, values = self._run(x, hx, ends.to(x.device), trace)
+        if to_caller is not None:
+            final = tuple(part.index_select(1, to_caller) for part in final)
+            values = map_leaves(lambda value: value.index_select(1, to_caller), values)
+        repacked = PackedSequence(pack_padded_sequence(output, ends).data, batch_sizes, to_packed, to_caller)
+        if self.batch_first:
+            values = map_leaves(lambda value: value.transpose(0, 1), values)
+        result = repacked, self._as_torch(final)
+        return (*result, values) if trace else result
+
+    def _run(
+        self, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool
+    ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]:
+        """Every layer and direction over time-major input, with states of (layers · directions, batch, width)."""
+        kind, options = self._kind()
+        step = _evaluator(kind, self.bias, tuple(options.items()))
+        directions = ("", "_reverse") if self.bidirectional else ("",)
+        finals: list[tuple[Tensor, ...]] = []
+        values: dict[str, dict[str, Tensor]] = {}
+        for layer in range(self.num_layers):
+            outputs = []
+            for suffix in directions:
+                key = f"l{layer}{suffix}"
+                start = self._zeros(x) if hx is None else tuple(part[len(finals)] for part in hx)
+                output, final, named = unroll(
+                    step, self._parameters_of(key), x, start, ends, reverse=bool(suffix), trace=trace
+                )
+                outputs.append(output)
+                finals.append(final)
+                values[key] = named
+            x = torch.cat(outputs, -1) if self.bidirectional else outputs[0]
+            if layer < self.num_layers - 1:
+                x = functional.dropout(x, self.dropout, self.training)
+        return x, tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), values
+
+    def _parameters_of(self, key: str) -> dict[str, Tensor]:
+        """torch.nn's stacked parameters of one layer and direction, under the names of the equations."""
+        named: dict[str, Tensor] = {}
+        stacks = [("W", f"weight_ih_{key}"), ("U", f"weight_hh_{key}")]
+        for letter, name in stacks:
+            for gate, part in zip(self.gates, getattr(self, name).chunk(len(self.gates)), strict=True):
+                named[f"{letter}_{gate}"] = part
+        if self.bias:
+            both = getattr(self, f"bias_ih_{key}") + getattr(self, f"bias_hh_{key}")
+            for gate, part in zip(self.gates, both.chunk(len(self.gates)), strict=True):
+                named[f"b_{gate}"] = part
+        return named
+
+    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
+        """The cell's class and options."""
+        raise NotImplementedError
+
+    def _states(self, hx: Any) -> tuple[Tensor, ...] | None:
+        """What was given as `hx`, as a tuple of states."""
+        if hx is not None and not isinstance(hx, Tensor):
+            raise ArgumentTypeError.of("hx", hx, "is not a tensor", "Give the initial state as one tensor")
+        return None if hx is None else (hx,)
+
+    def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
+        return states[0]
+
+    def _zeros(self, x: Tensor) -> tuple[Tensor, ...]:
+        return (x.new_zeros(x.shape[1], self.hidden_size),)
+
+    def _check_ranks(self, hx: tuple[Tensor, ...], batched: bool) -> None:
+        rank = 3 if batched else 2
+        if any(part.dim() != rank for part in hx):
+            ranks = [f"{part.dim()}-D" for part in hx]
+            got = f"{ranks[0]} tensor" if len(hx) == 1 else f"({', '.join(ranks)}) tensors"
+            raise ShapeError(
+                f"For {'batched' if batched else 'unbatched'} {rank}-D input, {'hx' if len(hx) == 1 else 'hx and cx'} "
+                f"should also be {rank}-D but got {got}. "
+                f"Give (layers · directions{', batch' if batched else ''}, width)."
+            )
+
+    def _check(self, input: Tensor, hx: tuple[Tensor, ...] | None, batch_sizes: Tensor | None) -> None:
+        """torch.nn's own checks with its own messages, under our exceptions; then those that it leaves to chance."""
+        try:
+            self.check_input(input, batch_sizes)
+            if hx is not None:
+                self.check_forward_args(input, self._as_torch(hx), batch_sizes)
+        except ValueError as error:
+            raise DTypeError(f"{error}.") from error
+        except RuntimeError as error:
+            raise ShapeError(f"{error}. Change its shape, or the layer's sizes.") from error
+        weight = getattr(self, self._flat_weights_names[0])
+        if input.device != weight.device:
+            raise DeviceError(
+                "Input and parameter tensors are not at the same device, found input tensor at "
+                f"{input.device} and parameter tensor at {weight.device}. Move one of them by .to(device)."
+            )
+        for part in hx or ():
+            if part.device != input.device:
+                raise DeviceError(
+                    "Input and hidden tensors are not at the same device, found input tensor at "
+                    f"{input.device} and hidden tensor at {part.device}. Move one of them by .to(device)."
+                )
+            check_like("hx", part, input)
+
+
+class RNN(_DropIn, nn.RNN):
+    """torch.nn.RNN on our loop: Elman's network with tanh or relu; plus `lengths=` and `trace=`."""
+
+    gates = ("h",)
+
+    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
+        return cells.Elman, {"activation": self.nonlinearity}
+
+
+class GRU(_DropIn, nn.GRU):
+    """torch.nn.GRU on our loop; plus `lengths=`, `trace=` and `reset="before"`.
+
+    With `reset="before"` the parameters keep torch's names and shapes, and the equations are `unspool.cells.GRU`:
+    the reset gate acts before the recurrent product and z takes the new state.
+    """
+
+    gates = ("r", "z", "n")
+    reset = "after"
+
+    def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
+        if reset not in ("before", "after"):
+            raise UnknownNameError.among("reset", reset, ("before", "after"))
+        super().__init__(*args, **kwargs)
+        self.reset = reset
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (f", reset={self.reset!r}" if self.reset != "after" else "")
+
+    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
+        return (cells.ResetAfterGRU if self.reset == "after" else cells.GRU), {}
+
+    def _parameters_of(self, key: str) -> dict[str, Tensor]:
+        named = super()._parameters_of(key)
+        if self.reset == "after":  # r multiplies the recurrent product, whose bias is therefore its own
+            named["U_hn"] = named.pop("U_n")
+            if self.bias:
+                named["b_n"], named["b_hn"] = (getattr(self, f"bias_{side}_{key}").chunk(3)[2] for side in ("ih", "hh"))
+        return named
+
+
+class LSTM(_DropIn, nn.LSTM):
+    """torch.nn.LSTM on our loop, `proj_size` included; plus `lengths=` and `trace=`."""
+
+    gates = ("i", "f", "g", "o")
+
+    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
+        return cells.LSTM, {"projection": self.proj_size or None}
+
+    def _parameters_of(self, key: str) -> dict[str, Tensor]:
+        named = super()._parameters_of(key)
+        return named | ({"U_p": getattr(self, f"weight_hr_{key}")} if self.proj_size else {})
+
+    def _states(self, hx: Any) -> tuple[Tensor, ...] | None:
+        if hx is None:
+            return None
+        if not isinstance(hx, tuple | list) or len(hx) != 2 or not all(isinstance(part, Tensor) for part in hx):
+            raise ShapeError.of("hx", type(hx).__name__, "lstm expects two hidden states", "Give a tuple (h_0, c_0)")
+        return tuple(hx)
+
+    def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
+        return states
+
+    def _zeros(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x.new_zeros(x.shape[1], self.proj_size or self.hidden_size), x.new_zeros(x.shape[1], self.hidden_size)
