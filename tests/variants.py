@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unspool.cells import (
     CATALOGUE,
@@ -34,6 +35,7 @@ from unspool.cells import (
     tanh,
     where,
 )
+from unspool.nn.layer import map_leaves
 from unspool.nn.recurrent import Recurrent
 
 Array = NDArray[np.float64]
@@ -166,6 +168,12 @@ each_cell = pytest.mark.parametrize("cell", list(VARIANTS.values()), ids=list(VA
 STEPS, LENGTHS = 5, (3, 5, 0, 1, 3)
 
 
+def cell_of(step: Callable[..., Any], **attributes: Any) -> Cell:
+    """A cell of a class Mine that has this `step`."""
+    made: Cell = type("Mine", (Cell,), {"step": step, **attributes})()
+    return made
+
+
 def sizes(cell: Cell) -> tuple[int, int]:
     """A small input and hidden size that the cell accepts."""
     return (4, 4) if cell.input_width == "hidden" else (3, 4)
@@ -203,3 +211,14 @@ def as_state(states: tuple[Any, ...]) -> Any:
 def as_states(state: Any) -> tuple[Any, ...]:
     """The opposite of `as_state`."""
     return state if isinstance(state, tuple) else (state,)
+
+
+def random_tensors(cell: Cell, steps: int = STEPS, rows: int = len(LENGTHS)) -> tuple[Tensor, Any]:
+    """`random_batch` for torch: x, and the state nested as a layer takes it; both want gradients."""
+    x, states = random_batch(cell, steps, rows)
+    return torch.from_numpy(x).requires_grad_(), as_state(tuple(torch.from_numpy(s).requires_grad_() for s in states))
+
+
+def row_of(state: Any, row: int) -> Any:
+    """One row of a state, however nested: what a layer takes unbatched."""
+    return map_leaves(lambda part: part[row], state)

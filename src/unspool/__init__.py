@@ -3,6 +3,7 @@
 from unspool import cells as cells
 from unspool import engine as engine
 from unspool import errors as errors
+from unspool import exchange as exchange
 from unspool import nn as nn
 from unspool.cells import Cell as Cell
 from unspool.cells import sigmoid as sigmoid

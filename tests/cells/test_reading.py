@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.variants import VARIANTS, Heir, NormalisedLSTM, PeepholeLSTM, ThreeStates, each_cell
+from tests.variants import VARIANTS, Heir, NormalisedLSTM, PeepholeLSTM, ThreeStates, cell_of, each_cell
 
-from unspool.cells import GRU, LSTM, Cell, DeepTransition, Equations, ResetAfterGRU, Skip, Symbol, relu, sigmoid, tanh
-
-
-def read(step: Callable[..., Any], **attributes: Any) -> Equations:
-    """The equations of a cell with this `step`."""
-    return cell_of(step, **attributes).equations()
-
-
-def cell_of(step: Callable[..., Any], **attributes: Any) -> Cell:
-    made: Cell = type("Mine", (Cell,), {"step": step, **attributes})()
-    return made
+from unspool.cells import GRU, LSTM, Cell, DeepTransition, ResetAfterGRU, Skip, Symbol, relu, sigmoid, tanh, where
 
 
 @pytest.mark.parametrize(
@@ -49,18 +38,17 @@ def test_a_state_assigned_anew_keeps_the_states_name_for_its_last_value() -> Non
 
 
 def test_parameters_are_named_and_shaped_as_in_the_equations() -> None:
+    square, wide = ("hidden", "hidden"), ("hidden", "input")
     assert GRU().equations().parameters == {
-        **{name: widths for gate in "rzn" for name, widths in block(gate).items()},
+        name: widths
+        for gate in "rzn"
+        for name, widths in ((f"W_{gate}", wide), (f"U_{gate}", square), (f"b_{gate}", ("hidden",)))
     }
     assert list(Skip(2).equations().parameters) == ["W_h", "U1_h", "U2_h", "b_h"]
     assert LSTM(projection=2).equations().shapes(5, 7)["U_p"] == (2, 7)
     assert LSTM(projection=2).equations().shapes(5, 7)["U_i"] == (7, 2)
     assert "b_hn" in ResetAfterGRU().equations().parameters
     assert PeepholeLSTM().equations().initial == {"p_i": 0.1, "p_f": 0.2, "p_o": 0.0}
-
-
-def block(gate: str) -> dict[str, tuple[str, ...]]:
-    return {f"W_{gate}": ("hidden", "input"), f"U_{gate}": ("hidden", "hidden"), f"b_{gate}": ("hidden",)}
 
 
 @each_cell
@@ -88,7 +76,7 @@ def test_equal_expressions_are_one_value() -> None:
         again = sigmoid(self.linear("a", x, h)) * 2.0
         return first + again
 
-    equations = read(step)
+    equations = cell_of(step).equations()
     assert [node.operation for node in equations.nodes].count("linear") == 1
     assert equations.results[0].inputs[0] is equations.results[0].inputs[1]
     assert list(equations.parameters) == ["W_a", "U_a", "b_a"]
@@ -101,7 +89,7 @@ def test_a_value_that_nothing_needs_is_kept_if_it_has_a_name() -> None:
         sigmoid(seen)
         return h * 0.5 + relu(self.linear("h", x))
 
-    operations = [node.operation for node in read(step).nodes]
+    operations = [node.operation for node in cell_of(step).equations().nodes]
     assert "tanh" in operations
     assert "sigmoid" not in operations
 
@@ -110,7 +98,7 @@ def test_operands_other_than_x_are_numbered_in_their_order() -> None:
     def step(self: Cell, x: Symbol, h: Symbol, c: Symbol) -> tuple[Symbol, Symbol]:
         return tanh(self.linear("a", c, x, h)), c
 
-    equations = read(step)
+    equations = cell_of(step).equations()
     linear = next(node for node in equations.nodes if node.operation == "linear")
     assert linear.detail.matrices == ("U1_a", "W_a", "U2_a")
     assert [value.detail for value in linear.inputs] == ["c", None, "h"]
@@ -118,22 +106,20 @@ def test_operands_other_than_x_are_numbered_in_their_order() -> None:
 
 @pytest.mark.parametrize("number", [2, 2.5, np.float64(2.5), np.float32(2.5), np.int64(3), np.array(2.5)], ids=repr)
 def test_numbers_of_any_kind_are_constants(number: Any) -> None:
-    def step(self: Cell, x: Symbol, h: Symbol) -> Symbol:
+    def step(self: Cell, x: Symbol, h: Symbol) -> Any:
         return number * h + self.linear("a", x) / number
 
-    constants = [node.detail for node in read(step).nodes if node.operation == "constant"]
+    constants = [node.detail for node in cell_of(step).equations().nodes if node.operation == "constant"]
     assert constants == [float(number)]
 
 
 def test_comparisons_either_way_round() -> None:
-    from unspool.cells import where
-
     def step(self: Cell, x: Symbol, h: Symbol) -> Symbol:
         a = self.linear("a", x)
         return where(h > a, h, a) + where(a < h, h, a) + where(h >= 1, h, a) + where(h <= 1, h, a)
 
-    nodes = read(step).nodes
-    assert [node.operation for node in nodes if node.operation.startswith("less")] == [
+    operations = [node.operation for node in cell_of(step).equations().nodes]
+    assert [name for name in operations if name.startswith("less")] == [
         "less",
         "less_equal",
         "less_equal",
@@ -141,13 +127,13 @@ def test_comparisons_either_way_round() -> None:
 
 
 def test_a_power_is_a_repeated_product() -> None:
-    (result,) = read(lambda self, x, h: h**3).results
+    (result,) = cell_of(lambda self, x, h: h**3).equations().results
     assert result.operation == "multiply"
     assert [value.operation for value in result.inputs] == ["multiply", "state"]
 
 
 def test_a_state_that_is_returned_unchanged_or_as_another() -> None:
-    equations = read(lambda self, x, h, c: (c, h))
+    equations = cell_of(lambda self, x, h, c: (c, h)).equations()
     assert [result.detail for result in equations.results] == ["c", "h"]
     assert {name: node.detail for name, node in equations.named.items()} == {"h": "c", "c": "h"}
 
@@ -157,7 +143,7 @@ def test_one_value_for_two_states_is_named_by_both() -> None:
         new = tanh(self.linear("a", x, h, c))
         return new, new
 
-    equations = read(step)
+    equations = cell_of(step).equations()
     assert equations.named["h"] is equations.named["c"] is equations.results[0]
 
 
@@ -185,7 +171,7 @@ def test_helper_functions_keep_their_names_to_themselves() -> None:
         inner = 2 * v
         return tanh(inner)
 
-    assert list(read(lambda self, x, h: squash(self.linear("a", x, h))).named) == ["h"]
+    assert list(cell_of(lambda self, x, h: squash(self.linear("a", x, h))).equations().named) == ["h"]
 
 
 def test_reading_leaves_the_cell_as_it_was_and_gives_the_same_twice() -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.cells.test_reading import cell_of, read
+from tests.variants import cell_of
 
 from unspool.cells import Cell, Symbol, maximum, minimum, normalise, sigmoid, tanh, where
 from unspool.errors import CellError
+
+
+def read(step: Callable[..., Any], **attributes: Any) -> None:
+    cell_of(step, **attributes).equations()
 
 
 def test_an_if_is_refused_with_its_file_and_line() -> None:
@@ -69,18 +74,18 @@ STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "comparison as state": (lambda self, x, h: h > 0, "as state 'h'. Return its new value"),
     "comparison with a name": (lambda self, x, h: where(h > 0, self.name("n", h > 0), h), "takes a value"),
     "value as condition": (lambda self, x, h: where(h, h, 0), "takes a comparison as operand 1"),
-    "bool as condition": (lambda self, x, h: where(True, h, 0), "where needs a value of the equations"),
+    "bool as condition": (lambda self, x, h: where(h is h, h, 0), "where needs a value of the equations"),  # type: ignore[arg-type]
     "text": (lambda self, x, h: h * "two", "'two' of type str stands in the equations"),
     "number as text": (lambda self, x, h: h * "3", "'3' of type str stands in the equations"),
     "none": (lambda self, x, h: h + None, "None of type NoneType"),
     "complex": (lambda self, x, h: h + 1j, "1j of type complex"),
-    "list": (lambda self, x, h: [1.0, 2.0] + h, r"\[1.0, 2.0\] of type list"),
+    "list": (lambda self, x, h: h - [1.0, 2.0], r"\[1.0, 2.0\] of type list"),
     "array": (lambda self, x, h: h * np.ones(4), "of type ndarray.*self.vector"),
     "array first": (lambda self, x, h: np.ones(4) * h, "of type ndarray.*self.vector"),
     "tensor": (lambda self, x, h: h * torch.ones(4), "of type Tensor.*self.vector"),
     "numbers only": (lambda self, x, h: minimum(1, 2) * h, "minimum needs a value"),
     "numbers only, maximum": (lambda self, x, h: maximum(1, 2) * h, "maximum needs a value"),
-    "numbers only, normalise": (lambda self, x, h: normalise(1.0) * h, "normalise needs a value"),
+    "numbers only, normalise": (lambda self, x, h: normalise(1.0) * h, "normalise needs a value"),  # type: ignore[arg-type]
     "too few states": (lambda self, x, h, c: h, r"returned 1 state\(s\) and takes 2 \(h, c\). Return the new h, c"),
     "too many states": (lambda self, x, h: (h, h), r"returned 2 state\(s\) and takes 1 \(h\)"),
     "no states returned": (lambda self, x, h: None, "returned None as state 'h'"),
@@ -93,7 +98,8 @@ STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "different order": (lambda self, x, h: self.linear("a", x, h) + self.linear("a", h, x), "named twice"),
     "different bias": (lambda self, x, h: self.linear("a", x) + self.linear("a", x, bias=False), "named twice"),
-    "x twice": (lambda self, x, h: self.linear("a", x, x), "reads x twice"),
+    "x twice": (lambda self, x, h: self.linear("a", x, x), "reads a value twice"),
+    "h twice": (lambda self, x, h: self.linear("a", h, x, h), "'a' of Mine reads a value twice"),
     "no operand": (lambda self, x, h: self.linear("a"), r"no operand. Write self.linear\('a', x, h\)"),
     "number as operand": (lambda self, x, h: self.linear("a", 3), "has the operand 3"),
     "unknown width": (lambda self, x, h: self.linear("a", x, width="big"), "'big', which is none of hidden, input"),
@@ -193,8 +199,6 @@ def test_other_exceptions_of_the_users_code_pass_through() -> None:
 
 
 def test_a_failed_reading_leaves_no_profiler_behind() -> None:
-    import sys
-
     before = sys.getprofile()
     with pytest.raises(CellError):
         read(lambda self, x, h: sigmoid(h).nothing)

@@ -58,8 +58,8 @@ class Reading:
         operands = tuple(self._operand(name, operand) for operand in operands)
         bias = bias and self.bias
         x = self.graph.nodes[0]
-        if operands.count(x) > 1:
-            raise CellError(f"linear map {name!r} of {self.title} reads x twice. Name x once.")
+        if len(set(operands)) < len(operands):
+            raise CellError(f"linear map {name!r} of {self.title} reads a value twice. Name each operand once.")
         others = [operand for operand in operands if operand is not x]
         numbered = iter(range(1, len(others) + 1))
         matrices = tuple(

@@ -1,3 +1,6 @@
-"""From equations to numbers without torch."""
+"""From equations to numbers without torch: a plain reference in NumPy, and compiled kernels."""
 
+from unspool.engine.build import BuildError as BuildError
+from unspool.engine.build import enabled as enabled
+from unspool.engine.kernel import Kernel as Kernel
 from unspool.engine.reference import run as run

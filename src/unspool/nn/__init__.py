@@ -1,8 +1,15 @@
 """torch modules: cells over time, and the ways in which they compose."""
 
 from unspool.nn import init as init
+from unspool.nn.attention import DecoderTransformer as DecoderTransformer
+from unspool.nn.baselines import BagOfVectors as BagOfVectors
+from unspool.nn.baselines import Convolution as Convolution
+from unspool.nn.baselines import SharedFCN as SharedFCN
+from unspool.nn.baselines import StatelessMLP as StatelessMLP
 from unspool.nn.bidirectional import Bidirectional as Bidirectional
+from unspool.nn.equilibrium import Equilibrium as Equilibrium
 from unspool.nn.layer import Layer as Layer
+from unspool.nn.ngram import NGram as NGram
 from unspool.nn.recurrent import Recurrent as Recurrent
 from unspool.nn.rnn import GRU as GRU
 from unspool.nn.rnn import LSTM as LSTM
@@ -11,3 +18,4 @@ from unspool.nn.seq2seq import Decoded as Decoded
 from unspool.nn.seq2seq import Seq2Seq as Seq2Seq
 from unspool.nn.stack import Stack as Stack
 from unspool.nn.time_delay import TimeDelay as TimeDelay
+from unspool.nn.unfold import Unfolded as Unfolded

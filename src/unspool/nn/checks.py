@@ -35,20 +35,22 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
 
 def check_like(name: str, value: Tensor, like: Tensor) -> None:
     """`value` has the dtype and device of `like`; under autocast any floating dtype will do."""
+    if value.device != like.device:
+        raise DeviceError(
+            f"`{name}` is on {value.device} where the layer is on {like.device}. Move it by "
+            f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
+        )
     autocast = torch.is_autocast_enabled(value.device.type)
     if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
         raise DTypeError(
             f"`{name}` has dtype {value.dtype} where the layer has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
         )
-    if value.device != like.device:
-        raise DeviceError(
-            f"`{name}` is on {value.device} where the layer is on {like.device}. Move it by "
-            f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
-        )
 
 
-def check_lengths(lengths: Sequence[int] | Tensor, steps: int, rows: int, device: torch.device) -> Tensor:
+def check_lengths(
+    lengths: Sequence[int] | Tensor, steps: int, rows: int, device: torch.device, name: str = "lengths"
+) -> Tensor:
     """`lengths` as an integer tensor on `device`: one number a row, from 0 to the number of steps."""
     if isinstance(lengths, Tensor):
         ends = lengths
@@ -56,15 +58,15 @@ def check_lengths(lengths: Sequence[int] | Tensor, steps: int, rows: int, device
         try:
             ends = torch.as_tensor(lengths)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise ArgumentTypeError.of("lengths", lengths, f"are not numbers: {error}", "Give a list of int") from error
+            raise ArgumentTypeError.of(name, lengths, f"are not numbers: {error}", "Give a list of int") from error
     if ends.numel() == 0:
         ends = ends.long()  # an empty list has no type of its own
     if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:
-        raise DTypeError.of("lengths", lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
+        raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
     if ends.shape != (rows,):
-        raise ShapeError.of("lengths", lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
+        raise ShapeError.of(name, lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
     if rows and not (int(ends.min()) >= 0 and int(ends.max()) <= steps):
-        raise ArgumentError.of("lengths", lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
+        raise ArgumentError.of(name, lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
     return ends.to(device)
 
 

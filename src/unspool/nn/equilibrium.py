@@ -94,7 +94,8 @@ def _mix(images: list[Tensor], residuals: list[Tensor]) -> Tensor:
     gram = R.mT @ R
     gram.diagonal(dim1=-2, dim2=-1).add_(10 * torch.finfo(R.dtype).eps)  # columns may be parallel
     weights, _ = torch.linalg.solve_ex(gram, R.mT @ residuals[-1].to(R.dtype).unsqueeze(-1))
-    return images[-1] - (G @ weights).squeeze(-1).to(images[-1].dtype)
+    new: Tensor = images[-1] - (G @ weights).squeeze(-1).to(images[-1].dtype)
+    return new
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,7 @@ class Linearised:
 def estimate_radii(at: Linearised) -> Tensor:
     """The spectral radius of J, roughly, for every row: the growth of a vector, or the largest Ritz value after it.
 
-    The growth sees many eigenvalues of one modulus, as an orthogonal matrix has; Ritz values see few, as a complex pair.
+    Growth sees many eigenvalues of one modulus, as an orthogonal matrix has; Ritz values see a pair, which turns.
     """
     rows, width = at.z.shape
     tiny = torch.finfo(at.z.dtype).tiny
@@ -164,13 +165,16 @@ def estimate_radii(at: Linearised) -> Tensor:
     H = v.new_zeros(rows, steps, steps)
     for j in range(steps):
         w = at.pull(Q[..., j]).unsqueeze(-1)
+        rounding = 100 * torch.finfo(w.dtype).eps * w.norm(dim=(-2, -1))
         for _ in range(2):  # once leaves rounding errors along Q
             h = Q.mT @ w
             w = w - Q @ h
             H[:, : j + 1, j] += h.squeeze(-1)
         if j + 1 < steps:
-            H[:, j + 1, j] = w.norm(dim=(-2, -1))
-            Q = torch.cat((Q, w / H[:, j + 1, j].clamp_min(tiny).view(-1, 1, 1)), -1)
+            size = w.norm(dim=(-2, -1))
+            size = size.masked_fill(size <= rounding, 0.0)  # Q spans all that J makes of v: go on with zeros
+            H[:, j + 1, j] = size
+            Q = torch.cat((Q, torch.where(size > 0, 1 / size, 0.0).view(-1, 1, 1) * w), -1)
     return torch.maximum(growth, spectral_radius(H))
 
 
@@ -178,7 +182,7 @@ def spectral_radius(matrices: Tensor) -> Tensor:
     """The largest modulus of an eigenvalue of each matrix; NaN for one that is not finite."""
     finite = torch.isfinite(matrices).all(-1).all(-1)
     known = matrices.masked_fill(~finite.view(-1, 1, 1), 0.0)
-    radii = torch.linalg.eigvals(_at_least_single(known)).abs().amax(-1)
+    radii: Tensor = torch.linalg.eigvals(_at_least_single(known)).abs().amax(-1)
     return radii.to(matrices.dtype).masked_fill(~finite, math.nan)
 
 
@@ -200,7 +204,7 @@ class _Implicit(torch.autograd.Function):
         with torch.no_grad():
             y = ctx.solve(gradients[0])
         if torch.is_grad_enabled():
-            y = _Once.apply(y, gradients[0], *ctx.saved_tensors)
+            y = _Once.apply(y, gradients[0], *ctx.saved_tensors)  # type: ignore[no-untyped-call]
         return y, None
 
 
@@ -237,7 +241,7 @@ class Equilibrium(nn.Module):
         *,
         bias: bool = True,
         tolerance: float | None = None,
-        max_iterations: int = 1000,
+        max_iterations: int = 3000,
         memory: int = 5,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -262,20 +266,20 @@ class Equilibrium(nn.Module):
         # Inference mode would forbid the products with J, and autocast would spoil the last digits of z.
         with torch.inference_mode(False), torch.autocast(u.device.type, enabled=False), torch.set_grad_enabled(needed):
             u, start = (_plain(v, like) for v in (u, u.new_zeros(shape) if start is None else start))
-            F = _StepOn(self.layer._step, parameters, u.reshape(-1, self.input_size))
+            F = _StepOn(self.layer.step, parameters, u.reshape(-1, self.input_size))
             z = start.detach().reshape(-1, self.output_size)
             at, radius = self._find(F, z) if len(z) else (Linearised(F, z), 0.0)
             if not needed:
-                return at.value.detach().view(shape)
-            z = _Implicit.apply(at.value, lambda v: self._solve_back(at, v, radius))  # type: ignore[no-untyped-call]
-            return z.view(shape)
+                return at.value.detach().reshape(shape)
+            found: Tensor = _Implicit.apply(at.value, lambda v: self._solve_back(at, v, radius))  # type: ignore[no-untyped-call]
+            return found.reshape(shape)
 
     def extra_repr(self) -> str:
         return f"tolerance={self.tolerance}, max_iterations={self.max_iterations}, memory={self.memory}"
 
     def _find(self, F: _StepOn, start: Tensor) -> tuple[Linearised, float]:
         """F at its stable fixed point, and the largest spectral radius of its Jacobians."""
-        bound = 1 - 100 * torch.finfo(start.dtype).eps  # eigenvalues are known up to rounding
+        bound = 1 - 10 * torch.finfo(start.dtype).eps  # eigenvalues are known up to rounding
         point = self._solve(F, start, self.memory)
         if not point.converged:
             self._refuse(F, point, point.residual)
@@ -316,7 +320,7 @@ class Equilibrium(nn.Module):
             residual = float(point.residual[worst])
             problem = f"row {int(worst)} comes to no fixed point (its relative residual is {residual:.3g})"
         remedy = f"raise `max_iterations` (={self.max_iterations}) or `tolerance` (={self.tolerance})"
-        if not radius < 1:
+        if point.converged or not radius < 1:
             remedy = "the radius must be below 1; scale the recurrent weights down, or start nearer to a stable point"
         raise ConvergenceError(
             f"{problem}: after {point.iterations} iterations the Jacobian's spectral radius is {radius:.7g}. "
@@ -343,8 +347,10 @@ class Equilibrium(nn.Module):
 
 
 def _linearise(F: _StepOn, z: Tensor) -> tuple[Linearised, Tensor]:
-    """F at z, and the spectral radius of each row's Jacobian: estimated where it is well below 1, else exact."""
+    """F at z, and the spectral radius of each row's Jacobian: exact in narrow layers and near or above 1."""
     at = Linearised(F, z)
+    if z.shape[1] <= KRYLOV_STEPS:
+        return at, spectral_radius(at.jacobian())
     radii = estimate_radii(at)
     near = (~(radii < NEAR)).nonzero().squeeze(-1)
     if len(near):

@@ -46,6 +46,10 @@ class Layer(nn.Module):
         """The state to start from when none is given: zeros."""
         return map_leaves(like.new_zeros, self.state_shapes(rows))
 
+    def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
+        """Refuse a given state that does not fit a batch of `rows`."""
+        check_state(state, self.state_shapes(rows), like)
+
     def _call(self, x: Tensor, state: Any, lengths: Sequence[int] | Tensor | None, trace: bool, **options: Any) -> Any:
         like = next(self.parameters(), None)
         check_input(x, self.input_size, like)
@@ -57,7 +61,7 @@ class Layer(nn.Module):
             state = self.initial_state(rows, x)
         else:
             state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
-            check_state(state, self.state_shapes(rows), like)
+            self.check_state(state, rows, like)
         output, state, values = self.run(x, state, ends, trace, **options)
 
         def leave(sequence: Tensor) -> Tensor:

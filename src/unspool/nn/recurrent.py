@@ -1,9 +1,8 @@
-"""Recurrent: any cell over time. The only loop over time."""
+"""Recurrent: any cell over time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,53 +12,8 @@ from unspool.cells import Cell, find_cell
 from unspool.cells.cell import check_size
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, CellError
-from unspool.nn.layer import Layer, valid_steps
-from unspool.nn.operations import OPERATIONS
-
-Trace = dict[str, Tensor]
-
-
-def unroll(
-    step: Evaluator,
-    parameters: Mapping[str, Tensor],
-    x: Tensor,
-    states: tuple[Tensor, ...],
-    ends: Tensor | None = None,
-    reverse: bool = False,
-    trace: bool = False,
-) -> tuple[Tensor, tuple[Tensor, ...], Trace]:
-    """Output (time, batch, width), final states, and, if asked, every named value at every step.
-
-    A ragged batch needs no flipping in reverse: a row's state rests until the walk comes to its last step.
-    """
-    steps, rows, _ = x.shape
-    valid = None
-    if ends is not None:
-        valid = valid_steps(ends, steps)
-        x = x.masked_fill(~valid, 0.0)  # what stands in the padding, NaN included, must not reach a gradient
-    outputs: dict[int, Tensor] = {}
-    values: dict[int, Trace] = {}
-    for t in reversed(range(steps)) if reverse else range(steps):
-        new, named = step(parameters, x[t], states)
-        new = tuple(_rows(value, rows) for value in new)
-        if valid is not None:
-            new = tuple(torch.where(valid[t], value, old) for value, old in zip(new, states, strict=True))
-        states = new
-        outputs[t] = states[0] if valid is None else states[0].masked_fill(~valid[t], 0.0)
-        if trace:
-            values[t] = {name: _rows(value, rows) for name, value in named.items()}
-    if not steps:
-        return states[0].new_zeros(0, *states[0].shape), states, {}
-    output = torch.stack([outputs[t] for t in range(steps)])
-    traced = {name: torch.stack([values[t][name] for t in range(steps)]) for name in values.get(0, {})}
-    if valid is not None:
-        traced = {name: value.masked_fill(~valid, 0.0) for name, value in traced.items()}
-    return output, states, traced
-
-
-def _rows(value: Tensor, rows: int) -> Tensor:
-    """A value that does not depend on the batch, such as a parameter vector, as one row each."""
-    return value if value.dim() == 2 else value.expand(rows, -1)
+from unspool.nn.layer import Layer
+from unspool.nn.recurrence import Recurrence, Trace
 
 
 class Recurrent(Layer):
@@ -126,10 +80,22 @@ class Recurrent(Layer):
         """The parameters by their names in the equations, as parametrisations have them now."""
         return {name: getattr(self, name) for name in self.equations.parameters}
 
+    @property
+    def step(self) -> Evaluator:
+        """One step on tensors: (parameters, x, states) → (new states, named values)."""
+        return self._recurrence.step
+
+    @property
+    def engine(self) -> str:
+        """What runs this layer on its own device and dtype: "kernel", or "eager" and why."""
+        like = next(self.parameters(), torch.empty(0))
+        why = self._recurrence.engine_for([like.new_empty(1, 1, 1), *self.cell_parameters().values()])
+        return "kernel" if why is None else f"eager: {why}"
+
     def run(self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False) -> tuple[Tensor, Any, Trace]:
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
-        output, states, values = unroll(self._step, self.cell_parameters(), x, states, ends, self.reverse, trace)
+        output, states, values = self._recurrence.run(self.cell_parameters(), x, states, ends, self.reverse, trace)
         return output, states[0] if single else states, values
 
     def state_shapes(self, rows: int) -> Any:
@@ -158,14 +124,16 @@ class Recurrent(Layer):
     def _read(self) -> None:
         """What follows from the cell."""
         self.equations = self.cell.equations(self.bias)
-        self._step = Evaluator(self.equations, OPERATIONS)
+        self._recurrence = Recurrence(self.equations, self.input_size, self.hidden_size)
         self._widths = {
             state: self.equations.size(width, self.input_size, self.hidden_size)
             for state, width in self.equations.states.items()
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("equations", "_step", "_widths")}
+        return {
+            key: value for key, value in self.__dict__.items() if key not in ("equations", "_recurrence", "_widths")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -13,7 +13,6 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from unspool import cells
 from unspool.cells import Cell
-from unspool.cells.evaluate import Evaluator
 from unspool.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -25,13 +24,14 @@ from unspool.errors import (
 )
 from unspool.nn.checks import check_lengths, check_like
 from unspool.nn.layer import from_time_major, map_leaves, to_time_major
-from unspool.nn.operations import OPERATIONS
-from unspool.nn.recurrent import unroll
+from unspool.nn.recurrence import Recurrence
 
 
 @lru_cache
-def _evaluator(cell: Callable[..., Cell], bias: bool, options: tuple[tuple[str, Any], ...]) -> Evaluator:
-    return Evaluator(cell(**dict(options)).equations(bias), OPERATIONS)
+def _recurrence(
+    cell: Callable[..., Cell], bias: bool, options: tuple[tuple[str, Any], ...], input_size: int, hidden_size: int
+) -> Recurrence:
+    return Recurrence(cell(**dict(options)).equations(bias), input_size, hidden_size)
 
 
 class _DropIn(nn.RNNBase):
@@ -130,7 +130,6 @@ class _DropIn(nn.RNNBase):
     ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]:
         """Every layer and direction over time-major input, with states of (layers · directions, batch, width)."""
         kind, options = self._kind()
-        step = _evaluator(kind, self.bias, tuple(options.items()))
         directions = ("", "_reverse") if self.bidirectional else ("",)
         finals: list[tuple[Tensor, ...]] = []
         values: dict[str, dict[str, Tensor]] = {}
@@ -139,9 +138,8 @@ class _DropIn(nn.RNNBase):
             for suffix in directions:
                 key = f"l{layer}{suffix}"
                 start = self._zeros(x) if hx is None else tuple(part[len(finals)] for part in hx)
-                output, final, named = unroll(
-                    step, self._parameters_of(key), x, start, ends, reverse=bool(suffix), trace=trace
-                )
+                recurrence = _recurrence(kind, self.bias, tuple(options.items()), x.shape[2], self.hidden_size)
+                output, final, named = recurrence.run(self._parameters_of(key), x, start, ends, bool(suffix), trace)
                 outputs.append(output)
                 finals.append(final)
                 values[key] = named

@@ -266,7 +266,7 @@ class Seq2Seq(nn.Module):
         source = self._check_tokens("source", source, self.source_size)
         if source_lengths is None:  # a step counts if a token other than padding stands there or further on
             source_lengths = ((source != self.padding).flip(1).cumsum(1) > 0).sum(1)
-        return source, check_lengths(source_lengths, source.shape[1], len(source), source.device)
+        return source, check_lengths(source_lengths, source.shape[1], len(source), source.device, "source_lengths")
 
     def _check_tokens(self, name: str, tokens: Any, size: int, rank: int = 2) -> Tensor:
         """The tokens as 64-bit numbers."""

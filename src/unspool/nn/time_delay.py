@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentTypeError
-from unspool.nn.layer import Layer
+from unspool.nn.layer import Layer, valid_steps
 
 
 class TimeDelay(Layer):
@@ -32,23 +32,22 @@ class TimeDelay(Layer):
         if not steps:
             return self.layer.run(x, state, ends, trace)
         later = torch.cat((x, x.new_zeros(self.delay, rows, width)))
-        if ends is not None:
-            inside = torch.arange(len(later), device=ends.device).unsqueeze(1) < ends
-            later = later.masked_fill(~inside.unsqueeze(-1), 0.0)
-            late_ends = torch.where(ends > 0, ends + self.delay, ends)
-        else:
-            late_ends = None
-        output, state, values = self.layer.run(later, state, late_ends, trace)
-        output = output[self.delay :]
-        if ends is not None:
-            output = output.masked_fill(~inside[:steps].unsqueeze(-1), 0.0)
-        return output, state, values
+        if ends is None:
+            output, state, values = self.layer.run(later, state, None, trace)
+            return output[self.delay :], state, values
+        inside = valid_steps(ends, len(later))
+        late_ends = torch.where(ends > 0, ends + self.delay, ends)
+        output, state, values = self.layer.run(later.masked_fill(~inside, 0.0), state, late_ends, trace)
+        return output[self.delay :].masked_fill(~inside[:steps], 0.0), state, values
 
     def state_shapes(self, rows: int) -> Any:
         return self.layer.state_shapes(rows)
 
     def initial_state(self, rows: int, like: Tensor) -> Any:
         return self.layer.initial_state(rows, like)
+
+    def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
+        self.layer.check_state(state, rows, like)
 
     def extra_repr(self) -> str:
         return f"delay={self.delay}"

@@ -1,0 +1,214 @@
+"""The reverse of a step: gradients with respect to its states, maps and vectors, as a graph.
+
+The forward pass keeps as little as it can. A value that the reverse needs is recomputed where it follows from the
+states and from other kept values by elementwise operations, and kept (in a slot of the tape) only where it does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unspool.cells.symbols import LinearMap
+from unspool.engine.graph import ROW, Graph, Lowered, Node, order
+
+
+@dataclass(frozen=True)
+class Reversed:
+    """The reverse graph's results. What is missing in a dict is zero."""
+
+    slots: tuple[Node, ...]  # forward nodes that are kept, in the order of their slots
+    d_maps: dict[LinearMap, Node]  # gradient of each map's value
+    d_before: dict[int, Node]  # gradient of each state before the step, without what comes through maps
+    d_vectors: dict[str, Node]
+    d_x: Node | None  # gradient of x, without what comes through maps
+    operands: dict[Node, Node]  # forward operand of a map, neither x nor a state → its value in the reverse graph
+
+
+def reverse(forward: Lowered) -> Reversed:
+    """Differentiate backwards through one step."""
+    return _Reverse(forward).reversed()
+
+
+class _Reverse:
+    def __init__(self, forward: Lowered) -> None:
+        self.forward = forward
+        self.graph = Graph()
+        self.gradients: dict[Node, Node] = {}
+        self.wanted = self._reached_by_parameters()
+
+    def reversed(self) -> Reversed:
+        for index, result in enumerate(self.forward.results):
+            d_after = self.graph.node("d_after", width=result.width, detail=index)
+            self._add(result, d_after)
+        d_maps: dict[LinearMap, Node] = {}
+        readers: dict[Node, list[Node]] = {}
+        for node in self.forward.nodes:
+            if node.operation == "map":
+                for operand in node.inputs:
+                    readers.setdefault(operand, []).append(node)
+        for node in reversed(self.forward.nodes):
+            if node.operation not in ("x", "before"):
+                maps = [reader for reader in readers.get(node, ()) if reader in self.gradients]
+                if maps:
+                    matrices = tuple(_matrix(reader, node) for reader in maps)
+                    gradients = tuple(self.gradients[reader] for reader in maps)
+                    self._add(node, self.graph.node("back", *gradients, width=node.width, detail=matrices))
+            if node in self.gradients:
+                if node.operation == "map":
+                    d_maps[node.detail] = self.gradients[node]
+                elif node.operation not in ("x", "before", "vector"):
+                    self._through(node, self.gradients[node])
+        operands = {
+            operand: self._value(operand)
+            for operand, maps in readers.items()
+            if operand.operation not in ("x", "before") and any(reader.detail in d_maps for reader in maps)
+        }
+        return self._with_slots(d_maps, operands)
+
+    def _reached_by_parameters(self) -> set[Node]:
+        """Nodes whose gradient anybody asks for: all but numbers."""
+        return {node for node in self.forward.nodes if node.operation not in ("constant", "per_unit")}
+
+    def _add(self, node: Node, gradient: Node) -> None:
+        if node not in self.wanted:
+            return
+        if node.width == ROW and gradient.width != ROW:
+            gradient = self.graph.row_sum(gradient)
+        known = self.gradients.get(node)
+        self.gradients[node] = gradient if known is None else self._op("add", known, gradient)
+
+    def _op(self, operation: str, *inputs: Node) -> Node:
+        return self.graph.node(operation, *inputs)
+
+    def _value(self, node: Node) -> Node:
+        """A placeholder for a forward value; `_with_slots` decides where it comes from."""
+        if node.operation in ("constant", "per_unit"):
+            return self.graph.node(node.operation, width=None, detail=node.detail)
+        return self.graph.node("forward", width=node.width, detail=node)
+
+    def _through(self, node: Node, g: Node) -> None:
+        """Pass the gradient g of an elementwise node on to its inputs."""
+        op, number = self._op, self.graph.constant
+        inputs = node.inputs
+        match node.operation:
+            case "add":
+                self._add(inputs[0], g)
+                self._add(inputs[1], g)
+            case "subtract":
+                self._add(inputs[0], g)
+                self._add(inputs[1], op("negative", g))
+            case "multiply":
+                self._add(inputs[0], op("multiply", g, self._value(inputs[1])))
+                self._add(inputs[1], op("multiply", g, self._value(inputs[0])))
+            case "divide":
+                part = op("divide", g, self._value(inputs[1]))
+                self._add(inputs[0], part)
+                self._add(inputs[1], op("negative", op("multiply", part, self._value(node))))
+            case "negative":
+                self._add(inputs[0], op("negative", g))
+            case "sigmoid":
+                y = self._value(node)
+                self._add(inputs[0], op("multiply", g, op("multiply", y, op("subtract", number(1), y))))
+            case "tanh":
+                y = self._value(node)
+                self._add(inputs[0], op("multiply", g, op("subtract", number(1), op("multiply", y, y))))
+            case "relu":
+                self._add(inputs[0], op("where", op("less", number(0), self._value(node)), g, number(0)))
+            case "exp":
+                self._add(inputs[0], op("multiply", g, self._value(node)))
+            case "log":
+                self._add(inputs[0], op("divide", g, self._value(inputs[0])))
+            case "sqrt":
+                self._add(inputs[0], op("divide", g, op("multiply", number(2), self._value(node))))
+            case "absolute":
+                v = self._value(inputs[0])
+                falling = op("where", op("less", v, number(0)), op("negative", g), number(0))
+                self._add(inputs[0], op("where", op("less", number(0), v), g, falling))
+            case "minimum" | "maximum":
+                a, b = (self._value(value) for value in inputs)
+                if node.operation == "maximum":
+                    a, b = b, a
+                half = op("multiply", number(0.5), g)  # at a tie each side takes half, as in torch
+                for target, lower, upper in ((inputs[0], a, b), (inputs[1], b, a)):
+                    tie = op("where", op("less_equal", lower, upper), half, number(0))
+                    self._add(target, op("where", op("less", lower, upper), g, tie))
+            case "where":
+                condition = self._value(inputs[0])
+                self._add(inputs[1], op("where", condition, g, number(0)))
+                self._add(inputs[2], op("where", condition, number(0), g))
+            case "row_sum":
+                self._add(inputs[0], g)
+            case "less" | "less_equal":
+                pass  # a step function: no gradient
+            case other:
+                raise AssertionError(other)
+
+    def _with_slots(self, d_maps: dict[LinearMap, Node], operands: dict[Node, Node]) -> Reversed:
+        """Replace the placeholders by states, recomputed values and slots."""
+        leaves = {
+            node: gradient for node, gradient in self.gradients.items() if node.operation in ("x", "before", "vector")
+        }
+        roots = (*d_maps.values(), *leaves.values(), *operands.values())
+        needed = {node.detail for node in order(roots) if node.operation == "forward"}
+        keep = _Keep(self.graph, self.forward, needed)
+        rewritten: dict[Node, Node] = {}
+        for node in order(roots):
+            if node.operation == "forward":
+                rewritten[node] = keep.value(node.detail)
+            else:
+                inputs = tuple(rewritten[value] for value in node.inputs)
+                rewritten[node] = self.graph.node(node.operation, *inputs, width=node.width, detail=node.detail)
+        return Reversed(
+            slots=tuple(keep.slots),
+            d_maps={linear: rewritten[node] for linear, node in d_maps.items()},
+            d_before={node.detail: rewritten[g] for node, g in leaves.items() if node.operation == "before"},
+            d_vectors={node.detail: rewritten[g] for node, g in leaves.items() if node.operation == "vector"},
+            d_x=next((rewritten[g] for node, g in leaves.items() if node.operation == "x"), None),
+            operands={operand: rewritten[value] for operand, value in operands.items()},
+        )
+
+
+class _Keep:
+    """Decides which forward values are kept, and gives each needed value as a node of the reverse graph."""
+
+    def __init__(self, graph: Graph, forward: Lowered, needed: set[Node]) -> None:
+        self.graph = graph
+        self.slots: list[Node] = []
+        self._known: dict[Node, Node] = {}
+        self._after = {result: index for index, result in reversed(list(enumerate(forward.results)))}
+        for node in forward.nodes:
+            if node in needed and not self._follows(node) and node.operation not in ("less", "less_equal"):
+                self._known[node] = graph.node("stored", width=node.width, detail=len(self.slots))
+                self.slots.append(node)
+            elif node in needed and node.operation in ("less", "less_equal"):
+                for value in node.inputs:
+                    if not self._follows(value):
+                        self._known[value] = graph.node("stored", width=value.width, detail=len(self.slots))
+                        self.slots.append(value)
+
+    def _follows(self, node: Node) -> bool:
+        """Whether a value can be recomputed from what is at hand."""
+        if node in self._known or node in self._after:
+            return True
+        if node.operation in ("x", "before", "vector", "constant", "per_unit"):
+            return True
+        if node.operation in ("map", "row_sum"):
+            return False
+        return all(self._follows(value) for value in node.inputs)
+
+    def value(self, node: Node) -> Node:
+        """The value as a node of the reverse graph."""
+        if node not in self._known:
+            if node.operation in ("x", "before", "vector", "constant", "per_unit"):
+                made = self.graph.node(node.operation, width=node.width, detail=node.detail)
+            elif node in self._after:
+                made = self.graph.node("after", width=node.width, detail=self._after[node])
+            else:
+                made = self.graph.node(node.operation, *(self.value(value) for value in node.inputs))
+            self._known[node] = made
+        return self._known[node]
+
+
+def _matrix(reader: Node, operand: Node) -> str:
+    linear: LinearMap = reader.detail
+    return linear.matrices[reader.inputs.index(operand)]

@@ -1,0 +1,204 @@
+"""The order of work within a step: levels of elementwise work with products between them.
+
+A level is what can be computed once the products before it are done. Within a level, one loop over the units of a
+row computes everything that has the same width. A value that a later level reads is put into a buffer, a *cut*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from unspool.engine.graph import LEAVES, ROW, Lowered, Node, order
+from unspool.engine.reverse import Reversed
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A value to be stored at a level: where to is told by kind and index."""
+
+    kind: str
+    index: int
+    node: Node
+    width: str
+
+
+@dataclass
+class Program:
+    """The levels of one direction, forward or backward."""
+
+    sinks: list[list[Sink]]  # per level
+    cuts: list[Node] = field(default_factory=list)
+    sums: list[Node] = field(default_factory=list)
+    levels: dict[Node, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A run of neighbouring maps that read one operand: one product forward, one back, one sum of outer products."""
+
+    operand: Node  # of the forward graph
+    first: int
+    count: int
+    level: int  # forward: done before this level
+    matrices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Everything that the emitted kernel and its driver need to know about a cell."""
+
+    lowered: Lowered
+    reversed: Reversed
+    maps: tuple[Node, ...]  # in the order in which their values lie side by side
+    groups: tuple[Group, ...]
+    operands: tuple[Node, ...]  # forward nodes, neither x nor states, that maps read
+    forward: Program
+    backward: Program
+    backs: tuple[Node, ...]  # reverse nodes: products with gradients, results in buffers
+
+
+def schedule(lowered: Lowered, reverse: Reversed) -> Schedule:
+    """Plan both directions."""
+    maps = _ordered_maps(lowered.nodes)
+    levels = _levels(lowered.nodes)
+    groups = _groups(maps, levels)
+    operands = tuple(dict.fromkeys(group.operand for group in groups if group.operand.operation not in ("x", "before")))
+
+    sinks = [
+        *(Sink("after", k, node, _width(node)) for k, node in enumerate(lowered.results)),
+        *(Sink("slot", slot, node, node.width or ROW) for slot, node in enumerate(reverse.slots)),
+        *(Sink("trace", k, node, _width(node)) for k, node in enumerate(lowered.named.values())),
+        *(Sink("operand", k, node, _width(node)) for k, node in enumerate(operands)),
+    ]
+    forward = _program(sinks, levels)
+
+    results = (reverse.d_maps, reverse.d_before, reverse.d_vectors, reverse.operands)
+    roots = [node for part in results for node in part.values()] + ([reverse.d_x] if reverse.d_x else [])
+    nodes = order(roots)
+    backs = tuple(node for node in nodes if node.operation == "back")
+    equations = lowered.equations
+    states, names = list(equations.states.values()), list(equations.parameters)
+    place = {node.detail: k for k, node in enumerate(maps)}
+    sinks = [
+        *(Sink("d_map", place[linear], node, _width(maps[place[linear]])) for linear, node in reverse.d_maps.items()),
+        *(Sink("d_before", k, node, states[k]) for k, node in reverse.d_before.items()),
+        *(
+            Sink("d_vector", names.index(name), node, equations.parameters[name][0])
+            for name, node in reverse.d_vectors.items()
+        ),
+        *(
+            Sink("d_operand", k, reverse.operands[node], _width(node))
+            for k, node in enumerate(operands)
+            if node in reverse.operands
+        ),
+        *([Sink("d_x", 0, reverse.d_x, "input")] if reverse.d_x else []),
+    ]
+    backward = _program(sinks, _levels(nodes))
+    return Schedule(lowered, reverse, maps, groups, operands, forward, backward, backs)
+
+
+def _width(node: Node) -> str:
+    assert node.width is not None
+    return node.width
+
+
+def _levels(nodes: Iterable[Node]) -> dict[Node, int]:
+    """The level of each node; products and sums over rows begin a new one."""
+    levels: dict[Node, int] = {}
+    for node in nodes:
+        inputs = node.inputs
+        if node.operation == "map":
+            inner = [levels[value] for value in inputs if value.operation not in ("x", "before")]
+            levels[node] = max(inner) + 1 if inner else 0
+        elif node.operation in ("back", "row_sum"):
+            levels[node] = max(levels[value] for value in inputs) + 1
+        else:
+            levels[node] = max((levels[value] for value in inputs), default=0)
+    return levels
+
+
+def _ordered_maps(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Maps side by side such that those that read one operand are neighbours, as far as that goes."""
+    maps = [node for node in nodes if node.operation == "map"]
+
+    def place(node: Node) -> tuple[int, int]:
+        kinds = {value.operation for value in node.inputs}
+        # x alone, x and states, states alone; maps of other values last within each
+        return (0 if kinds == {"x"} else 1 if "x" in kinds else 2, len(kinds - {"x", "before"}))
+
+    return tuple(sorted(maps, key=place))
+
+
+def _groups(maps: Sequence[Node], levels: dict[Node, int]) -> tuple[Group, ...]:
+    groups = []
+    for operand in dict.fromkeys(value for node in maps for value in node.inputs):
+        early = operand.operation in ("x", "before")
+        run: list[int] = []
+        for k, node in enumerate(maps):
+            reads = operand in node.inputs
+            if run and not (reads and (early or levels[maps[run[-1]]] == levels[node])):
+                groups.append(_group(operand, run, maps, levels))
+                run = []
+            if reads:
+                run.append(k)
+        if run:
+            groups.append(_group(operand, run, maps, levels))
+    return tuple(groups)
+
+
+def _group(operand: Node, run: list[int], maps: Sequence[Node], levels: dict[Node, int]) -> Group:
+    matrices = tuple(maps[k].detail.matrices[maps[k].inputs.index(operand)] for k in run)
+    level = 0 if operand.operation in ("x", "before") else levels[operand] + 1
+    return Group(operand, run[0], len(run), level, matrices)
+
+
+def _program(sinks: Sequence[Sink], levels: dict[Node, int]) -> Program:
+    depth = max((levels[sink.node] for sink in sinks), default=0)
+    program = Program([[] for _ in range(depth + 1)], levels=levels)
+    pending = list(sinks)
+    done: set[tuple[str, int]] = set()
+    while pending:
+        sink = pending.pop(0)
+        if (sink.kind, sink.index) in done:
+            continue
+        done.add((sink.kind, sink.index))
+        level = levels[sink.node]
+        program.sinks[level].append(sink)
+        for node in closure(sink.node, level, levels):
+            if node.operation == "row_sum":
+                if node not in program.sums:
+                    program.sums.append(node)
+                    pending.append(Sink("sum", program.sums.index(node), node.inputs[0], _units(node.inputs[0])))
+            elif levels[node] < level and node not in program.cuts and not is_at_hand(node):
+                program.cuts.append(node)
+                pending.append(Sink("cut", program.cuts.index(node), node, _width(node)))
+    return program
+
+
+def _units(node: Node) -> str:
+    """The width of the loop that sums a value over a row."""
+    assert node.width not in (None, ROW)
+    return _width(node)
+
+
+def is_at_hand(node: Node) -> bool:
+    """Whether a value can be loaded at any level: leaves, maps' values, results of products."""
+    return node.operation in LEAVES or node.operation in ("map", "back", "row_sum")
+
+
+def closure(root: Node, level: int, levels: dict[Node, int]) -> tuple[Node, ...]:
+    """The nodes that a sink at this level computes or loads, each after its inputs."""
+    seen: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node in seen:
+            return
+        cut = levels[node] < level and node.width != ROW and not is_at_hand(node)
+        if not is_at_hand(node) and not cut:
+            for value in node.inputs:
+                visit(value)
+        seen[node] = None
+
+    visit(root)
+    return tuple(seen)

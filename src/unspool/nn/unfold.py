@@ -1,0 +1,83 @@
+"""Unfolded: a recurrent layer over a known number of steps, as the feed-forward network that it is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspool.cells.cell import check_size
+from unspool.errors import ArgumentTypeError, ShapeError
+from unspool.nn.checks import check_input, check_state
+from unspool.nn.layer import from_time_major, map_leaves, to_time_major
+from unspool.nn.recurrent import Recurrent
+
+
+class Step(nn.Module):
+    """One layer of the feed-forward network: (x_t, states at t−1) → states at t, by a recurrent layer's weights."""
+
+    def __init__(self, layer: Recurrent) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        new, _ = self.layer.step(self.layer.cell_parameters(), x, states)
+        return tuple(value.expand(len(x), -1) for value in new)
+
+
+class Unfolded(nn.Module):
+    """`layer` over `steps` steps as a stack of `steps` modules, one for each time, `unfolded.steps[t]`.
+
+    Tied, they share the layer's own parameters, and the network is the layer. Untied, each has a copy of its own:
+    the copies' gradients are the shares of the steps in the shared weight's gradient, which is their sum. The call
+    is the layer's, `output, state = unfolded(x, state)`, for x of exactly `steps` steps.
+    """
+
+    def __init__(self, layer: Recurrent, steps: int, tied: bool = True) -> None:
+        super().__init__()
+        if not isinstance(layer, Recurrent):
+            raise ArgumentTypeError.of("layer", layer, "is not a Recurrent", "Unfold the layers of a stack one by one")
+        check_size("steps", steps)
+        self.input_size, self.output_size, self.batch_first = layer.input_size, layer.output_size, layer.batch_first
+        self.reverse, self.tied = layer.reverse, tied
+        self.steps = nn.ModuleList(Step(layer if tied else copy.deepcopy(layer)) for _ in range(steps))
+        if not tied and layer.learn_initial:
+            for step in self._walk()[1:]:  # only the first has a use for a state to start from
+                for state in layer.equations.states:
+                    delattr(step.layer, f"initial_{state}")
+                step.layer.learn_initial = False
+
+    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """`(output, state)`, laid out as the layer's."""
+        first = self._walk()[0].layer
+        like = next(self.parameters(), None)
+        check_input(x, self.input_size, like)
+        batched = x.dim() == 3
+        x = to_time_major(x, self.batch_first)
+        if len(x) != len(self.steps):
+            problem = f"has {len(x)} step(s) where {len(self.steps)} are unfolded"
+            raise ShapeError.of("x", tuple(x.shape), problem, f"Give {len(self.steps)}, or unfold again")
+        if state is None:
+            state = first.initial_state(x.shape[1], x)
+        else:
+            state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
+            check_state(state, first.state_shapes(x.shape[1]), like)
+        single = isinstance(state, Tensor)
+        states = (state,) if single else tuple(state)
+        outputs = []
+        for step, x_t in zip(self._walk(), x.flip(0) if self.reverse else x, strict=True):
+            states = step(x_t, states)
+            outputs.append(states[0])
+        output = from_time_major(torch.stack(outputs[::-1] if self.reverse else outputs), batched, self.batch_first)
+        state = states[0] if single else states
+        return output, state if batched else map_leaves(lambda part: part.squeeze(0), state)
+
+    def extra_repr(self) -> str:
+        return f"tied={self.tied}"
+
+    def _walk(self) -> list[Step]:
+        """The modules in the order of their use."""
+        steps = [step for step in self.steps if isinstance(step, Step)]
+        return steps[::-1] if self.reverse else steps

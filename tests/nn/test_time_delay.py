@@ -1,0 +1,102 @@
+"""TimeDelay: the answer for t is the layer's at t + M, each row going on over zeros after its own last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from tests.nn.gradients import gradcheck, leaves
+from tests.variants import LENGTHS, row_of
+from torch.nn.functional import pad
+
+from unspool.errors import ArgumentError, ArgumentTypeError
+from unspool.nn.bidirectional import Bidirectional
+from unspool.nn.layer import Layer
+from unspool.nn.recurrent import Recurrent
+from unspool.nn.stack import Stack
+from unspool.nn.time_delay import TimeDelay
+
+close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
+same = partial(torch.testing.assert_close, rtol=0, atol=0)
+F64 = torch.float64
+LAYERS: dict[str, Callable[[], Layer]] = {
+    "elman": lambda: Recurrent("elman", 3, 4, dtype=F64),
+    "lstm": lambda: Recurrent("lstm", 3, 4, dtype=F64),
+    "reverse": lambda: Recurrent("gru", 3, 4, reverse=True, dtype=F64),
+    "bidirectional": lambda: Bidirectional("gru", 3, 4, dtype=F64),
+    "stack": lambda: Stack(["gru", "lstm"], 3, [4, 4], residual=[False, True], dtype=F64),
+    "twice": lambda: TimeDelay(Recurrent("gru", 3, 4, dtype=F64), 1),
+}
+each_layer = pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+each_delay = pytest.mark.parametrize("delay", [0, 1, 3, 7])
+
+
+@each_delay
+@each_layer
+def test_answers_later(make: Callable[[], Layer], delay: int) -> None:
+    torch.manual_seed(0)
+    layer, x = make(), torch.randn(5, 2, 3, dtype=F64)
+    _, start = layer(x)
+    late, final, trace = layer(torch.cat([x, x.new_zeros(delay, 2, 3)]), start, trace=True)
+    output, state, values = TimeDelay(layer, delay)(x, start, trace=True)
+    same(output, late[delay:])
+    same(state, final)
+    same(values, trace)
+
+
+@each_delay
+@each_layer
+def test_a_ragged_batch_is_its_rows_run_alone(make: Callable[[], Layer], delay: int) -> None:
+    torch.manual_seed(0)
+    layer, x = make(), torch.randn(5, 5, 3, dtype=F64)
+    _, start = layer(x)
+    output, state = TimeDelay(layer, delay)(x, start, lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS):
+        longer = length + delay if length else 0  # a row without steps has no answers to wait for
+        alone, end = layer(pad(x[:length, row], (0, 0, 0, longer - length)), row_of(start, row))
+        close(output[:length, row], alone[longer - length :])
+        assert (output[length:, row] == 0).all()
+        close(row_of(state, row), end)
+
+
+@each_layer
+def test_padding_never_changes_a_result(make: Callable[[], Layer]) -> None:
+    torch.manual_seed(0)
+    layer, x = TimeDelay(make(), 2), torch.randn(5, 5, 3, dtype=F64)
+    padding = (torch.arange(5).unsqueeze(1) >= torch.tensor(LENGTHS)).unsqueeze(-1)
+    results = []
+    for filling in (0.0, float("nan"), float("inf")):
+        filled = x.masked_fill(padding, filling).requires_grad_()
+        output, state = layer(filled, lengths=LENGTHS)
+        loss = output.square().sum() + sum(part.sum() for part in leaves(state))
+        slopes = torch.autograd.grad(loss, [filled, *layer.parameters()])
+        assert (slopes[0].masked_select(padding) == 0).all()
+        results.append((output, *leaves(state), *slopes))
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_sees_exactly_the_delay_into_the_future() -> None:
+    layer, x = TimeDelay(Recurrent("gru", 3, 4, dtype=F64), 2), torch.randn(6, 3, dtype=F64)
+    reach = torch.autograd.functional.jacobian(lambda x: layer(x)[0], x).abs().sum((1, 3)) > 0
+    assert torch.equal(reach, torch.ones(6, 6).tril(2) > 0)
+
+
+@each_layer
+def test_gradcheck(make: Callable[[], Layer]) -> None:
+    torch.manual_seed(0)
+    layer = TimeDelay(make(), 2)
+    assert gradcheck(layer, torch.randn(3, 3, 3, dtype=F64), lengths=(2, 0, 3))
+
+
+def test_bad_arguments() -> None:
+    layer = Recurrent("gru", 3, 4)
+    with pytest.raises(ArgumentError, match=r"`delay` \(=-1\) is negative"):
+        TimeDelay(layer, -1)
+    for wrong in (1.5, 0.0, "2", None, True, False):
+        with pytest.raises(ArgumentTypeError, match=rf"`delay` \(={wrong!r}\)"):
+            TimeDelay(layer, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match="`layer` .*is not a layer of unspool.nn. Give a Recurrent or a Stack"):
+        TimeDelay(torch.nn.GRU(3, 4), 1)  # type: ignore[arg-type]
