@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.oracles import elman, gru_after, gru_before, lstm
 from tests.oracles.rows import Forward
@@ -29,6 +29,8 @@ from tests.variants import (
 from unspool.cells import GRU, LSTM, Cell, Elman, OpenLSTM, ResetAfterGRU, normalise
 from unspool.engine import run
 from unspool.errors import ArgumentError, ShapeError, UnknownNameError
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 BY_HAND: list[tuple[Cell, Forward]] = [
     (Elman("tanh"), elman.forward),
@@ -152,7 +154,7 @@ def ragged(draw: st.DrawFn) -> tuple[Cell, int, list[int], bool, bool]:
     return draw(st.sampled_from(list(VARIANTS.values()))), steps, lengths, draw(st.booleans()), draw(st.booleans())
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ragged())
 def test_equals_torch_whatever_the_lengths(drawn: tuple[Cell, int, list[int], bool, bool]) -> None:
     cell, steps, lengths, reverse, bias = drawn

@@ -19,6 +19,8 @@ from unspool.cells import Cell
 from unspool.engine import run
 from unspool.nn.bidirectional import Bidirectional
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 same = partial(torch.testing.assert_close, rtol=0, atol=0)
 F64 = torch.float64

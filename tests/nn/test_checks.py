@@ -18,6 +18,8 @@ from unspool.nn.recurrent import Recurrent
 from unspool.nn.stack import Stack
 from unspool.nn.time_delay import TimeDelay
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 X = zeros(5, 2, 3)
 H = zeros(2, 4)
 LAYERS: dict[str, Callable[[], Layer]] = {
@@ -128,9 +130,9 @@ def test_state_of_one() -> None:
 
 
 def test_state_unbatched() -> None:
-    with pytest.raises(ShapeError, match=r"`state` \(=\(5,\)\) is not of shape \(4,\)"):
+    with pytest.raises(ShapeError, match=r"`state` \(=.*5,?\)\) is not of shape \(.*4,?\)"):
         Recurrent("gru", 3, 4)(X[:, 0], zeros(5))
-    with pytest.raises(ShapeError, match=r"`state` \(=\(1, 4\)\) is not of shape \(4,\)"):
+    with pytest.raises(ShapeError, match=r"`state` \(=.*1, 4\)\) is not of shape \(.*4,?\)"):
         Recurrent("gru", 3, 4)(X[:, 0], zeros(1, 4))
 
 

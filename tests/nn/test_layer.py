@@ -16,6 +16,8 @@ from unspool.nn.recurrent import Recurrent
 from unspool.nn.stack import Stack
 from unspool.nn.time_delay import TimeDelay
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 same = partial(torch.testing.assert_close, rtol=0, atol=0)
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 F64 = torch.float64

@@ -32,6 +32,8 @@ from unspool.cells import GRU, LSTM, Cell, Elman, Jordan, Linear, OpenLSTM, Rese
 from unspool.errors import ArgumentError, ArgumentTypeError, CellError, UnknownNameError
 from unspool.nn.recurrent import Recurrent
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 BY_HAND: list[tuple[Cell, Forward, Backward]] = [
     (Elman("tanh"), elman.forward, elman.backward),
     (Elman("relu"), partial(elman.forward, phi="relu"), elman.backward),

@@ -14,6 +14,8 @@ from torch import Tensor
 from unspool.cells import GRU, Cell, sqrt
 from unspool.nn.recurrent import Recurrent
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 either_way = pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 same = partial(torch.testing.assert_close, rtol=0, atol=0)

@@ -22,6 +22,8 @@ from unspool.nn.layer import map_leaves
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.stack import Stack
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 same = partial(torch.testing.assert_close, rtol=0, atol=0)
 F64 = torch.float64

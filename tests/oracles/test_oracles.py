@@ -100,6 +100,7 @@ def test_equal_torch(name: str) -> None:
     for end, mine in zip(ends, found.final, strict=True):
         np.testing.assert_allclose(mine, end[0].detach(), rtol=0, atol=1e-12)
     for value, gradient in zip(inputs, (found.d_x, *found.d_states), strict=True):
+        assert value.grad is not None
         np.testing.assert_allclose(gradient, value.grad, rtol=1e-12, atol=1e-12)
     stacked = {
         "weight_ih_l0": [found.gradients[f"W_{gate}"] for gate in order],

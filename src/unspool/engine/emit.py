@@ -30,11 +30,21 @@ FUNCTIONS = {
 }
 INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<="}
 
+#: A name that may stand in C++ as it is.
+IDENTIFIER = re.compile(r"[A-Za-z]\w*", re.ASCII)
+
 
 def emit(equations: Equations) -> str:
     """The source of a cell's kernel."""
     lowered = lower(equations)
     return _Emitter(schedule(lowered, reverse(lowered))).source()
+
+
+def record_length(equations: Equations, input_size: int, hidden_size: int) -> int:
+    """How many numbers the forward pass keeps for each row and step: the slots, and the states after the first."""
+    slots = reverse(lower(equations)).slots
+    widths = [*(node.width for node in slots), *list(equations.states.values())[1:]]
+    return sum(1 if width in (ROW, None) else equations.size(str(width), input_size, hidden_size) for width in widths)
 
 
 class _Emitter:
@@ -291,7 +301,7 @@ class _Body:
         if named is None and node.operation == "stored":
             named = self.emitter.names.get(self.emitter.plan.reversed.slots[node.detail])
         taken = set(self._variables.values())
-        if named is not None and f"{named}_" not in taken:
+        if named is not None and IDENTIFIER.fullmatch(named) and f"{named}_" not in taken:
             return f"{named}_"
         return f"v{len(self._variables)}"
 
@@ -311,7 +321,8 @@ class _Body:
                 tape = f"f.tape + b * f.tape_stride + f.after_at[{index}]"
                 return self._load(f"after_{index}", f"f.out + b * {size}" if index == 0 else tape)
             case "vector":
-                return self._load(index, f"f.parameters[{self.emitter.parameters.index(index)}]")
+                place = self.emitter.parameters.index(index)
+                return self._load(f"parameter_{place}", f"f.parameters[{place}]")
             case "stored":
                 name, text = self._slot(index)
                 return f"broadcast(*({text}))" if node.width == ROW else self._load(name, text)
@@ -323,7 +334,7 @@ class _Body:
                 if index.bias is None:
                     return value
                 bias = self.emitter.parameters.index(index.bias)
-                return f"{value} + {self._load(index.bias, f'f.parameters[{bias}]')}"
+                return f"{value} + {self._load(f'parameter_{bias}', f'f.parameters[{bias}]')}"
             case "d_after":
                 value = self._load(f"d_after_{index}", f"f.d_after[{index}] + r * {size}")
                 return value if index else f"{value} + {self._load('d_out', 'f.d_out + b * f.d_out_stride')}"

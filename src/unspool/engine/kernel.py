@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
-from unspool.engine.emit import emit
+from unspool.engine.emit import emit, record_length
 from unspool.errors import UnspoolError
 
 Addresses = Sequence[int | None]
@@ -51,13 +51,12 @@ class Kernel:
             for direction in ("forward", "backward")
             for width, name in ((4, "float"), (8, "double"))
         }
-        library.unspool_record.restype = ctypes.c_int64
         #: The width of every named value, in the order of the equations.
         self.named_widths = [
             equations.size(str(node.width), input_size, hidden_size) for node in equations.named.values()
         ]
         #: How many numbers the tape holds for each row and step.
-        self.record: int = library.unspool_record(self._sizes)
+        self.record = record_length(equations, input_size, hidden_size)
 
     def forward(
         self,

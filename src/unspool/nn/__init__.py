@@ -1,6 +1,7 @@
 """torch modules: cells over time, and the ways in which they compose."""
 
 from unspool.nn import init as init
+from unspool.nn import operator as _operator  # noqa: F401 - registers the operators
 from unspool.nn.attention import DecoderTransformer as DecoderTransformer
 from unspool.nn.baselines import BagOfVectors as BagOfVectors
 from unspool.nn.baselines import Convolution as Convolution

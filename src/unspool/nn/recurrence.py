@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from unspool import engine
+from unspool.cells import document
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import UnspoolError
@@ -27,6 +28,7 @@ class Recurrence:
     def __init__(self, equations: Equations, input_size: int, hidden_size: int) -> None:
         self.equations = equations
         self.step = Evaluator(equations, OPERATIONS)
+        self.cell = document.dump(equations)
         self._sizes = input_size, hidden_size
         self._kernel: engine.Kernel | None = None
         self._why_not: str | None = None
@@ -43,10 +45,11 @@ class Recurrence:
         """Output (time, batch, width), final states, and, if asked, every named value at every step."""
         names = tuple(self.equations.parameters)  # the order that the kernel knows
         tensors = [x, *states, *(parameters[name] for name in names)]
+        if torch.compiler.is_compiling() and not trace and fits(x):
+            return run_operator(self.cell, self._sizes[1], tensors, len(states), ends, reverse)
         if self.engine_for(tensors, trace) is not None:
             return unroll(self.step, parameters, x, states, ends, reverse, trace)
-        assert self._kernel is not None
-        job = _Job(self._kernel, self.step, names, len(states), ends, reverse)
+        job = self.job(len(states), ends, reverse)
         if trace:
             return job.trace(tensors)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
@@ -55,10 +58,22 @@ class Recurrence:
             output, finals, _ = job.forward(tensors, keep=False)
         return output, tuple(finals), {}
 
+    def job(self, states: int, ends: Tensor | None, reverse: bool) -> Job:
+        """A call of the kernel, built now if it has to be."""
+        why_not = self._build()
+        if self._kernel is None:
+            raise UnspoolError(f"there is no kernel of {self.equations.title}: {why_not}")
+        return Job(self._kernel, self.step, tuple(self.equations.parameters), states, ends, reverse)
+
+    @property
+    def record(self) -> int:
+        """How many numbers the kernel keeps for each row and step."""
+        return engine.record_length(self.equations, *self._sizes)
+
     def engine_for(self, tensors: Sequence[Tensor], trace: bool = False) -> str | None:
         """None if the kernel can run these tensors, else the reason why the eager loop does."""
         x = tensors[0]
-        if x.dtype not in (torch.float32, torch.float64) or x.device.type != "cpu":
+        if not fits(x):
             return f"kernels are for float32 and float64 on the CPU, not {x.dtype} on {x.device}"
         if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
             return "a function transform is at work"
@@ -84,7 +99,22 @@ class Recurrence:
         return self._why_not
 
 
-class _Job:
+def fits(x: Tensor) -> bool:
+    """Whether there are kernels for such tensors."""
+    return x.dtype in (torch.float32, torch.float64) and x.device.type == "cpu"
+
+
+def run_operator(
+    cell: str, hidden_size: int, tensors: Sequence[Tensor], count: int, ends: Tensor | None, reverse: bool
+) -> tuple[Tensor, States, Trace]:
+    """The kernel as torch's compiler sees it: one operator, which carries the cell as JSON."""
+    x, states, parameters = tensors[0], list(tensors[1 : 1 + count]), list(tensors[1 + count :])
+    keep = torch.is_grad_enabled()
+    found = torch.ops.unspool.recurrence(cell, hidden_size, x, states, parameters, ends, reverse, keep)
+    return found[0], tuple(found[1:-1]), {}
+
+
+class Job:
     """One call of a kernel on torch tensors: who they are, where they lie, what comes back."""
 
     def __init__(
@@ -169,7 +199,7 @@ class _Differentiable(torch.autograd.Function):
     """The kernel's passes under autograd. A second differentiation goes through the eager loop."""
 
     @staticmethod
-    def forward(ctx: Any, job: _Job, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, job: Job, *tensors: Tensor) -> tuple[Tensor, ...]:
         out, final, tape = job.forward(tensors, keep=True)
         ctx.job = job
         ctx.save_for_backward(*tensors, out, tape)

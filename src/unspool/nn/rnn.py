@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unspool import cells
-from unspool.cells import Cell
+from unspool.cells import Cell, document
 from unspool.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,7 +24,7 @@ from unspool.errors import (
 )
 from unspool.nn.checks import check_lengths, check_like
 from unspool.nn.layer import from_time_major, map_leaves, to_time_major
-from unspool.nn.recurrence import Recurrence
+from unspool.nn.recurrence import Recurrence, fits, run_operator
 
 
 @lru_cache
@@ -34,10 +34,19 @@ def _recurrence(
     return Recurrence(cell(**dict(options)).equations(bias), input_size, hidden_size)
 
 
+@torch.compiler.assume_constant_result
+def _cell_and_order(
+    cell: Callable[..., Cell], bias: bool, options: tuple[tuple[str, Any], ...]
+) -> tuple[str, tuple[str, ...]]:
+    equations = cell(**dict(options)).equations(bias)
+    return document.dump(equations), tuple(equations.parameters)
+
+
 class _DropIn(nn.RNNBase):
     """What the three share: torch.nn's parameters around our loop over time.
 
-    It keeps no state of its own, so that a torch.nn layer becomes one of these by changing its class.
+    It keeps no state of its own, so that a torch.nn layer becomes one of these by changing its class. It is not a
+    torch.nn.RNN, GRU or LSTM itself, since torch.compile refuses those.
     """
 
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
@@ -71,7 +80,8 @@ class _DropIn(nn.RNNBase):
         With `trace=True` a third value holds every named value of the equations at every step: a dict from "l0",
         "l0_reverse", "l1"… to a dict from name to tensor, laid out as a padded output.
         """
-        self._update_flat_weights()
+        if not torch.compiler.is_compiling():
+            self._update_flat_weights()
         if isinstance(input, PackedSequence):
             if lengths is not None:
                 raise ArgumentError.of(
@@ -138,8 +148,14 @@ class _DropIn(nn.RNNBase):
             for suffix in directions:
                 key = f"l{layer}{suffix}"
                 start = self._zeros(x) if hx is None else tuple(part[len(finals)] for part in hx)
-                recurrence = _recurrence(kind, self.bias, tuple(options.items()), x.shape[2], self.hidden_size)
-                output, final, named = recurrence.run(self._parameters_of(key), x, start, ends, bool(suffix), trace)
+                parameters = self._parameters_of(key)
+                if torch.compiler.is_compiling() and not trace and fits(x):
+                    cell, order = _cell_and_order(kind, self.bias, tuple(options.items()))
+                    tensors = [x, *start, *(parameters[name] for name in order)]
+                    output, final, named = run_operator(cell, self.hidden_size, tensors, len(start), ends, bool(suffix))
+                else:
+                    recurrence = _recurrence(kind, self.bias, tuple(options.items()), x.shape[2], self.hidden_size)
+                    output, final, named = recurrence.run(parameters, x, start, ends, bool(suffix), trace)
                 outputs.append(output)
                 finals.append(final)
                 values[key] = named
@@ -213,16 +229,26 @@ class _DropIn(nn.RNNBase):
             check_like("hx", part, input)
 
 
-class RNN(_DropIn, nn.RNN):
+class RNN(_DropIn):
     """torch.nn.RNN on our loop: Elman's network with tanh or relu; plus `lengths=` and `trace=`."""
 
     gates = ("h",)
+    nonlinearity: str
+
+    def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
+        if len(args) > 3:  # torch.nn's order: input_size, hidden_size, num_layers, nonlinearity, bias, …
+            nonlinearity, args = args[3], args[:3] + args[4:]
+        if nonlinearity not in ("tanh", "relu"):
+            raise ArgumentError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        _refuse_projection(kwargs)
+        self.nonlinearity = nonlinearity
+        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
 
     def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
         return cells.Elman, {"activation": self.nonlinearity}
 
 
-class GRU(_DropIn, nn.GRU):
+class GRU(_DropIn):
     """torch.nn.GRU on our loop; plus `lengths=`, `trace=` and `reset="before"`.
 
     With `reset="before"` the parameters keep torch's names and shapes, and the equations are `unspool.cells.GRU`:
@@ -235,7 +261,8 @@ class GRU(_DropIn, nn.GRU):
     def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
         if reset not in ("before", "after"):
             raise UnknownNameError.among("reset", reset, ("before", "after"))
-        super().__init__(*args, **kwargs)
+        _refuse_projection(kwargs)
+        super().__init__("GRU", *args, **kwargs)
         self.reset = reset
 
     def extra_repr(self) -> str:
@@ -253,10 +280,15 @@ class GRU(_DropIn, nn.GRU):
         return named
 
 
-class LSTM(_DropIn, nn.LSTM):
+class LSTM(_DropIn):
     """torch.nn.LSTM on our loop, `proj_size` included; plus `lengths=` and `trace=`."""
 
     gates = ("i", "f", "g", "o")
+    get_expected_cell_size = nn.LSTM.get_expected_cell_size
+    check_forward_args = nn.LSTM.check_forward_args
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
 
     def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
         return cells.LSTM, {"projection": self.proj_size or None}
@@ -277,3 +309,8 @@ class LSTM(_DropIn, nn.LSTM):
 
     def _zeros(self, x: Tensor) -> tuple[Tensor, ...]:
         return x.new_zeros(x.shape[1], self.proj_size or self.hidden_size), x.new_zeros(x.shape[1], self.hidden_size)
+
+
+def _refuse_projection(options: dict[str, Any]) -> None:
+    if "proj_size" in options:
+        raise ArgumentError("proj_size argument is only supported for LSTM, not RNN or GRU. Drop it.")

@@ -553,8 +553,4 @@ template <typename Cell, typename real> int run(const Call* call, bool forward) 
     UNSPOOL_SEEN int unspool_backward_float(const unspool::Call* call) { return unspool::run<Cell, float>(call, false); }  \
     UNSPOOL_SEEN int unspool_forward_double(const unspool::Call* call) { return unspool::run<Cell, double>(call, true); }  \
     UNSPOOL_SEEN int unspool_backward_double(const unspool::Call* call) { return unspool::run<Cell, double>(call, false); } \
-    UNSPOOL_SEEN int64_t unspool_record(const int64_t* sizes) {                                                            \
-        int64_t slots[Cell::SLOTS + 1], after[Cell::STATES + 1];                                                           \
-        return unspool::Run<Cell, float>::record(sizes, slots, after);                                                     \
-    }                                                                                                                      \
     }

@@ -1,0 +1,170 @@
+"""Equations as JSON and back: data from a closed set of operations, never code. What is read is checked by node."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from unspool.cells.equations import Equations
+from unspool.cells.symbols import BINARY, CONDITIONS, UNARY, Graph, LinearMap, Symbol, elementwise
+from unspool.errors import CellError
+
+FORMAT = 1
+ARITY = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY + CONDITIONS, 2), "where": 3}
+NAME = re.compile(r"\w+")
+
+
+def dump(equations: Equations) -> str:
+    """The equations as JSON; equal equations give equal text."""
+    place = {node: index for index, node in enumerate(equations.nodes)}
+    nodes = []
+    for node in equations.nodes:
+        entry: dict[str, Any] = {"operation": node.operation}
+        if node.inputs:
+            entry["inputs"] = [place[value] for value in node.inputs]
+        if node.operation in ("input", "state", "vector", "linear"):
+            entry["width"] = node.width
+        if isinstance(node.detail, LinearMap):
+            entry |= {"name": node.detail.name, "matrices": list(node.detail.matrices), "bias": node.detail.bias}
+        elif node.detail is not None:
+            entry["detail"] = repr(node.detail) if isinstance(node.detail, float) else node.detail
+        nodes.append(entry)
+    document = {
+        "format": FORMAT,
+        "title": equations.title,
+        "sizes": dict(equations.sizes),
+        "states": dict(equations.states),
+        "initial": dict(equations.initial),
+        "parameters": {name: list(widths) for name, widths in equations.parameters.items()},
+        "nodes": nodes,
+        "named": {name: place[node] for name, node in equations.named.items()},
+        "results": [place[node] for node in equations.results],
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def load(text: str) -> Equations:
+    """Equations from JSON; a wrong document is refused by the name of the offending entry."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CellError(f"the equations are not JSON: {error}. Write them by unspool.cells.document.dump.") from error
+    return _Reader(document).equations()
+
+
+class _Reader:
+    def __init__(self, document: Any) -> None:
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise CellError(f"the equations are not of format {FORMAT}. Write them again with this version.")
+        self.document: Mapping[str, Any] = document
+        self.graph = Graph()
+        self.nodes: list[Symbol] = []
+        self.title = self._entry("title", str)
+        self.sizes: dict[str, int] = self._entry("sizes", dict)
+        self.states: dict[str, str] = self._entry("states", dict)
+        self.parameters: dict[str, list[str]] = self._entry("parameters", dict)
+        self.widths = {"input", "hidden", *self.sizes}
+        self.used: dict[str, tuple[str | None, ...]] = {}
+
+    def equations(self) -> Equations:
+        if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
+            raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
+        for name, size in self.sizes.items():
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on.")
+        for index, entry in enumerate(self._entry("nodes", list)):
+            try:
+                self.nodes.append(self._node(entry))
+            except (CellError, KeyError, TypeError, ValueError, IndexError, StopIteration) as error:
+                said = entry.get("operation") if isinstance(entry, dict) else entry
+                raise CellError(f"node {index} ({said!r}) of {self.title} is wrong: {error}") from error
+        for name, widths in self.parameters.items():
+            if tuple(widths) != self.used.get(name, tuple(widths)) or not set(widths) <= self.widths or not widths:
+                raise CellError(f"parameter {name!r} of {self.title} has widths {widths!r}, not those of its use.")
+        if missing := set(self.used) - set(self.parameters):
+            raise CellError(f"parameter {min(missing)!r} of {self.title} is used but not declared.")
+        results = tuple(self._at(index, "results") for index in self._entry("results", list))
+        if [value.width for value in results] != list(self.states.values()):
+            raise CellError(f"the results of {self.title} do not have the widths of its states.")
+        named = {str(name): self._at(index, "named") for name, index in self._entry("named", dict).items()}
+        if not all(map(self._named, named)):
+            raise CellError(f"a named value of {self.title} has a name that is not of letters, digits and underscores.")
+        if any(value.width is None or value.operation in CONDITIONS for value in (*results, *named.values())):
+            raise CellError(f"a result or a named value of {self.title} is not a vector.")
+        return Equations(
+            title=self.title,
+            sizes=self.sizes,
+            states=self.states,
+            parameters={name: tuple(widths) for name, widths in self.parameters.items()},
+            initial={str(name): float(value) for name, value in self._entry("initial", dict).items()},
+            nodes=tuple(self.nodes),
+            named=named,
+            results=results,
+        )
+
+    def _node(self, entry: dict[str, Any]) -> Symbol:
+        operation = entry["operation"]
+        inputs = tuple(self._before(index) for index in entry.get("inputs", []))
+        match operation:
+            case "input":
+                return self.graph.node("input", width=self._width(entry))
+            case "state":
+                if self.states.get(entry["detail"]) != entry["width"]:
+                    raise CellError(f"state {entry['detail']!r} is not declared with this width")
+                return self.graph.node("state", width=self._width(entry), detail=entry["detail"])
+            case "vector":
+                self._use(entry["detail"], (self._width(entry),))
+                return self.graph.node("vector", width=self._width(entry), detail=entry["detail"])
+            case "constant":
+                return self.graph.node("constant", detail=float(entry["detail"]))
+            case "linear":
+                return self._linear(entry, inputs)
+        if ARITY.get(operation) != len(inputs):
+            raise CellError("no such operation" if operation not in ARITY else f"{len(inputs)} inputs do not fit")
+        detail = float(entry["detail"]) if operation == "normalise" else None
+        return elementwise(operation, *inputs, detail=detail)
+
+    def _linear(self, entry: dict[str, Any], inputs: tuple[Symbol, ...]) -> Symbol:
+        linear = LinearMap(entry["name"], tuple(entry["matrices"]), entry["bias"])
+        if len(linear.matrices) != len(inputs) or not inputs:
+            raise CellError("it does not have one matrix an operand")
+        if any(value.width is None or value.operation in CONDITIONS for value in inputs):
+            raise CellError("an operand is not a vector")
+        width = self._width(entry)
+        for matrix, value in zip(linear.matrices, inputs, strict=True):
+            self._use(matrix, (width, value.width))
+        if linear.bias is not None:
+            self._use(linear.bias, (width,))
+        return self.graph.node("linear", inputs, width, linear)
+
+    def _use(self, name: str, widths: tuple[str | None, ...]) -> None:
+        if self.used.setdefault(name, widths) != widths:
+            raise CellError(f"parameter {name!r} is used with two shapes")
+
+    def _before(self, index: Any) -> Symbol:
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.nodes):
+            raise CellError(f"its input {index!r} does not stand before it")
+        return self.nodes[index]
+
+    def _at(self, index: Any, where: str) -> Symbol:
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.nodes):
+            raise CellError(f"{where} of {self.title} names node {index!r}, which does not exist.")
+        return self.nodes[index]
+
+    def _width(self, entry: dict[str, Any]) -> str:
+        width = entry["width"]
+        if width not in self.widths:
+            raise CellError(f"the width {width!r} is not declared")
+        return str(width)
+
+    def _entry(self, name: str, kind: type) -> Any:
+        value = self.document.get(name)
+        if not isinstance(value, kind):
+            raise CellError(f"the equations' entry {name!r} is {value!r}, not of type {kind.__name__}.")
+        return value
+
+    @staticmethod
+    def _named(name: object) -> bool:
+        return isinstance(name, str) and NAME.fullmatch(name) is not None
