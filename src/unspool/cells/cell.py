@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -117,12 +118,15 @@ class Cell:
         return self._reading
 
 
-def check_size(name: str, value: object) -> int:
-    """`value` as a size: a whole number from 1 on."""
-    remedy = f"Give a whole number from 1 on, such as {name}=128"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+def check_size(name: str, value: Any, least: int = 1) -> int:
+    """`value` as a size: a whole number from `least` on."""
+    remedy = f"Give a whole number from {least} on, such as {name}=128"
+    try:
+        size = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:  # arrays and tensors have __index__ and refuse only when asked
+        size = None
+    if size is None:
         raise ArgumentTypeError.of(name, value, f"is of type {type(value).__name__}, not a whole number", remedy)
-    size: int = value.__index__()
-    if size < 1:
-        raise ArgumentError.of(name, value, "is not positive", remedy)
+    if size < least:
+        raise ArgumentError.of(name, value, "is not positive" if least else "is negative", remedy)
     return size

@@ -8,7 +8,8 @@ from typing import Any
 from unspool.cells.equations import Equations
 
 #: An operation's name → what computes it. "linear" is called as linear(operands, matrices, bias or None),
-#: "normalise" as normalise(value, epsilon); the others take the values of their inputs.
+#: "normalise" as normalise(value, epsilon), "constant" as constant(number, x) for a number beside which no value
+#: stands that tells its kind; the others take the values of their inputs.
 Operations = Mapping[str, Callable[..., Any]]
 
 
@@ -19,6 +20,12 @@ class Evaluator:
         slots = {node: slot for slot, node in enumerate(equations.nodes)}
         self._slots = len(slots)
         self._constants = [(slots[node], node.detail) for node in slots if node.operation == "constant"]
+        self._constant = operations["constant"]
+        self._alone = {
+            slots[node.inputs[1]]
+            for node in slots
+            if node.operation == "where" and node.inputs[1].operation == node.inputs[2].operation == "constant"
+        }
         self._vectors = [(slots[node], node.detail) for node in slots if node.operation == "vector"]
         self._x = next(slot for node, slot in slots.items() if node.operation == "input")
         states = {node.detail: slot for node, slot in slots.items() if node.operation == "state"}
@@ -40,7 +47,7 @@ class Evaluator:
         for slot, state in zip(self._states, states, strict=True):
             values[slot] = state
         for slot, constant in self._constants:
-            values[slot] = constant
+            values[slot] = self._constant(constant, x) if slot in self._alone else constant
         for slot, name in self._vectors:
             values[slot] = parameters[name]
         for slot, compute, inputs, detail in self._instructions:

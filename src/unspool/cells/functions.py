@@ -89,6 +89,6 @@ ACTIVATIONS: Mapping[str, Callable[[Symbol], Symbol]] = {
 
 def check_activation(name: str, value: str) -> str:
     """`value`, if it is the name of an activation."""
-    if value not in ACTIVATIONS:
+    if not isinstance(value, str) or value not in ACTIVATIONS:
         raise UnknownNameError.among(name, value, ACTIVATIONS)
     return value

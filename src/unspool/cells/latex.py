@@ -5,8 +5,9 @@ from __future__ import annotations
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import LinearMap, Symbol
 
-# How tightly each form binds; an operand that binds less than its place asks for gets parentheses.
-SUM, PRODUCT, SIGN, ATOM = 1, 2, 3, 4
+# How tightly each form binds; an operand that binds less than its place asks for gets parentheses, and so does one
+# that starts with a minus sign after an operator.
+SUM, PRODUCT, ATOM = 1, 2, 3
 
 FUNCTIONS = {
     "sigmoid": r"\sigma",
@@ -51,21 +52,21 @@ class _Printer:
             case "vector":
                 return _subscripted(node.detail), ATOM
             case "constant":
-                return f"{node.detail:g}", ATOM if node.detail >= 0 else SIGN
+                return _number(node.detail)
             case "linear":
                 return self._linear(node.detail, node.inputs)
             case "add":
-                return f"{self._at(node, 0, SUM)} + {self._at(node, 1, SUM)}", SUM
+                return f"{self._at(node, 0, SUM)} + {self._at(node, 1, SUM, after=True)}", SUM
             case "subtract":
-                return f"{self._at(node, 0, SUM)} - {self._at(node, 1, PRODUCT)}", SUM
+                return f"{self._at(node, 0, SUM)} - {self._at(node, 1, PRODUCT, after=True)}", SUM
             case "multiply":
                 scalar = any(factor.operation == "constant" for factor in node.inputs)
                 sign = r"\," if scalar else r"\odot"
-                return f"{self._at(node, 0, PRODUCT)} {sign} {self._at(node, 1, PRODUCT)}", PRODUCT
+                return f"{self._at(node, 0, PRODUCT)} {sign} {self._at(node, 1, PRODUCT, after=True)}", PRODUCT
             case "divide":
                 return rf"\frac{{{self._at(node, 0, SUM)}}}{{{self._at(node, 1, SUM)}}}", ATOM
             case "negative":
-                return f"-{self._at(node, 0, PRODUCT)}", SIGN
+                return f"-{self._at(node, 0, PRODUCT, after=True)}", PRODUCT
             case "sqrt":
                 return rf"\sqrt{{{self._at(node, 0, SUM)}}}", ATOM
             case "absolute":
@@ -81,20 +82,29 @@ class _Printer:
                 operands = ", ".join(self._at(node, place, SUM) for place in range(len(node.inputs)))
                 return rf"{FUNCTIONS[function]}\left({operands}\right)", ATOM
 
-    def _at(self, node: Symbol, place: int, binding: int) -> str:
+    def _at(self, node: Symbol, place: int, binding: int, after: bool = False) -> str:
+        """The text of an operand for its place, which may be `after` an operator."""
         text, own = self._print(node.inputs[place])
-        signed_first = own == SIGN and place == 0
-        return text if own >= binding and (own != SIGN or signed_first) else rf"\left({text}\right)"
+        return text if own >= binding and not (after and text.startswith("-")) else rf"\left({text}\right)"
 
     def _linear(self, linear: LinearMap, operands: tuple[Symbol, ...]) -> tuple[str, int]:
         terms = []
         for matrix, operand in zip(linear.matrices, operands, strict=True):
             text, own = self._print(operand)
-            factor = text if own == ATOM else rf"\left({text}\right)"
+            factor = text if own == ATOM and not text.startswith("-") else rf"\left({text}\right)"
             terms.append(f"{_subscripted(matrix)} {factor}")
         if linear.bias is not None:
             terms.append(_subscripted(linear.bias))
         return " + ".join(terms), SUM if len(terms) > 1 else PRODUCT
+
+
+def _number(value: float) -> tuple[str, int]:
+    """A number as a textbook prints it, and how tightly it binds."""
+    digits, _, exponent = f"{value:g}".partition("e")
+    if not exponent:
+        return digits, ATOM
+    power = f"10^{{{int(exponent)}}}"
+    return (power, ATOM) if digits == "1" else (rf"{digits} \cdot {power}", PRODUCT)
 
 
 def _letter(name: str) -> str:

@@ -37,6 +37,13 @@ class Reading:
         widths = {state: self.cell.state_widths.get(state, "hidden") for state in self.cell.states}
         for state, width in widths.items():
             self._check_width(f"state {state!r}", width)
+        self._check_width("the input", self.cell.input_width)
+        for state in self.cell.state_widths:
+            if state not in widths:
+                raise CellError(
+                    f"`state_widths` of {self.title} names {state!r}, which is none of its states "
+                    f"({', '.join(widths)}). Name a state, or leave it out."
+                )
         x = self.graph.node("input", width=self.cell.input_width)
         before = [self.graph.node("state", width=width, detail=state) for state, width in widths.items()]
         try:
@@ -90,13 +97,20 @@ class Reading:
             )
         if self.parameters.get(name, (width,)) != (width,) or self.initial.get(name, initial) != initial:
             raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
+        try:
+            self.initial[name] = float(initial)
+        except (TypeError, ValueError):
+            raise CellError(
+                f"vector {name!r} of {self.title} starts at {initial!r}, which is not a number. Give one, such as 0.0."
+            ) from None
         self.parameters[name] = (width,)
-        self.initial[name] = float(initial)
         return self.graph.node("vector", width=width, detail=name)
 
     def name(self, name: str, value: Symbol) -> Symbol:
         """`value`, its name taken down."""
         self._check_name("value", name)
+        if not isinstance(value, Symbol):
+            raise CellError(f"{name!r} of {self.title} names {value!r}. Name a value computed from x and the states.")
         if self.names.setdefault(name, value) is not value:
             raise CellError(f"two values of {self.title} are named {name!r}. Give each its own name.")
         return value

@@ -114,6 +114,11 @@ class Symbol:
     def __ge__(self, other: Symbol | Number) -> Symbol:
         return elementwise("less_equal", other, self)
 
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse("== and !=", "Numbers are seldom equal to the last digit; write where(a < b, …)")
+
+    __hash__ = object.__hash__
+
     def __bool__(self) -> NoReturn:
         self._refuse("Python's `if`, `while`, `and`, `or` and `not`", "Write where(condition, a, b)")
 
@@ -166,8 +171,8 @@ def symbol(graph: Graph, value: Symbol | Number) -> Symbol:
             raise CellError("a symbol was kept from another reading of `step`. Keep no values on `self`.")
         return value
     try:
-        return graph.node("constant", detail=float(value))
-    except (TypeError, ValueError):
+        return graph.node("constant", detail=value.__float__())  # not float(value), which would read text
+    except (AttributeError, TypeError, ValueError, RuntimeError):
         raise CellError(
             f"{value!r} of type {type(value).__name__} stands in the equations ({_users_line()}). Use numbers, "
             "self.linear for matrices and self.vector for a parameter per unit."

@@ -37,10 +37,10 @@ def enabled() -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def load(source: str) -> ctypes.CDLL:
-    """The library of a source, from the cache if it is there, else compiled now."""
+def load(source: str, *defines: str) -> ctypes.CDLL:
+    """The library of a source with these macros, from the cache if it is there, else compiled now."""
     compiler = find_compiler()
-    flags = (*FLAGS, *machine_flags())
+    flags = (*FLAGS, *machine_flags(), *(f"-D{define}" for define in defines))
     folder = cache_folder()
     path = folder / f"{_key(source, compiler, flags)}.so"
     if path.exists():

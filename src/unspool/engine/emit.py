@@ -14,7 +14,7 @@ from unspool.cells.equations import Equations
 from unspool.cells.latex import latex
 from unspool.engine.graph import ROW, Node, lower
 from unspool.engine.reverse import reverse
-from unspool.engine.schedule import Program, Schedule, Sink, closure, schedule
+from unspool.engine.schedule import Program, Schedule, Sink, closure, is_cut, schedule
 
 FUNCTIONS = {
     "sigmoid": "vsigmoid",
@@ -309,7 +309,7 @@ class _Body:
         index = node.detail
         levels = self.program.levels
         size = self._size(node.width)
-        if node in self.program.cuts and levels[node] < self.level:
+        if is_cut(node, self.level, levels):
             cut = self.program.cuts.index(node)
             return self._load(f"cut_{cut}", f"f.cuts[{cut}] + r * {size}")
         match node.operation:

@@ -31,6 +31,7 @@ def _normalise(v: Array, epsilon: float) -> Array:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
+    "constant": lambda number, _: number,
     "linear": _linear,
     "add": np.add,
     "subtract": np.subtract,
@@ -77,6 +78,9 @@ def run(
         wanted = ", ".join(equations.parameters)
         raise ArgumentError.of("parameters", sorted(given), f"are not those of {equations.title}", f"Give {wanted}")
     steps, rows, input_size = x.shape
+    for name, widths in equations.parameters.items():
+        if given[name].ndim != len(widths):
+            raise ShapeError.of(name, given[name].shape, f"does not have {len(widths)} dimension(s)", "Reshape it")
     hidden = [
         given[name].shape[widths.index("hidden")] for name, widths in equations.parameters.items() if "hidden" in widths
     ]
@@ -84,6 +88,9 @@ def run(
     for name, shape in equations.shapes(input_size, hidden_size).items():
         if given[name].shape != shape:
             raise ShapeError.of(name, given[name].shape, f"is not of shape {shape}", "Check x and the hidden size")
+    if cell.input_width == "hidden" and input_size != hidden_size:
+        unfit = f"is not {hidden_size} wide, and {equations.title} reads it unit by unit"
+        raise ShapeError.of("x", x.shape, unfit, "Change one of the two")
     shapes = [(rows, equations.size(width, input_size, hidden_size)) for width in equations.states.values()]
     now = tuple(np.zeros(shape) for shape in shapes)
     if states is not None:
@@ -91,7 +98,8 @@ def run(
         if [state.shape for state in now] != shapes:
             raise ShapeError.of("states", [s.shape for s in now], f"are not of shapes {shapes}", "Give one per state")
     ends = np.full(rows, steps) if lengths is None else np.asarray(lengths)
-    if ends.shape != (rows,) or (rows and not (ends.min() >= 0 and ends.max() <= steps)):
+    whole = ends.shape == (rows,) and (not rows or ends.dtype.kind in "iu")
+    if not whole or not all(0 <= end <= steps for end in ends):
         raise ArgumentError.of("lengths", lengths, f"are not {rows} numbers from 0 to {steps}", "Give one per row")
 
     step = Evaluator(equations, OPERATIONS)

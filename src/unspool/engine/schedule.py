@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from unspool.cells.symbols import CONDITIONS
 from unspool.engine.graph import LEAVES, ROW, Lowered, Node, order
 from unspool.engine.reverse import Reversed
 
@@ -170,7 +171,7 @@ def _program(sinks: Sequence[Sink], levels: dict[Node, int]) -> Program:
                 if node not in program.sums:
                     program.sums.append(node)
                     pending.append(Sink("sum", program.sums.index(node), node.inputs[0], _units(node.inputs[0])))
-            elif levels[node] < level and node not in program.cuts and not is_at_hand(node):
+            elif is_cut(node, level, levels) and node not in program.cuts:
                 program.cuts.append(node)
                 pending.append(Sink("cut", program.cuts.index(node), node, _width(node)))
     return program
@@ -187,6 +188,12 @@ def is_at_hand(node: Node) -> bool:
     return node.operation in LEAVES or node.operation in ("map", "back", "row_sum")
 
 
+def is_cut(node: Node, level: int, levels: dict[Node, int]) -> bool:
+    """Whether a value of an earlier level is read from a buffer; numbers a row and comparisons are computed again."""
+    again = node.width == ROW or node.operation in CONDITIONS
+    return levels[node] < level and not again and not is_at_hand(node)
+
+
 def closure(root: Node, level: int, levels: dict[Node, int]) -> tuple[Node, ...]:
     """The nodes that a sink at this level computes or loads, each after its inputs."""
     seen: dict[Node, None] = {}
@@ -194,8 +201,7 @@ def closure(root: Node, level: int, levels: dict[Node, int]) -> tuple[Node, ...]
     def visit(node: Node) -> None:
         if node in seen:
             return
-        cut = levels[node] < level and node.width != ROW and not is_at_hand(node)
-        if not is_at_hand(node) and not cut:
+        if not is_at_hand(node) and not is_cut(node, level, levels):
             for value in node.inputs:
                 visit(value)
         seen[node] = None

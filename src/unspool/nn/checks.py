@@ -40,7 +40,8 @@ def check_like(name: str, value: Tensor, like: Tensor) -> None:
             f"`{name}` is on {value.device} where the layer is on {like.device}. Move it by "
             f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
         )
-    autocast = torch.is_autocast_enabled(value.device.type)
+    kind = value.device.type
+    autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
         raise DTypeError(
             f"`{name}` has dtype {value.dtype} where the layer has {like.dtype}. Convert it by "
@@ -65,9 +66,9 @@ def check_lengths(
         raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
     if ends.shape != (rows,):
         raise ShapeError.of(name, lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
-    if rows and not (int(ends.min()) >= 0 and int(ends.max()) <= steps):
+    if not all(0 <= end <= steps for end in ends.tolist()):
         raise ArgumentError.of(name, lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
-    return ends.to(device)
+    return ends.to(device, torch.int64)
 
 
 def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "state") -> None:

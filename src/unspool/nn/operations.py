@@ -42,6 +42,7 @@ def _normalise(v: Tensor, epsilon: float) -> Tensor:
 
 
 OPERATIONS: dict[str, Callable[..., object]] = {
+    "constant": lambda number, x: x.new_full((), number),
     "linear": _linear,
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,

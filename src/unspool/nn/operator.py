@@ -20,9 +20,8 @@ def _recurrence(cell: str, input_size: int, hidden_size: int) -> Recurrence:
     return Recurrence(document.load(cell), input_size, hidden_size)
 
 
-def _job(cell: str, hidden_size: int, x: Tensor, states: int, lengths: Tensor | None, reverse: bool) -> Job:
-    recurrence = _recurrence(cell, x.shape[2], hidden_size)
-    return recurrence.job(states, lengths, reverse)
+def _job(cell: str, hidden_size: int, x: Tensor, lengths: Tensor | None, reverse: bool) -> Job:
+    return _recurrence(cell, x.shape[2], hidden_size).job(x, lengths, reverse)
 
 
 @torch.library.custom_op("unspool::recurrence", mutates_args=())
@@ -37,9 +36,9 @@ def recurrence(
     keep: bool,
 ) -> list[Tensor]:
     """Output, final states and tape (empty unless `keep`) of a cell over time."""
-    job = _job(cell, hidden_size, x, len(states), lengths, reverse)
+    job = _job(cell, hidden_size, x, lengths, reverse)
     output, final, tape = job.forward([x, *states, *parameters], keep=keep)
-    return [output, *final, x.new_empty(0) if tape is None else tape]
+    return [output, *final, tape if keep else x.new_empty(0)]
 
 
 @recurrence.register_fake
@@ -65,7 +64,7 @@ def recurrence_backward(
     gradients: list[Tensor],
 ) -> list[Tensor]:
     """Gradients of x, the states and the parameters."""
-    job = _job(cell, hidden_size, x, len(states), lengths, reverse)
+    job = _job(cell, hidden_size, x, lengths, reverse)
     found = job.backward([x, *states, *parameters], output, tape, gradients, wants_x=True)
     return [gradient for gradient in found if gradient is not None]
 

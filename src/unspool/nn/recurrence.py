@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,88 +15,123 @@ from unspool.cells import document
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import UnspoolError
-from unspool.nn.layer import valid_steps
 from unspool.nn.operations import OPERATIONS
 
 Trace = dict[str, Tensor]
 States = tuple[Tensor, ...]
+Tensors = Sequence[Tensor]
+
+
+class Layout:
+    """How a layer's parameter tensors hold the parameters of the equations: here, one each and in their order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+
+    def named(self, tensors: Tensors) -> dict[str, Tensor]:
+        """The parameters by name, as differentiable parts of the tensors."""
+        return dict(zip(self.names, tensors, strict=True))
+
+    def parts(self, tensors: Tensors) -> tuple[list[int], Any]:
+        """The address of each parameter, and what must live as long as the addresses are used."""
+        whole = [tensor.contiguous() for tensor in tensors]
+        return [tensor.data_ptr() for tensor in whole], whole
+
+    def gradients(self, tensors: Tensors) -> tuple[list[int], Callable[[], list[Tensor]]]:
+        """Addresses for the gradient of each parameter, and what then gives the gradient of each tensor."""
+        found = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+        return [tensor.data_ptr() for tensor in found], lambda: found
 
 
 class Recurrence:
     """One cell's equations, ready to run over time with any parameters of the sizes they were made for."""
 
-    def __init__(self, equations: Equations, input_size: int, hidden_size: int) -> None:
+    def __init__(self, equations: Equations, input_size: int, hidden_size: int, layout: Layout | None = None) -> None:
         self.equations = equations
+        self.layout = layout or Layout(tuple(equations.parameters))
         self.step = Evaluator(equations, OPERATIONS)
         self.cell = document.dump(equations)
         self._sizes = input_size, hidden_size
+        self._widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
         self._kernel: engine.Kernel | None = None
         self._why_not: str | None = None
 
     def run(
         self,
-        parameters: Mapping[str, Tensor],
+        parameters: Tensors,
         x: Tensor,
-        states: States,
+        states: States | None,
         ends: Tensor | None = None,
         reverse: bool = False,
         trace: bool = False,
     ) -> tuple[Tensor, States, Trace]:
-        """Output (time, batch, width), final states, and, if asked, every named value at every step."""
-        names = tuple(self.equations.parameters)  # the order that the kernel knows
-        tensors = [x, *states, *(parameters[name] for name in names)]
-        if torch.compiler.is_compiling() and not trace and fits(x):
-            return run_operator(self.cell, self._sizes[1], tensors, len(states), ends, reverse)
-        if self.engine_for(tensors, trace) is not None:
-            return unroll(self.step, parameters, x, states, ends, reverse, trace)
-        job = self.job(len(states), ends, reverse)
+        """Output (time, batch, width), final states, and, if asked, every named value at every step.
+
+        Without states it begins at zero.
+        """
+        compiling = torch.compiler.is_compiling()
+        tensors = (x, *(states or ()), *parameters)
+        if compiling or self.engine_for(tensors, trace) is not None:
+            named = self.layout.named(parameters)
+            start = states or tuple(x.new_zeros(x.shape[1], width) for width in self._widths)
+            if compiling and not trace and fits(x):
+                ordered = [named[name] for name in self.equations.parameters]
+                return run_operator(self.cell, self._sizes[1], x, start, ordered, ends, reverse)
+            return unroll(self.step, named, x, start, ends, reverse, trace)
+        job = self.job(x, ends, reverse)
         if trace:
             return job.trace(tensors)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             output, *finals = _Differentiable.apply(job, *tensors)  # type: ignore[no-untyped-call]
         else:
-            output, finals, _ = job.forward(tensors, keep=False)
+            output, finals, _ = job.forward(tensors)
         return output, tuple(finals), {}
 
-    def job(self, states: int, ends: Tensor | None, reverse: bool) -> Job:
+    def job(self, x: Tensor, ends: Tensor | None, reverse: bool) -> Job:
         """A call of the kernel, built now if it has to be."""
-        why_not = self._build()
-        if self._kernel is None:
+        why_not = self._build(x.element_size())
+        if self._kernel is None or why_not is not None:
             raise UnspoolError(f"there is no kernel of {self.equations.title}: {why_not}")
-        return Job(self._kernel, self.step, tuple(self.equations.parameters), states, ends, reverse)
+        return Job(self._kernel, self.layout, self.step, ends, reverse)
 
     @property
     def record(self) -> int:
         """How many numbers the kernel keeps for each row and step."""
         return engine.record_length(self.equations, *self._sizes)
 
-    def engine_for(self, tensors: Sequence[Tensor], trace: bool = False) -> str | None:
+    def engine_for(self, tensors: Tensors, trace: bool = False) -> str | None:
         """None if the kernel can run these tensors, else the reason why the eager loop does."""
         x = tensors[0]
         if not fits(x):
             return f"kernels are for float32 and float64 on the CPU, not {x.dtype} on {x.device}"
-        if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
+        if torch._C._functorch.maybe_current_level() is not None:
             return "a function transform is at work"
         if forward_ad._current_level >= 0 or torch.is_autocast_enabled("cpu"):
             return "forward-mode differentiation or autocast is at work"
-        if any(t.dtype != x.dtype or type(t) not in (Tensor, torch.nn.Parameter) for t in tensors):
-            return "the tensors are not all plain tensors of one dtype"
+        dtype = x.dtype
+        for tensor in tensors:
+            if tensor.dtype is not dtype or type(tensor) not in PLAIN:
+                return "the tensors are not all plain tensors of one dtype"
         if 0 in x.shape[:2]:
             return "there is nothing to compute"
         if trace and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return "a trace that can be differentiated is made eagerly; use torch.no_grad() otherwise"
-        return self._build()
+        return self._build(x.element_size())
 
-    def _build(self) -> str | None:
-        if self._kernel is None and self._why_not is None:
-            if not engine.enabled():
-                return "UNSPOOL_ENGINE=off"
-            try:
+    def _build(self, itemsize: int) -> str | None:
+        if self._why_not is not None or not engine.enabled():
+            return self._why_not or "UNSPOOL_ENGINE=off"
+        try:
+            if self._kernel is None:
                 self._kernel = engine.Kernel(self.equations, *self._sizes)
-            except UnspoolError as error:
-                self._why_not = str(error)
-                warnings.warn(f"{self.equations.title} runs eagerly: {error}", RuntimeWarning, stacklevel=2)
+            self._kernel.prepare(itemsize)
+        except UnspoolError as error:
+            self._why_not = str(error)
+            warnings.warn(f"{self.equations.title} runs eagerly: {error}", RuntimeWarning, stacklevel=2)
         return self._why_not
+
+
+PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def fits(x: Tensor) -> bool:
@@ -105,39 +140,39 @@ def fits(x: Tensor) -> bool:
 
 
 def run_operator(
-    cell: str, hidden_size: int, tensors: Sequence[Tensor], count: int, ends: Tensor | None, reverse: bool
+    cell: str, hidden_size: int, x: Tensor, states: Tensors, parameters: Tensors, ends: Tensor | None, reverse: bool
 ) -> tuple[Tensor, States, Trace]:
     """The kernel as torch's compiler sees it: one operator, which carries the cell as JSON."""
-    x, states, parameters = tensors[0], list(tensors[1 : 1 + count]), list(tensors[1 + count :])
     keep = torch.is_grad_enabled()
-    found = torch.ops.unspool.recurrence(cell, hidden_size, x, states, parameters, ends, reverse, keep)
+    found = torch.ops.unspool.recurrence(cell, hidden_size, x, list(states), list(parameters), ends, reverse, keep)
     return found[0], tuple(found[1:-1]), {}
 
 
 class Job:
-    """One call of a kernel on torch tensors: who they are, where they lie, what comes back."""
+    """One call of a kernel on torch tensors (x, then the states if any were given, then the parameters)."""
 
     def __init__(
-        self,
-        kernel: engine.Kernel,
-        step: Evaluator,
-        names: tuple[str, ...],
-        states: int,
-        ends: Tensor | None,
-        reverse: bool,
+        self, kernel: engine.Kernel, layout: Layout, step: Evaluator, ends: Tensor | None, reverse: bool
     ) -> None:
-        self.kernel, self.step, self.names, self.states, self.reverse = kernel, step, names, states, reverse
+        self.kernel, self.layout, self.step, self.reverse = kernel, layout, step, reverse
         self.ends = None if ends is None else ends.to("cpu", torch.int64).contiguous()
 
-    def forward(self, tensors: Sequence[Tensor], keep: bool, traced: bool = False) -> tuple[Tensor, list[Tensor], Any]:
+    def split(self, tensors: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+        """x, the states (or none) and the parameters."""
+        count = len(tensors) - 1 - len(self.layout.names)
+        return tensors[0], tensors[1 : 1 + count], tensors[1 + count :]
+
+    def forward(self, tensors: Tensors, keep: bool = False, traced: bool = False) -> tuple[Tensor, list[Tensor], Any]:
         """Output, final states, and the tape or the trace."""
-        x, *rest = [tensor.contiguous() for tensor in tensors]
-        start, parameters = rest[: self.states], rest[self.states :]
+        x, start, parameters = self.split(tensors)
+        x, start = x.contiguous(), [state.contiguous() for state in start]
         steps, rows, _ = x.shape
-        out = x.new_empty(steps, rows, start[0].shape[1])
-        final = [torch.empty_like(state) for state in start]
+        widths = self.kernel.state_widths
+        out = x.new_empty(steps, rows, widths[0])
+        final = [x.new_empty(rows, width) for width in widths]
         tape = x.new_empty(steps * rows * self.kernel.record) if keep else None
-        trace = [x.new_empty(steps, rows, width) for width in self.kernel.named_widths] if traced else None
+        trace = [x.new_empty(steps, rows, width) for width in self.kernel.named_widths] if traced else []
+        addresses, alive = self.layout.parts(parameters)
         self.kernel.forward(
             x.element_size(),
             (steps, rows),
@@ -145,30 +180,32 @@ class Job:
             self.reverse,
             _at(self.ends),
             x.data_ptr(),
-            [p.data_ptr() for p in parameters],
-            [s.data_ptr() for s in start],
+            addresses,
+            [state.data_ptr() for state in start],
             out.data_ptr(),
-            [s.data_ptr() for s in final],
+            [state.data_ptr() for state in final],
             _at(tape),
-            None if trace is None else [t.data_ptr() for t in trace],
+            [value.data_ptr() for value in trace],
         )
+        del alive
         return out, final, tape if keep else trace
 
-    def trace(self, tensors: Sequence[Tensor]) -> tuple[Tensor, States, Trace]:
+    def trace(self, tensors: Tensors) -> tuple[Tensor, States, Trace]:
         """Output, final states, and every named value."""
-        out, final, values = self.forward(tensors, keep=False, traced=True)
+        out, final, values = self.forward(tensors, traced=True)
         return out, tuple(final), dict(zip(self.kernel.equations.named, values, strict=True))
 
     def backward(
-        self, tensors: Sequence[Tensor], out: Tensor, tape: Tensor, gradients: Sequence[Tensor | None], wants_x: bool
+        self, tensors: Tensors, out: Tensor, tape: Tensor, gradients: Sequence[Tensor | None], wants_x: bool
     ) -> list[Tensor | None]:
-        """Gradients of x, the states and the parameters."""
-        x, *rest = [tensor.contiguous() for tensor in tensors]
-        start, parameters = rest[: self.states], rest[self.states :]
+        """Gradients of x, the states (if any were given) and the parameters."""
+        x, start, parameters = self.split(tensors)
+        x, start = x.contiguous(), [state.contiguous() for state in start]
         d_out, *d_final = [None if g is None else g.contiguous() for g in gradients]
         d_x = torch.empty_like(x) if wants_x else None
         d_start = [torch.empty_like(state) for state in start]
-        d_parameters = [torch.empty_like(parameter) for parameter in parameters]
+        addresses, alive = self.layout.parts(parameters)
+        d_addresses, finish = self.layout.gradients(parameters)
         self.kernel.backward(
             x.element_size(),
             (x.shape[0], x.shape[1]),
@@ -176,22 +213,25 @@ class Job:
             self.reverse,
             _at(self.ends),
             x.data_ptr(),
-            [p.data_ptr() for p in parameters],
-            [s.data_ptr() for s in start],
+            addresses,
+            [state.data_ptr() for state in start],
             out.data_ptr(),
             tape.data_ptr(),
             _at(d_out),
-            [_at(g) for g in d_final],
+            [_at(gradient) for gradient in d_final],
             _at(d_x),
-            [p.data_ptr() for p in d_parameters],
-            [s.data_ptr() for s in d_start],
+            d_addresses,
+            [state.data_ptr() for state in d_start],
         )
-        return [d_x, *d_start, *d_parameters]
+        del alive
+        return [d_x, *d_start, *finish()]
 
     def eager(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        x, *rest = tensors
-        parameters = dict(zip(self.names, rest[self.states :], strict=True))
-        out, final, _ = unroll(self.step, parameters, x, tuple(rest[: self.states]), self.ends, self.reverse)
+        """The same by the eager loop."""
+        x, states, parameters = self.split(tensors)
+        start = tuple(states) or tuple(x.new_zeros(x.shape[1], width) for width in self.kernel.state_widths)
+        named = self.layout.named(parameters)
+        out, final, _ = unroll(self.step, named, x, start, self.ends, self.reverse)
         return out, *final
 
 
@@ -216,7 +256,7 @@ class _Differentiable(torch.autograd.Function):
         return None, *ctx.job.backward(tensors, out, tape, gradients, ctx.needs_input_grad[1])
 
 
-def _eager_gradients(ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     results = ctx.job.eager(*tensors)
     pairs = [(result, g) for result, g in zip(results, gradients, strict=True) if g is not None]
     wanted = [tensor for tensor, needed in zip(tensors, ctx.needs_input_grad[1:], strict=True) if needed]
@@ -226,8 +266,8 @@ def _eager_gradients(ctx: Any, tensors: Sequence[Tensor], gradients: Sequence[Te
     return [next(found) if needed else None for needed in ctx.needs_input_grad[1:]]
 
 
-def _at(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
+def _at(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
 
 
 def unroll(
@@ -243,29 +283,34 @@ def unroll(
 
     A ragged batch needs no flipping in reverse: a row's state rests until the walk comes to its last step.
     """
-    steps, rows, _ = x.shape
-    valid = None
-    if ends is not None:
-        valid = valid_steps(ends, steps)
-        x = x.masked_fill(~valid, 0.0)  # what stands in the padding, NaN included, must not reach a gradient
+    steps, rows, width = x.shape
+    if not steps:
+        named = step(parameters, x.new_zeros(rows, width), states)[1] if trace else {}
+        empty = {name: value.new_zeros(0, *_rows(value, rows).shape) for name, value in named.items()}
+        return states[0].new_zeros(0, *states[0].shape), states, empty
     outputs: dict[int, Tensor] = {}
     values: dict[int, Trace] = {}
     for t in reversed(range(steps)) if reverse else range(steps):
-        new, named = step(parameters, x[t], states)
-        new = tuple(_rows(value, rows) for value in new)
-        if valid is not None:
-            new = tuple(torch.where(valid[t], value, old) for value, old in zip(new, states, strict=True))
-        states = new
-        outputs[t] = states[0] if valid is None else states[0].masked_fill(~valid[t], 0.0)
-        if trace:
-            values[t] = {name: _rows(value, rows) for name, value in named.items()}
-    if not steps:
-        return states[0].new_zeros(0, *states[0].shape), states, {}
+        live = None if ends is None else (ends > t).nonzero().squeeze(1)
+        if live is None or len(live) == rows:
+            new, named = step(parameters, x[t], states)
+            states = tuple(_rows(value, rows) for value in new)
+            outputs[t] = states[0]
+            values[t] = {name: _rows(value, rows) for name, value in named.items()} if trace else {}
+        else:  # rows that rest are left out, not masked: a mask stops values, but lets 0·∞ into gradients
+            new, named = step(parameters, x[t, live], [state[live] for state in states])
+            states = tuple(_place(value, live, state) for value, state in zip(new, states, strict=True))
+            blank = x.new_zeros(rows, 1)
+            outputs[t] = _place(new[0], live, blank)
+            values[t] = {name: _place(value, live, blank) for name, value in named.items()} if trace else {}
     output = torch.stack([outputs[t] for t in range(steps)])
-    traced = {name: torch.stack([values[t][name] for t in range(steps)]) for name in values.get(0, {})}
-    if valid is not None:
-        traced = {name: value.masked_fill(~valid, 0.0) for name, value in traced.items()}
-    return output, states, traced
+    return output, states, {name: torch.stack([values[t][name] for t in range(steps)]) for name in values[0]}
+
+
+def _place(value: Tensor, live: Tensor, rows: Tensor) -> Tensor:
+    """`rows` with those that live replaced."""
+    value = _rows(value, len(live))
+    return rows.to(value.dtype).expand(-1, value.shape[1]).index_copy(0, live, value)
 
 
 def _rows(value: Tensor, rows: int) -> Tensor:

@@ -53,9 +53,8 @@ class Recurrent(Layer):
                 "Make them equal, or put a torch.nn.Linear in front",
             )
         shapes: dict[str, tuple[int, ...]] = self.equations.shapes(self.input_size, self.hidden_size)
-        if learn_initial:
-            shapes |= {f"initial_{state}": (width,) for state, width in self._widths.items()}
-        for name, shape in shapes.items():
+        initial = {f"initial_{state}": (width,) for state, width in self._widths.items()} if learn_initial else {}
+        for name, shape in (*shapes.items(), *initial.items()):
             if hasattr(self, name):
                 raise CellError(
                     f"a parameter of {self.equations.title} cannot be named {name!r}: a module has that already."
@@ -95,7 +94,8 @@ class Recurrent(Layer):
     def run(self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False) -> tuple[Tensor, Any, Trace]:
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
-        output, states, values = self._recurrence.run(self.cell_parameters(), x, states, ends, self.reverse, trace)
+        parameters = list(self.cell_parameters().values())
+        output, states, values = self._recurrence.run(parameters, x, states, ends, self.reverse, trace)
         return output, states[0] if single else states, values
 
     def state_shapes(self, rows: int) -> Any:

@@ -25,19 +25,27 @@ from unspool.errors import (
 from unspool.nn.checks import check_lengths, check_like
 from unspool.nn.layer import from_time_major, map_leaves, to_time_major
 from unspool.nn.recurrence import Recurrence, fits, run_operator
+from unspool.nn.stacked import Stacked, name_parts
 
 
 @lru_cache
 def _recurrence(
-    cell: Callable[..., Cell], bias: bool, options: tuple[tuple[str, Any], ...], input_size: int, hidden_size: int
+    cell: Callable[..., Cell],
+    options: tuple[tuple[str, Any], ...],
+    bias: bool,
+    gates: tuple[str, ...],
+    input_size: int,
+    hidden_size: int,
 ) -> Recurrence:
-    return Recurrence(cell(**dict(options)).equations(bias), input_size, hidden_size)
+    equations = cell(**dict(options)).equations(bias)
+    return Recurrence(equations, input_size, hidden_size, Stacked(equations, gates))
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _cell_and_order(
-    cell: Callable[..., Cell], bias: bool, options: tuple[tuple[str, Any], ...]
+    cell: Callable[..., Cell], options: tuple[tuple[str, Any], ...], bias: bool
 ) -> tuple[str, tuple[str, ...]]:
+    """What torch's compiler must know of a cell without following how it came about."""
     equations = cell(**dict(options)).equations(bias)
     return document.dump(equations), tuple(equations.parameters)
 
@@ -65,7 +73,7 @@ class _DropIn(nn.RNNBase):
     def cell(self) -> Cell:
         """The equations of every layer."""
         kind, options = self._kind()
-        return kind(**options)
+        return kind(**dict(options))
 
     def forward(
         self,
@@ -80,8 +88,6 @@ class _DropIn(nn.RNNBase):
         With `trace=True` a third value holds every named value of the equations at every step: a dict from "l0",
         "l0_reverse", "l1"… to a dict from name to tensor, laid out as a padded output.
         """
-        if not torch.compiler.is_compiling():
-            self._update_flat_weights()
         if isinstance(input, PackedSequence):
             if lengths is not None:
                 raise ArgumentError.of(
@@ -139,45 +145,44 @@ class _DropIn(nn.RNNBase):
         self, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool
     ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]:
         """Every layer and direction over time-major input, with states of (layers · directions, batch, width)."""
-        kind, options = self._kind()
-        directions = ("", "_reverse") if self.bidirectional else ("",)
         finals: list[tuple[Tensor, ...]] = []
         values: dict[str, dict[str, Tensor]] = {}
         for layer in range(self.num_layers):
             outputs = []
-            for suffix in directions:
+            for suffix in ("", "_reverse") if self.bidirectional else ("",):
                 key = f"l{layer}{suffix}"
-                start = self._zeros(x) if hx is None else tuple(part[len(finals)] for part in hx)
-                parameters = self._parameters_of(key)
-                if torch.compiler.is_compiling() and not trace and fits(x):
-                    cell, order = _cell_and_order(kind, self.bias, tuple(options.items()))
-                    tensors = [x, *start, *(parameters[name] for name in order)]
-                    output, final, named = run_operator(cell, self.hidden_size, tensors, len(start), ends, bool(suffix))
-                else:
-                    recurrence = _recurrence(kind, self.bias, tuple(options.items()), x.shape[2], self.hidden_size)
-                    output, final, named = recurrence.run(parameters, x, start, ends, bool(suffix), trace)
+                start = None if hx is None else tuple(part[len(finals)] for part in hx)
+                output, final, values[key] = self._run_one(key, x, start, ends, bool(suffix), trace)
                 outputs.append(output)
                 finals.append(final)
-                values[key] = named
             x = torch.cat(outputs, -1) if self.bidirectional else outputs[0]
-            if layer < self.num_layers - 1:
+            if self.dropout and layer < self.num_layers - 1:
                 x = functional.dropout(x, self.dropout, self.training)
+        if len(finals) == 1:
+            return x, tuple(part.unsqueeze(0) for part in finals[0]), values
         return x, tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), values
 
-    def _parameters_of(self, key: str) -> dict[str, Tensor]:
-        """torch.nn's stacked parameters of one layer and direction, under the names of the equations."""
-        named: dict[str, Tensor] = {}
-        stacks = [("W", f"weight_ih_{key}"), ("U", f"weight_hh_{key}")]
-        for letter, name in stacks:
-            for gate, part in zip(self.gates, getattr(self, name).chunk(len(self.gates)), strict=True):
-                named[f"{letter}_{gate}"] = part
-        if self.bias:
-            both = getattr(self, f"bias_ih_{key}") + getattr(self, f"bias_hh_{key}")
-            for gate, part in zip(self.gates, both.chunk(len(self.gates)), strict=True):
-                named[f"b_{gate}"] = part
-        return named
+    def _run_one(
+        self, key: str, x: Tensor, start: tuple[Tensor, ...] | None, ends: Tensor | None, reverse: bool, trace: bool
+    ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]:
+        """One layer in one direction."""
+        kind, options = self._kind()
+        parameters = [getattr(self, f"{name}_{key}") for name in self._names()]
+        if torch.compiler.is_compiling() and not trace and fits(x):
+            cell, order = _cell_and_order(kind, options, self.bias)
+            named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, bool(self.proj_size))
+            if start is None:
+                start = tuple(x.new_zeros(x.shape[1], width) for width in self._state_widths())
+            return run_operator(cell, self.hidden_size, x, start, [named[name] for name in order], ends, reverse)
+        recurrence = _recurrence(kind, options, self.bias, self.gates, x.shape[2], self.hidden_size)
+        return recurrence.run(parameters, x, start, ends, reverse, trace)
 
-    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
+    def _names(self) -> tuple[str, ...]:
+        """The parameters of one layer and direction, without the key."""
+        biases = ("bias_ih", "bias_hh") if self.bias else ()
+        return ("weight_ih", "weight_hh", *biases, *(("weight_hr",) if self.proj_size else ()))
+
+    def _kind(self) -> tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]:
         """The cell's class and options."""
         raise NotImplementedError
 
@@ -190,8 +195,8 @@ class _DropIn(nn.RNNBase):
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         return states[0]
 
-    def _zeros(self, x: Tensor) -> tuple[Tensor, ...]:
-        return (x.new_zeros(x.shape[1], self.hidden_size),)
+    def _state_widths(self) -> tuple[int, ...]:
+        return (self.hidden_size,)
 
     def _check_ranks(self, hx: tuple[Tensor, ...], batched: bool) -> None:
         rank = 3 if batched else 2
@@ -206,15 +211,19 @@ class _DropIn(nn.RNNBase):
 
     def _check(self, input: Tensor, hx: tuple[Tensor, ...] | None, batch_sizes: Tensor | None) -> None:
         """torch.nn's own checks with its own messages, under our exceptions; then those that it leaves to chance."""
+        weight = getattr(self, self._flat_weights_names[0])
+        if input.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
+            raise DTypeError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
+                f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})."
+            )
         try:
-            self.check_input(input, batch_sizes)
+            if input.dim() != (3 if batch_sizes is None else 2) or input.shape[-1] != self.input_size:
+                self.check_input(input, batch_sizes)
             if hx is not None:
                 self.check_forward_args(input, self._as_torch(hx), batch_sizes)
-        except ValueError as error:
-            raise DTypeError(f"{error}.") from error
         except RuntimeError as error:
             raise ShapeError(f"{error}. Change its shape, or the layer's sizes.") from error
-        weight = getattr(self, self._flat_weights_names[0])
         if input.device != weight.device:
             raise DeviceError(
                 "Input and parameter tensors are not at the same device, found input tensor at "
@@ -244,8 +253,8 @@ class RNN(_DropIn):
         self.nonlinearity = nonlinearity
         super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
 
-    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
-        return cells.Elman, {"activation": self.nonlinearity}
+    def _kind(self) -> tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]:
+        return cells.Elman, (("activation", self.nonlinearity),)
 
 
 class GRU(_DropIn):
@@ -268,16 +277,8 @@ class GRU(_DropIn):
     def extra_repr(self) -> str:
         return super().extra_repr() + (f", reset={self.reset!r}" if self.reset != "after" else "")
 
-    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
-        return (cells.ResetAfterGRU if self.reset == "after" else cells.GRU), {}
-
-    def _parameters_of(self, key: str) -> dict[str, Tensor]:
-        named = super()._parameters_of(key)
-        if self.reset == "after":  # r multiplies the recurrent product, whose bias is therefore its own
-            named["U_hn"] = named.pop("U_n")
-            if self.bias:
-                named["b_n"], named["b_hn"] = (getattr(self, f"bias_{side}_{key}").chunk(3)[2] for side in ("ih", "hh"))
-        return named
+    def _kind(self) -> tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]:
+        return (cells.ResetAfterGRU if self.reset == "after" else cells.GRU), ()
 
 
 class LSTM(_DropIn):
@@ -285,17 +286,13 @@ class LSTM(_DropIn):
 
     gates = ("i", "f", "g", "o")
     get_expected_cell_size = nn.LSTM.get_expected_cell_size
-    check_forward_args = nn.LSTM.check_forward_args
+    check_forward_args = nn.LSTM.check_forward_args  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def _kind(self) -> tuple[Callable[..., Cell], dict[str, Any]]:
-        return cells.LSTM, {"projection": self.proj_size or None}
-
-    def _parameters_of(self, key: str) -> dict[str, Tensor]:
-        named = super()._parameters_of(key)
-        return named | ({"U_p": getattr(self, f"weight_hr_{key}")} if self.proj_size else {})
+    def _kind(self) -> tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]:
+        return cells.LSTM, (("projection", self.proj_size or None),)
 
     def _states(self, hx: Any) -> tuple[Tensor, ...] | None:
         if hx is None:
@@ -307,8 +304,8 @@ class LSTM(_DropIn):
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         return states
 
-    def _zeros(self, x: Tensor) -> tuple[Tensor, ...]:
-        return x.new_zeros(x.shape[1], self.proj_size or self.hidden_size), x.new_zeros(x.shape[1], self.hidden_size)
+    def _state_widths(self) -> tuple[int, ...]:
+        return (self.proj_size or self.hidden_size, self.hidden_size)
 
 
 def _refuse_projection(options: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ class TimeDelay(Layer):
         if not isinstance(layer, Layer):
             raise ArgumentTypeError.of("layer", layer, "is not a layer of unspool.nn", "Give a Recurrent or a Stack")
         self.layer = layer
-        self.delay = 0 if delay == 0 else check_size("delay", delay)
+        self.delay = check_size("delay", delay, least=0)
         self.input_size, self.output_size, self.batch_first = layer.input_size, layer.output_size, layer.batch_first
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Tensor, Any, Any]:

@@ -21,7 +21,7 @@ extern "C" struct Call {
     const int64_t* lengths;          // or null: all are `steps`
     const void* x;                   // (T, B, input)
     const void* const* parameters;   // each contiguous
-    const void* const* start;        // per state (B, width)
+    const void* const* start;        // per state (B, width), or null: zero
     void* out;                       // (T, B, width of the first state)
     void* const* final_states;       // per state (B, width)
     void* tape;                      // (T, B, record) or null: keep nothing
@@ -30,7 +30,7 @@ extern "C" struct Call {
     const void* const* d_final;      // per state, each or null: zero
     void* d_x;                       // or null: not wanted
     void* const* d_parameters;
-    void* const* d_start;            // per state
+    void* const* d_start;            // per state, or null: not wanted
 };
 
 template <typename Cell, typename real> class Run {
@@ -44,7 +44,9 @@ template <typename Cell, typename real> class Run {
         map_at_[Cell::MAPS] = at;
         stride_ = round_up(at, 16) + 16;  // not a power of two: rows must not meet in one set of the cache
         record_ = record(sizes_, slot_at_, after_at_);
-        threads_ = int(std::max<int64_t>(1, std::min({call.threads, B})));
+        threads_ = int(std::max<int64_t>(1, std::min(call.threads, B)));
+        unpacked_ = T * B <= 6;
+        if (unpacked_) threads_ = 1;
         deal();
     }
 
@@ -127,6 +129,7 @@ template <typename Cell, typename real> class Run {
 
     // Every group's matrices side by side, as the forward product or the backward product reads them.
     void pack(const real** packed, bool forward) {
+        if (unpacked_) return;
         int64_t work = 0;
         for (int g = 0; g < Cell::GROUPS; ++g) {
             const Group& group = Cell::groups[g];
@@ -155,11 +158,42 @@ template <typename Cell, typename real> class Run {
         });
     }
 
+    // maps[r] (+)= operand[r] · matrices, for the maps of a group.
+    void map_product(int g, int rows, const real* const* from, const real* const* packed, real* maps, bool add) const {
+        const Group& group = Cell::groups[g];
+        const int64_t in = operand_size(group);
+        if (!unpacked_) return product(rows, from, in, packed[g], columns(group), maps + map_at_[group.first], stride_, add);
+        for (int r = 0; r < rows; ++r)
+            for (int i = 0; i < group.count; ++i) {
+                const int m = group.first + i;
+                const real* weights = parameter(Cell::matrices[group.matrices + i]);
+                product_unpacked(from[r], in, weights, size(Cell::maps[m].width), maps + r * stride_ + map_at_[m], add);
+            }
+    }
+
+    // to[r] (+)= gradients of a group's maps · matrices; `from` points to the gradient of the group's first map.
+    void operand_product(int g, int rows, const real* const* from, const real* const* packed, real* to, bool add) const {
+        const Group& group = Cell::groups[g];
+        const int64_t in = operand_size(group);
+        if (!unpacked_) return product(rows, from, columns(group), packed[g], in, to, in, add);
+        if (!add) std::memset(to, 0, size_t(rows * in) * sizeof(real));
+        for (int r = 0; r < rows; ++r)
+            for (int i = 0; i < group.count; ++i) {
+                const int m = group.first + i;
+                const real* weights = parameter(Cell::matrices[group.matrices + i]);
+                const real* gradient = from[r] + map_at_[m] - map_at_[group.first];
+                product_back_unpacked(gradient, size(Cell::maps[m].width), weights, in, to + r * in);
+            }
+    }
+
     template <typename T> static T** pointers(int count) { return arena().take<T*>(count + 1); }
 
-    UNSPOOL_APART void level_forward(int level, const Frame<real>& f) const {
-        if (call_.trace) call_.tape ? Cell::template forward<true, true>(level, f) : Cell::template forward<false, true>(level, f);
-        else call_.tape ? Cell::template forward<true, false>(level, f) : Cell::template forward<false, false>(level, f);
+    void level_forward(int level, const Frame<real>& f) const {
+#if UNSPOOL_TRACE
+        Cell::template forward<false, true>(level, f);
+#else
+        call_.tape ? Cell::template forward<true, false>(level, f) : Cell::template forward<false, false>(level, f);
+#endif
     }
 
     UNSPOOL_APART void forward_rows(int thread, const real* const* packed) {
@@ -219,8 +253,7 @@ template <typename Cell, typename real> class Run {
             start_maps(slab, rows);
             for (int g = 0; g < Cell::GROUPS; ++g) {
                 const Group& group = Cell::groups[g];
-                if (group.origin == FROM_X)
-                    product(int(rows), x_rows, sizes_[0], packed[g], columns(group), slab + map_at_[group.first], stride_, false);
+                if (group.origin == FROM_X) map_product(g, int(rows), x_rows, packed, slab, false);
             }
             f.maps = slab;
             for (; done < end; ++done) {
@@ -245,7 +278,7 @@ template <typename Cell, typename real> class Run {
                         const int64_t in = operand_size(group);
                         for (int r = 0; r < alive; ++r)
                             from[r] = group.origin == FROM_STATE ? before[group.index][r] : operands[group.index] + r * in;
-                        product(alive, from, in, packed[g], columns(group), f.maps + map_at_[group.first], stride_, true);
+                        map_product(g, alive, from, packed, f.maps, true);
                     }
                     level_forward(level, f);
                 }
@@ -298,6 +331,9 @@ template <typename Cell, typename real> class Run {
         for (int i = 0; i < Cell::BACKS; ++i) backs[i] = arena().take<real>(n * size(Cell::operand_widths[Cell::backs[i].operand]));
         const int64_t width = size(Cell::state_widths[0]);
         const real* no_gradient = call_.d_out ? nullptr : arena().zeros<real>(width);
+        int64_t widest = 0;
+        for (int k = 0; k < Cell::STATES; ++k) widest = std::max(widest, size(Cell::state_widths[k]));
+        const real* nothing = call_.start ? nullptr : arena().zeros<real>(widest);
         f.before = before;
         f.operands = operands;
         f.cuts = cuts;
@@ -339,7 +375,7 @@ template <typename Cell, typename real> class Run {
                     const int64_t b = mine.index[r];
                     const bool first = call_.reverse ? t == mine.lengths[r] - 1 : t == 0;
                     const int64_t earlier = call_.reverse ? t + 1 : t - 1;
-                    before[k][r] = first    ? static_cast<const real*>(call_.start[k]) + b * w
+                    before[k][r] = first    ? (call_.start ? static_cast<const real*>(call_.start[k]) + b * w : nothing)
                                    : k == 0 ? static_cast<const real*>(call_.out) + (earlier * B + b) * w
                                             : static_cast<const real*>(call_.tape) + (earlier * B + b) * record_ + after_at_[k];
                 }
@@ -391,8 +427,7 @@ template <typename Cell, typename real> class Run {
             const Group& group = Cell::groups[g];
             if (group.origin != origin || group.index != index) continue;
             for (int r = 0; r < f.rows; ++r) from[r] = f.d_maps + r * stride_ + map_at_[group.first];
-            const int64_t width = operand_size(group);
-            product(f.rows, from, columns(group), packed[g], width, to, width, add);
+            operand_product(g, f.rows, from, packed, to, add);
             add = true;
         }
     }
@@ -409,7 +444,7 @@ template <typename Cell, typename real> class Run {
             add_outer(filled, room, packed_operands[g], in, slab + map_at_[group.first], stride_, out, sums.outer[g], out);
             if (group.origin == FROM_X && call_.d_x) {
                 for (int64_t i = 0; i < filled; ++i) from[i] = slab + i * stride_ + map_at_[group.first];
-                product(int(filled), from, out, packed[g], in, d_x_slab, in, add);
+                operand_product(g, int(filled), from, packed, d_x_slab, add);
                 add = true;
             }
         }
@@ -502,12 +537,14 @@ template <typename Cell, typename real> class Run {
         }
     }
     void give_states(real* const* from, int r, int64_t b, void* const* to) const {
+        if (!to) return;
         for (int k = 0; k < Cell::STATES; ++k) {
             const int64_t w = size(Cell::state_widths[k]);
             std::memcpy(static_cast<real*>(to[k]) + b * w, from[k] + r * w, size_t(w) * sizeof(real));
         }
     }
     void copy_states(int64_t b, const void* const* from, void* const* to) const {
+        if (!to) return;
         for (int k = 0; k < Cell::STATES; ++k) {
             const int64_t w = size(Cell::state_widths[k]);
             real* at = static_cast<real*>(to[k]) + b * w;
@@ -529,6 +566,7 @@ template <typename Cell, typename real> class Run {
     int64_t after_at_[Cell::STATES + 1];
     int64_t stride_, record_;
     int threads_;
+    bool unpacked_;  // so few rows that packing the matrices would not pay
     std::vector<Rows> rows_;
 };
 
@@ -536,7 +574,12 @@ template <typename Cell, typename real> class Run {
 template <typename Cell, typename real> int run(const Call* call, bool forward) noexcept {
     try {
         Run<Cell, real> work(*call);
+#if UNSPOOL_TRACE
+        (void)forward;
+        work.forward();
+#else
         forward ? work.forward() : work.backward();
+#endif
         return 0;
     } catch (...) {
         return 1;
@@ -545,12 +588,15 @@ template <typename Cell, typename real> int run(const Call* call, bool forward) 
 
 }  // namespace unspool
 
-// Only these are seen from outside: the libraries of several cells live in one process and must not share anything.
+// A library is for one type of number, UNSPOOL_REAL, and either for training and inference or, with UNSPOOL_TRACE, for
+// traces: each is built when it is first needed. Only these functions are seen from outside, since the libraries of
+// several cells live in one process and must not share anything.
 #define UNSPOOL_SEEN __attribute__((visibility("default")))
-#define UNSPOOL_EXPORT(Cell)                                                                                               \
-    extern "C" {                                                                                                           \
-    UNSPOOL_SEEN int unspool_forward_float(const unspool::Call* call) { return unspool::run<Cell, float>(call, true); }    \
-    UNSPOOL_SEEN int unspool_backward_float(const unspool::Call* call) { return unspool::run<Cell, float>(call, false); }  \
-    UNSPOOL_SEEN int unspool_forward_double(const unspool::Call* call) { return unspool::run<Cell, double>(call, true); }  \
-    UNSPOOL_SEEN int unspool_backward_double(const unspool::Call* call) { return unspool::run<Cell, double>(call, false); } \
-    }
+#if UNSPOOL_TRACE
+#define UNSPOOL_EXPORT(Cell)  \
+    extern "C" UNSPOOL_SEEN int unspool_forward(const unspool::Call* call) { return unspool::run<Cell, UNSPOOL_REAL>(call, true); }
+#else
+#define UNSPOOL_EXPORT(Cell)                                                                                                       \
+    extern "C" UNSPOOL_SEEN int unspool_forward(const unspool::Call* call) { return unspool::run<Cell, UNSPOOL_REAL>(call, true); } \
+    extern "C" UNSPOOL_SEEN int unspool_backward(const unspool::Call* call) { return unspool::run<Cell, UNSPOOL_REAL>(call, false); }
+#endif

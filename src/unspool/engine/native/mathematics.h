@@ -1,7 +1,7 @@
 // Elementwise functions of vectors: at most 2 ulp off for every number, NaN and ±∞ as in NumPy, and no branches.
 //
-// The rounding errors were counted with and without fused multiply-add, for a compiler fuses wherever it can. Change an
-// order of evaluation only with the tests at hand: sigmoid and tanh come within a few hundredths of the two ulp.
+// The bound holds with and without fused multiply-add, which a compiler uses wherever it can. sigmoid and tanh come so
+// near to it that the order of their sums matters.
 #pragma once
 
 #include <limits>
@@ -10,13 +10,14 @@
 
 namespace unspool {
 
-// How a real is laid out, and the constants that depend on it. The ends are where a function has become constant.
+// How a real is laid out, and what depends on it. LN2 is short, so that n · LN2 is exact for every exponent n; beyond
+// the least and the most a function no longer changes.
 template <typename real> struct Real;
 template <> struct Real<float> {
     typedef uint32_t bits __attribute__((vector_size(BYTES)));
     static constexpr uint32_t SIGN = 0x80000000, FRACTION = 0x007fffff, ONE = 0x3f800000, ROOT_HALF = 0x3f3504f3;
     static constexpr int DIGITS = 23, BIAS = 127;
-    static constexpr float LN2 = 0x1.62e4p-1f, LN2_REST = 0x1.7f7d1cp-20f;  // n · LN2 is exact
+    static constexpr float LOG2E = 0x1.715476p0f, LN2 = 0x1.62e4p-1f, LN2_REST = 0x1.7f7d1cp-20f;
     static constexpr float EXP_LEAST = -104, EXP_MOST = 89, SIGMOID_MOST = 30, TANH_MOST = 9.02f;
 };
 template <> struct Real<double> {
@@ -24,7 +25,7 @@ template <> struct Real<double> {
     static constexpr uint64_t SIGN = 0x8000000000000000, FRACTION = 0x000fffffffffffff;
     static constexpr uint64_t ONE = 0x3ff0000000000000, ROOT_HALF = 0x3fe6a09e667f3bcd;
     static constexpr int DIGITS = 52, BIAS = 1023;
-    static constexpr double LN2 = 0x1.62e42fefa38p-1, LN2_REST = 0x1.ef35793c7673p-45;
+    static constexpr double LOG2E = 0x1.71547652b82fep0, LN2 = 0x1.62e42fefa38p-1, LN2_REST = 0x1.ef35793c7673p-45;
     static constexpr double EXP_LEAST = -746, EXP_MOST = 710, SIGMOID_MOST = 40, TANH_MOST = 19.1;
 };
 template <typename real> using bits = typename Real<real>::bits;
@@ -35,12 +36,13 @@ template <typename real> constexpr real ROUNDER = real(3ull << (Real<real>::DIGI
 template <typename real> UNSPOOL_INLINE vec<real> vwhere(ivec<real> condition, vec<real> a, vec<real> b) {
     return condition ? a : b;
 }
-template <typename real> UNSPOOL_INLINE vec<real> vabs(vec<real> v) { return vec<real>(bits<real>(v) & ~Real<real>::SIGN); }
+template <typename real> UNSPOOL_INLINE vec<real> vabs(vec<real> v) {
+    return vec<real>(bits<real>(v) & ~Real<real>::SIGN);
+}
 template <typename real> UNSPOOL_INLINE vec<real> vsqrt(vec<real> v) {
     for (int lane = 0; lane < LANES<real>; ++lane) v[lane] = __builtin_sqrt(v[lane]);
     return v;
 }
-
 template <typename real> UNSPOOL_INLINE vec<real> vminimum(vec<real> a, vec<real> b) {
     return ((a < b) | (a != a)) ? a : b;
 }
@@ -64,7 +66,7 @@ template <typename real> UNSPOOL_INLINE vec<real> at_most(real bound, vec<real> 
 }
 template <typename real> UNSPOOL_INLINE vec<real> vrelu(vec<real> v) { return at_least<real>(0, v); }
 
-// c₀ + c₁x + c₂x² + …
+// c₀ + c₁x + c₂x² + …; below, always with the c of least greatest error on the interval that x is reduced to.
 template <typename real> UNSPOOL_INLINE vec<real> polynomial(vec<real>, real c) { return broadcast<real>(c); }
 template <typename real, typename... Rest> UNSPOOL_INLINE vec<real> polynomial(vec<real> x, real c, Rest... rest) {
     return polynomial<real>(x, rest...) * x + c;
@@ -86,19 +88,20 @@ template <typename real> UNSPOOL_INLINE vec<real> exp_rest(vec<real> v, vec<real
 
 // 2ⁿ goes on in two halves: neither leaves the normal numbers, and only the last product rounds to a subnormal or to ∞.
 template <typename real> UNSPOOL_INLINE vec<real> vexp(vec<real> v) {
-    constexpr real SHIFT = ROUNDER<real> + 2 * Real<real>::BIAS, LOG2E = real(1.4426950408889634);
+    constexpr real SHIFT = ROUNDER<real> + 2 * Real<real>::BIAS;
     v = at_most<real>(Real<real>::EXP_MOST, at_least<real>(Real<real>::EXP_LEAST, v));
-    const vec<real> t = v * LOG2E + SHIFT;
+    const vec<real> t = v * Real<real>::LOG2E + SHIFT;
     const bits<real> n = bits<real>(t), half = n >> 1;
     const vec<real> p = exp_rest<real>(v, t - SHIFT) + 1;
     return p * vec<real>(half << Real<real>::DIGITS) * vec<real>((n - half) << Real<real>::DIGITS);
 }
 
 // 1/(1 + e⁻ᵛ), both parts scaled by 2⁻⁶⁴ so that e⁻ᵛ does not overflow before σ has gone through the subnormals.
+// The large power of two comes last into the sum: what was rounded before it is at most half a unit of the sum.
 template <typename real> UNSPOOL_INLINE vec<real> vsigmoid(vec<real> v) {
-    constexpr real SHIFT = ROUNDER<real> + Real<real>::BIAS - 64, LOG2E = real(1.4426950408889634), ONE = real(0x1p-64);
+    constexpr real SHIFT = ROUNDER<real> + Real<real>::BIAS - 64, ONE = real(0x1p-64);
     v = at_most<real>(Real<real>::SIGMOID_MOST, at_least<real>(Real<real>::EXP_LEAST, v));
-    const vec<real> t = v * -LOG2E + SHIFT, s = vec<real>(bits<real>(t) << Real<real>::DIGITS);
+    const vec<real> t = v * -Real<real>::LOG2E + SHIFT, s = vec<real>(bits<real>(t) << Real<real>::DIGITS);
     return ONE / (s + (exp_rest<real>(-v, t - SHIFT) * s + ONE));
 }
 
@@ -117,7 +120,7 @@ template <typename real> UNSPOOL_INLINE vec<real> vtanh(vec<real> v) {
         r = a - (t - SHIFT) * 0x1.62e43p-2f;
         d = polynomial<real>(r * r, 1.0f, 0x1.5554f4p-2f, -0x1.6a2a82p-6f) - r;
     } else {
-        t = (a * 2.8853900817779268 - 0.235) + SHIFT;
+        t = (a * 2.8853900817779268 - 0.2375) + SHIFT;
         r = (a - (t - SHIFT) * (Real<real>::LN2 / 2)) - (t - SHIFT) * (Real<real>::LN2_REST / 2);
         d = polynomial<real>(r * r, 1.0, 0x1.5555555555553p-2, -0x1.6c16c16c13f37p-6, 0x1.1566abb73e4c5p-9,
                              -0x1.bbd75fd811b9ap-13, 0x1.6696949d760f9p-16, -0x1.1bf4731748f66p-19) - r;

@@ -53,32 +53,36 @@ UNSPOOL_APART void pack_straight(
     }
 }
 
-template <int M, typename real>
+// M rows of A times P neighbouring panels. Few rows take several panels at once, since an accumulator can be added to only
+// every fourth cycle or so: it takes eight of them to keep the multipliers busy.
+template <int M, int P, typename real>
 UNSPOOL_INLINE void tile(
-    int64_t K, const real* const* a, int64_t a_at, const real* panel, real* c, int64_t ldc, bool add, int columns) {
-    vec<real> sums[M][NV] = {};
+    int64_t K, const real* const* a, int64_t a_at, const real* panels, int64_t panel_stride, real* c, int64_t ldc, bool add,
+    int64_t columns) {
+    vec<real> sums[M][P * NV] = {};
     const real* rows[M];
     for (int m = 0; m < M; ++m) rows[m] = a[m] + a_at;
     for (int64_t k = 0; k < K; ++k) {
-        vec<real> b[NV];
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) b[v] = load(panel + k * NR<real> + v * LANES<real>);
+        vec<real> b[P * NV];
+#pragma GCC unroll 8
+        for (int v = 0; v < P * NV; ++v)
+            b[v] = load(panels + v / NV * panel_stride + k * NR<real> + v % NV * LANES<real>);
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m) {
             vec<real> x = broadcast(rows[m][k]);
-#pragma GCC unroll 4
-            for (int v = 0; v < NV; ++v) sums[m][v] += x * b[v];
+#pragma GCC unroll 8
+            for (int v = 0; v < P * NV; ++v) sums[m][v] += x * b[v];
         }
     }
     for (int m = 0; m < M; ++m) {
-        for (int v = 0; v < NV; ++v) {
-            int left = columns - v * LANES<real>;
+        for (int v = 0; v < P * NV; ++v) {
+            int64_t left = columns - v * LANES<real>;
             if (left <= 0) break;
             real* at = c + m * ldc + v * LANES<real>;
             if (left >= LANES<real>) {
                 store(at, add ? load(at) + sums[m][v] : sums[m][v]);
             } else {
-                store_part(at, add ? load_part(at, left) + sums[m][v] : sums[m][v], left);
+                store_part(at, add ? load_part(at, int(left)) + sums[m][v] : sums[m][v], int(left));
             }
         }
     }
@@ -86,7 +90,7 @@ UNSPOOL_INLINE void tile(
 
 template <typename real>
 UNSPOOL_INLINE void tiles(
-    int rows, int64_t K, const real* const* a, int64_t a_at, const real* panel, real* c, int64_t ldc, bool add, int columns) {
+    int rows, int64_t K, const real* const* a, int64_t a_at, const real* panel, real* c, int64_t ldc, bool add, int64_t columns) {
     int blocks = (rows + MR - 1) / MR;
     int done = 0;
     for (int block = 0; block < blocks; ++block) {  // 16 rows are 6 + 5 + 5, not 6 + 6 + 4
@@ -95,7 +99,7 @@ UNSPOOL_INLINE void tiles(
         real* to = c + done * ldc;
         switch (m) {
 #define UNSPOOL_TILE(M) \
-    case M: tile<M>(K, at, a_at, panel, to, ldc, add, columns); break;
+    case M: tile<M, 1>(K, at, a_at, panel, 0, to, ldc, add, columns); break;
             UNSPOOL_TILE(1) UNSPOOL_TILE(2) UNSPOOL_TILE(3) UNSPOOL_TILE(4) UNSPOOL_TILE(5)
 #if defined(__AVX__)
             UNSPOOL_TILE(6)
@@ -118,10 +122,46 @@ UNSPOOL_APART void product(int rows, const real* const* A, int64_t K, const real
         for (int r = 0; r < rows; ++r) std::memset(C + r * ldc, 0, size_t(N) * sizeof(real));
     for (int64_t k = 0; k < K; k += DEEP) {
         int64_t depth = K - k < DEEP ? K - k : DEEP;
-        for (int64_t n = 0; n < N; n += W) {
-            int columns = int(N - n < W ? N - n : W);
-            tiles(rows, depth, A, k, panels + n * K + k * W, C + n, ldc, add || k > 0, columns);
-        }
+        const int64_t whole = round_up(N, W);
+        int64_t n = 0;
+        if (rows == 1)
+            for (; n + 4 * W <= whole; n += 4 * W)
+                tile<1, 4>(depth, A, k, panels + n * K + k * W, W * K, C + n, ldc, add || k > 0, N - n);
+        if (rows == 2 || rows == 3)
+            for (; n + 2 * W <= whole; n += 2 * W)
+                if (rows == 2) tile<2, 2>(depth, A, k, panels + n * K + k * W, W * K, C + n, ldc, add || k > 0, N - n);
+                else tile<3, 2>(depth, A, k, panels + n * K + k * W, W * K, C + n, ldc, add || k > 0, N - n);
+        for (; n < N; n += W) tiles(rows, depth, A, k, panels + n * K + k * W, C + n, ldc, add || k > 0, N - n);
+    }
+}
+
+// The same for one row and a matrix as it lies, B[k][n] = weights[n][k]: for calls so short that packing would not pay.
+template <typename real>
+UNSPOOL_APART void product_unpacked(const real* a, int64_t K, const real* weights, int64_t N, real* c, bool add) {
+    constexpr int ROWS = 4;
+    for (int64_t n = 0; n < N; n += ROWS) {
+        const int count = int(N - n < ROWS ? N - n : ROWS);
+        const real* w[ROWS];
+        for (int i = 0; i < ROWS; ++i) w[i] = weights + (n + (i < count ? i : 0)) * K;
+        vec<real> sums[ROWS] = {};
+        int64_t k = 0;
+        for (; k + LANES<real> <= K; k += LANES<real>)
+            for (int i = 0; i < ROWS; ++i) sums[i] += load(a + k) * load(w[i] + k);
+        if (k < K)
+            for (int i = 0; i < ROWS; ++i) sums[i] += load_part(a + k, int(K - k)) * load_part(w[i] + k, int(K - k));
+        for (int i = 0; i < count; ++i) c[n + i] = (add ? c[n + i] : real(0)) + sum<real>(sums[i]);
+    }
+}
+
+// c (N wide) += Σ_k a[k] · weights[k]: the way back through the same matrix.
+template <typename real>
+UNSPOOL_APART void product_back_unpacked(const real* a, int64_t K, const real* weights, int64_t N, real* c) {
+    for (int64_t k = 0; k < K; ++k) {
+        const vec<real> x = broadcast(a[k]);
+        const real* w = weights + k * N;
+        int64_t n = 0;
+        for (; n + LANES<real> <= N; n += LANES<real>) store(c + n, load(c + n) + x * load(w + n));
+        if (n < N) store_part(c + n, load_part(c + n, int(N - n)) + x * load_part(w + n, int(N - n)), int(N - n));
     }
 }
 

@@ -1,0 +1,1 @@
+"""The field's claims and ours, each measured again."""

@@ -1,0 +1,63 @@
+"""Run questions one by one into a report."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from unspool.errors import UnknownNameError
+from unspool.lab.bench import grid, linear, memory, overhead, ragged, tracing, user
+from unspool.lab.bench.machine import describe
+from unspool.lab.bench.report import Finding, Report, Row
+from unspool.lab.bench.settings import Say, Settings
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, how it is measured, and what follows from the rows."""
+
+    text: str
+    measure: Callable[[Settings, Say], Iterator[Row]]
+    judge: Callable[[Iterable[Row]], list[Finding]]
+
+
+QUESTIONS: Mapping[str, Question] = {
+    "grid": Question("training and inference at 18 points, against other libraries", grid.measure, grid.judge),
+    "overhead": Question("what a call costs", overhead.measure, overhead.judge),
+    "user": Question("a user's cell, against the built-in and a torch loop", user.measure, user.judge),
+    "ragged": Question("ragged batches, against full ones and torch's packed ones", ragged.measure, ragged.judge),
+    "memory": Question("the peak of memory in training", memory.measure, memory.judge),
+    "linear": Question("cost over the number of steps", linear.measure, linear.judge),
+    "trace": Question("what it costs to see every named value", tracing.measure, tracing.judge),
+}
+
+
+def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = lambda _: None) -> Report:
+    """Measure the questions named in `only`, or all. `say` is told what happens; remarks begin with "!"."""
+    for name in only:
+        if name not in QUESTIONS:
+            raise UnknownNameError.among("only", name, QUESTIONS)
+    settings = settings or Settings()
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    report = Report(describe() | {"started": started}, asdict(settings))
+
+    def hear(text: str) -> None:
+        if text.startswith("! "):
+            if text[2:] in report.remarks:
+                return
+            report.remarks.append(text[2:])
+        say(text)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(settings.threads)
+    try:
+        for name in only or QUESTIONS:
+            rows = list(QUESTIONS[name].measure(settings, hear))
+            report.rows += rows
+            report.findings += QUESTIONS[name].judge(rows)
+    finally:
+        torch.set_num_threads(threads)
+    return report

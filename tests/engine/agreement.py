@@ -1,0 +1,136 @@
+"""The same call by the kernel and by the eager loop: values, final states and all gradients, by name."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import torch
+from tests.variants import as_state, as_states
+from torch import Tensor
+
+from unspool.cells import Cell
+from unspool.nn import recurrence
+from unspool.nn.recurrence import unroll
+from unspool.nn.recurrent import Recurrent
+
+Values = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A layer and what it is called with. `used` are the results that the loss reads, "output" and names of states."""
+
+    layer: Recurrent
+    x: Tensor
+    states: tuple[Tensor, ...]
+    lengths: tuple[int, ...] | None = None
+    used: frozenset[str] | None = None
+
+    def to(self, dtype: torch.dtype) -> Call:
+        """The same call with numbers of this type; gradients are wanted of what they were wanted of."""
+
+        def turned(tensor: Tensor) -> Tensor:
+            return tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
+
+        layer = copy.deepcopy(self.layer).to(dtype)
+        return replace(self, layer=layer, x=turned(self.x), states=tuple(map(turned, self.states)))
+
+
+def draw(
+    cell: Cell,
+    steps: int,
+    rows: int,
+    input_size: int,
+    hidden_size: int,
+    *,
+    seed: int = 0,
+    lengths: Sequence[int] | None = None,
+    reverse: bool = False,
+    bias: bool = True,
+) -> Call:
+    """A call in float64 with numbers drawn at random, such that values stay around one whatever the sizes are."""
+    generator = torch.Generator().manual_seed(seed)
+    input_size = hidden_size if cell.input_width == "hidden" else input_size
+    layer = Recurrent(cell, input_size, hidden_size, bias=bias, reverse=reverse, dtype=torch.float64)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            scale = 0.9 / parameter.shape[1] ** 0.5 if parameter.dim() == 2 else 0.5
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    widths = [layer.equations.size(width, input_size, hidden_size) for width in layer.equations.states.values()]
+    shapes = [(steps, rows, input_size), *((rows, width) for width in widths)]
+    x, *states = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
+    return Call(layer, x, tuple(states), None if lengths is None else tuple(lengths))
+
+
+def ragged(steps: int, rows: int) -> tuple[int, ...]:
+    """Lengths in no order, among them zero, one and all steps, as far as there are rows."""
+    return tuple((steps, 0, 1, steps // 2, steps - 1, 1)[row % 6] for row in range(rows))[::-1]
+
+
+def by_kernel(call: Call, threads: int = 1) -> Values:
+    """Results and gradients by the kernel; it is an error if anything ran eagerly."""
+    assert call.layer.engine == "kernel"
+    with _threads(threads), patch.object(recurrence, "unroll", side_effect=AssertionError("the eager loop ran")):
+        output, final = call.layer(call.x, as_state(call.states), lengths=call.lengths)
+        return _with_gradients(call, output, as_states(final))
+
+
+def by_loop(call: Call) -> Values:
+    """Results and gradients by the eager loop."""
+    layer = call.layer
+    ends = None if call.lengths is None else torch.tensor(call.lengths)
+    output, final, _ = unroll(layer.step, layer.cell_parameters(), call.x, call.states, ends, layer.reverse)
+    return _with_gradients(call, output, final)
+
+
+def assert_agree(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
+    """Every value within `tolerance` of the expected one, as a share of the largest number of its tensor (or of 1)."""
+    assert list(found) == list(expected)
+    wrong = {}
+    for name, value in found.items():
+        assert value.shape == expected[name].shape, name
+        error = (value.double() - expected[name].double()).abs().max().item() / _scale(expected[name])
+        if not error <= tolerance:  # so that NaN is wrong
+            wrong[name] = error
+    assert not wrong, f"relative errors above {tolerance}: {wrong}"
+
+
+def _scale(value: Tensor) -> float:
+    return max(1.0, value.abs().max().item())
+
+
+def _with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Values:
+    names = tuple(call.layer.equations.states)
+    results = {"output": output, **{f"final {name}": value for name, value in zip(names, final, strict=True)}}
+    sources = {"x": call.x, **dict(zip(names, call.states, strict=True)), **call.layer.cell_parameters()}
+    sources = {name: tensor for name, tensor in sources.items() if tensor.requires_grad}
+    loss = sum(
+        (value * _weights(name, value)).sum()
+        for name, value in results.items()
+        if call.used is None or name.removeprefix("final ") in call.used
+    )
+    assert isinstance(loss, Tensor)
+    gradients = torch.autograd.grad(loss, list(sources.values()), materialize_grads=True)
+    return {name: value.detach() for name, value in results.items()} | {
+        f"d {name}": gradient for name, gradient in zip(sources, gradients, strict=True)
+    }
+
+
+def _weights(name: str, like: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.dtype)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

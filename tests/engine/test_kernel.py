@@ -1,0 +1,299 @@
+"""The kernel of every cell against the eager loop: values, final states, trace and all gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+import torch
+from tests.engine.agreement import Call, assert_agree, by_kernel, by_loop, draw, ragged
+from tests.engine.random_cells import clear_call
+from tests.variants import VARIANTS, UnitByUnit, as_state, as_states
+from torch.func import functional_call
+
+from unspool.cells import Cell, Symbol, normalise, sigmoid, tanh, where
+from unspool.nn import recurrence
+from unspool.nn.recurrence import unroll
+
+#: These are compiled in every run, the others where minutes do not matter.
+SOON = {"lstm", "gru", "NormalisedLSTM", "ThreeStates", "Toolbox", "UnitByUnit"}
+each_kernel = pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, id=name, marks=[] if name in SOON else pytest.mark.long) for name, cell in VARIANTS.items()],
+)
+
+#: steps, rows, input size, hidden size, threads: vectors full and not, rows more and fewer than threads and than what a
+#: product takes at once, and one that is long enough for several slabs.
+SHAPES = (
+    (1, 1, 1, 1, 1),
+    (2, 1, 9, 33, 3),
+    (4, 2, 3, 7, 2),
+    (5, 5, 8, 8, 2),
+    (3, 13, 17, 9, 3),
+    (6, 5, 1, 17, 1),
+    (3, 2, 33, 3, 1),
+    (40, 13, 7, 33, 2),
+)
+
+
+@each_kernel
+def test_values_and_gradients(cell: Cell) -> None:
+    for number, (steps, rows, input_size, hidden_size, threads) in enumerate(SHAPES):
+        for lengths in (None, ragged(steps, rows)):
+            reverse = (number + (lengths is None)) % 2 == 0
+            call = clear_call(cell, number, steps, rows, input_size, hidden_size, lengths=lengths, reverse=reverse)
+            exact = by_loop(call)
+            assert_agree(by_kernel(call, threads), exact, 1e-11)
+            assert_agree(by_kernel(call.to(torch.float32), threads), exact, 1e-5)
+
+
+@pytest.mark.long
+@each_kernel
+def test_without_bias(cell: Cell) -> None:
+    for reverse in (False, True):
+        call = clear_call(cell, 0, 5, 5, 3, 9, lengths=ragged(5, 5), reverse=reverse, bias=False)
+        exact = by_loop(call)
+        assert_agree(by_kernel(call, 2), exact, 1e-11)
+        assert_agree(by_kernel(call.to(torch.float32), 2), exact, 1e-5)
+
+
+@each_kernel
+def test_trace_and_inference(cell: Cell) -> None:
+    for reverse in (False, True):
+        for lengths in (None, ragged(5, 5)):
+            call = draw(cell, 5, 5, 3, 9, lengths=lengths, reverse=reverse)
+            layer, state = call.layer, as_state(call.states)
+            ends = None if lengths is None else torch.tensor(lengths)
+            with torch.no_grad():
+                expected = unroll(layer.step, layer.cell_parameters(), call.x, call.states, ends, reverse, trace=True)
+                with patch.object(recurrence, "unroll", side_effect=AssertionError("the eager loop ran")):
+                    output, final, trace = layer(call.x, state, lengths=lengths, trace=True)
+                    plain, plain_final = layer(call.x, state, lengths=lengths)
+            names = [*expected[2], "output", *layer.equations.states]
+            wanted = dict(zip(names, (*expected[2].values(), expected[0], *expected[1]), strict=True))
+            assert_agree(dict(zip(names, (*trace.values(), output, *as_states(final)), strict=True)), wanted, 1e-12)
+            assert_agree(dict(zip(names, (*trace.values(), plain, *as_states(plain_final)), strict=True)), wanted, 1e-12)
+            assert list(trace) == list(layer.equations.named)
+
+
+@each_kernel
+def test_the_state_starts_at_zero(cell: Cell) -> None:
+    call = draw(cell, 4, 3, 3, 9, lengths=(4, 0, 2))
+    zeros = tuple(torch.zeros_like(state) for state in call.states)
+    expected = call.layer(call.x, as_state(zeros), lengths=call.lengths)[0]
+    output = call.layer(call.x, lengths=call.lengths)[0]
+    assert torch.equal(output, expected)
+    slopes = [torch.autograd.grad(value.square().sum(), [call.x, *call.layer.parameters()], materialize_grads=True)
+              for value in (output, expected)]  # fmt: skip
+    assert all(torch.equal(mine, other) for mine, other in zip(*slopes, strict=True))
+
+
+@each_kernel
+def test_gradients_that_are_missing_or_not_wanted(cell: Cell) -> None:
+    call = clear_call(cell, 5, 5, 5, 3, 9, lengths=ragged(5, 5))
+    for used in ("output", *call.layer.equations.states):
+        part = replace(call, used=frozenset({used}))
+        assert_agree(by_kernel(part, 2), by_loop(part), 1e-11)
+    for wanted in ("x", "states", "parameters"):
+        call.layer.requires_grad_(wanted == "parameters")
+        part = replace(
+            call,
+            x=call.x.detach().requires_grad_(wanted == "x"),
+            states=tuple(state.detach().requires_grad_(wanted == "states") for state in call.states),
+        )
+        assert_agree(by_kernel(part, 2), by_loop(part), 1e-11)
+    first, *others = call.layer.parameters()
+    first.requires_grad_()
+    assert all(not parameter.requires_grad for parameter in others)
+    assert_agree(by_kernel(part, 2), by_loop(part), 1e-11)
+
+
+@each_kernel
+def test_layout_in_memory_does_not_matter(cell: Cell) -> None:
+    call = draw(cell, 5, 5, 3, 9, lengths=ragged(5, 5))
+    expected = by_kernel(call)
+
+    def scattered(tensor: torch.Tensor) -> torch.Tensor:
+        """The same numbers, every second place in memory, the axes the other way round."""
+        wide = torch.full((*tensor.shape[::-1], 2), float("nan"), dtype=tensor.dtype)
+        wide[..., 1] = tensor.detach().permute(*reversed(range(tensor.dim())))
+        found = wide[..., 1].permute(*reversed(range(tensor.dim())))
+        assert torch.equal(found, tensor) and not found.is_contiguous()
+        return found.requires_grad_()
+
+    for parameter in call.layer.parameters():
+        parameter.data = scattered(parameter).detach()
+    found = by_kernel(replace(call, x=scattered(call.x), states=tuple(map(scattered, call.states))))
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+@each_kernel
+def test_same_bits_whatever_ran_before(cell: Cell) -> None:
+    """The scratch memory that threads keep is full of NaN from a larger call, and nothing of it comes through."""
+    call = draw(cell, 7, 13, 3, 9, lengths=ragged(7, 13))
+    poison = draw(cell, 9, 14, 5, 17)
+    nothing = {name: torch.full_like(value, float("nan")) for name, value in poison.layer.named_parameters()}
+    for threads in (1, 2, 3):
+        expected = by_kernel(call, threads)
+        for dtype in (torch.float64, torch.float32):
+            with torch.no_grad():
+                for name, parameter in poison.layer.named_parameters():
+                    parameter.copy_(nothing[name])
+            found = by_kernel(replace(poison, x=poison.x * float("nan")).to(dtype), threads)
+            assert found["d x"].isnan().any() or not call.layer.equations.parameters
+            again = by_kernel(call, threads)
+            assert all(torch.equal(again[name], value) for name, value in expected.items())
+
+
+@each_kernel
+def test_what_stands_in_the_padding_does_not_matter(cell: Cell) -> None:
+    call = draw(cell, 5, 5, 3, 9, lengths=ragged(5, 5))
+    expected = by_kernel(call)
+    past = torch.arange(5).unsqueeze(1) >= torch.tensor(call.lengths)
+    for rubbish in (float("nan"), float("inf"), -1e300):
+        x = call.x.detach().clone()
+        x[past] = rubbish
+        found = by_kernel(replace(call, x=x.requires_grad_()))
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+        output, _ = call.layer(x, as_state(call.states), lengths=call.lengths)
+        slope = torch.ones_like(output)
+        first = torch.autograd.grad(output, x, slope, retain_graph=True)[0]
+        slope[past] = rubbish
+        second = torch.autograd.grad(output, x, slope)[0]
+        assert torch.equal(first, second)
+        assert (second[past] == 0).all()
+
+
+@each_kernel
+def test_nan_and_inf_reach_what_they_reach_in_the_loop(cell: Cell) -> None:
+    """One bad number in one row spoils the same entries as in torch, and no other row."""
+    for bad in (float("nan"), float("inf"), -float("inf")):
+        call = draw(cell, 4, 3, 3, 9)
+        with torch.no_grad():
+            call.x[1, 1, 0] = bad
+        found, expected = by_kernel(call), by_loop(call)
+        for name in ("output", *(f"final {state}" for state in call.layer.equations.states)):
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-11, atol=1e-11, equal_nan=True)
+            rows = found[name].movedim(-2, 0)[[0, 2]]
+            assert rows.isfinite().all()
+
+
+def test_lengths_changed_after_the_call_do_not_change_its_gradient() -> None:
+    call = draw(VARIANTS["gru"], 5, 3, 3, 9, lengths=(2, 0, 4))
+    expected = by_kernel(call)["d x"]
+    lengths = torch.tensor(call.lengths)
+    output, final = call.layer(call.x, as_state(call.states), lengths=lengths)
+    lengths.copy_(torch.tensor([5, 5, 5]))
+    replayed = replace(call, used=None)
+    with patch.object(call.layer, "forward", return_value=(output, final)):
+        assert torch.equal(by_kernel(replayed)["d x"], expected)
+
+
+def test_integers_of_any_kind_are_lengths() -> None:
+    call = draw(VARIANTS["gru"], 5, 3, 3, 9, lengths=(2, 0, 4))
+    expected = by_kernel(call)["output"]
+    for dtype in (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8):
+        assert torch.equal(call.layer(call.x, as_state(call.states), lengths=torch.tensor([2, 0, 4], dtype=dtype))[0], expected)
+    wide = torch.tensor([[2, 9], [0, 9], [4, 9]])[:, 0]
+    assert torch.equal(call.layer(call.x, as_state(call.states), lengths=wide)[0], expected)
+
+
+class DeadMap(Cell):
+    """A map whose value nobody reads or names: its parameters exist and have the gradient zero."""
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        self.linear("dead", x, h)
+        return tanh(self.linear("a", x, h))
+
+
+class DeadValue(Cell):
+    """Named values on which the state does not depend, made by a map of an intermediate value."""
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        a = tanh(self.linear("a", x, h))
+        seen = self.linear("seen", 2 * a)
+        self.name("shown", sigmoid(self.linear("shown", seen)))
+        return a
+
+
+class OneValueTwice(Cell):
+    """Operands that are one value once h · 1 and h + 0 are simplified, each with its own matrix."""
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        return tanh(self.linear("a", x, h * 1, h, h + 0) + self.linear("b", x * 1, x))
+
+
+class LateChoice(Cell):
+    """A comparison that later stages read."""
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        a = tanh(self.linear("a", x, h))
+        high = h > 0.1
+        b = where(high, tanh(self.linear("b", a)), a)
+        return where(high, where(a < b, b, 0.3), tanh(self.linear("c", b)))
+
+
+class SizeNamedRow(Cell):
+    """A width that has the name of something else inside the engine."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return {"row": 3, "forward": 2}
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        a = normalise(self.linear("a", x, h, width="row"), 0.2)
+        return tanh(self.linear("b", a) + self.linear("c", self.linear("d", x, width="forward")))
+
+
+class VectorsOnly(Cell):
+    """Values that no row of the batch changes: maps and normalisation of parameter vectors."""
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        v = self.vector("v", 0.5)
+        a = normalise(self.linear("a", v * v), 0.2)
+        return tanh(self.linear("b", x, h) + normalise(a + v, 0.2) * v)
+
+
+class HandedOn(Cell):
+    """States that change places, take the input itself, and become a parameter."""
+
+    input_width = "hidden"
+
+    def step(self, x: Symbol, h: Symbol, s: Symbol, m: Symbol, v: Symbol) -> tuple[Symbol, Symbol, Symbol, Symbol]:
+        return s, m, x, self.vector("p", 0.3)
+
+
+AWKWARD = (DeadMap, DeadValue, OneValueTwice, LateChoice, SizeNamedRow, VectorsOnly, HandedOn, UnitByUnit)
+
+
+@pytest.mark.usefixtures("quick_to_compile")
+@pytest.mark.parametrize("kind", AWKWARD, ids=lambda kind: kind.__name__)
+def test_awkward_equations(kind: type[Cell]) -> None:
+    poison = draw(kind(), 9, 14, 5, 17)
+    with torch.no_grad():
+        for tensor in (poison.x, *poison.states, *poison.layer.parameters()):
+            tensor.fill_(float("nan"))
+    for lengths, wants_x in ((None, True), (ragged(5, 5), False)):
+        by_kernel(poison, 2)
+        call = clear_call(kind(), 1, 5, 5, 3, 9, lengths=lengths)
+        call = replace(call, x=call.x.detach().requires_grad_(wants_x))
+        exact = by_loop(call)
+        assert_agree(by_kernel(call, 2), exact, 1e-11)
+        by_kernel(poison.to(torch.float32), 2)
+        assert_agree(by_kernel(call.to(torch.float32), 2), exact, 1e-5)
+
+
+def test_parameters_given_for_one_call() -> None:
+    call = draw(VARIANTS["gru"], 4, 3, 3, 9)
+    other = draw(VARIANTS["gru"], 4, 3, 3, 9, seed=1)
+    expected = by_kernel(replace(call, layer=other.layer))["output"]
+    found = functional_call(call.layer, dict(other.layer.named_parameters()), (call.x, as_state(call.states)))[0]
+    assert torch.equal(found, expected)
+
+
+def test_one_call(call: Call | None = None) -> None:
+    """More threads than rows, and none of the rows alive."""
+    call = draw(VARIANTS["gru"], 4, 2, 3, 9, lengths=(0, 0))
+    assert_agree(by_kernel(call, 3), by_loop(call), 0)
