@@ -8,6 +8,7 @@
     │   ├── DeviceError (RuntimeError)            tensors on different devices
     │   └── UnknownNameError (KeyError)           a name that is in no list; says the nearest one
     ├── CellError                                 a `step` that cannot be read as equations
+    ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
 
 The built-in parents let code written for torch.nn catch what it always caught.
@@ -65,6 +66,10 @@ class UnknownNameError(ArgumentError, KeyError):
 
 class CellError(UnspoolError):
     """A cell's `step` cannot be read as equations."""
+
+
+class BuildError(UnspoolError):
+    """A kernel cannot be built; the message says why. Layers then run eagerly."""
 
 
 class ConvergenceError(UnspoolError, ArithmeticError):

@@ -130,8 +130,10 @@ def check_against_torch(kind: str, dtype: torch.dtype, case: dict[str, Any]) -> 
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")  # torch.nn's own
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_equals_torch(kind: str, dtype: torch.dtype) -> None:
-    """At least 500 drawn configurations over the six cases, half of the batches ragged."""
+@pytest.mark.parametrize("engine", ["on", "off"], ids=["kernel", "eager"])
+def test_equals_torch(kind: str, dtype: torch.dtype, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At least 500 drawn configurations by kernels and as many by the eager loop, half of the batches ragged."""
+    monkeypatch.setenv("UNSPOOL_ENGINE", engine)
 
     @settings(max_examples=90, deadline=None, derandomize=True, database=None)
     @given(configurations(kind))

@@ -27,6 +27,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, UnknownNameError
 from unspool.nn.seq2seq import Seq2Seq
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def test_logits_and_gradients_equal_a_composition_of_torch_modules() -> None:
     model = make(layers=2, scale=1.0)

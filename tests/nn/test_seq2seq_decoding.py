@@ -34,6 +34,8 @@ from torch.nn import functional
 from unspool.errors import ArgumentError
 from unspool.nn.seq2seq import Decoded, Seq2Seq
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
 def test_every_cell_decodes_to_what_it_gives_when_taught(cell: Any) -> None:

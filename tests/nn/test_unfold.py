@@ -15,6 +15,8 @@ from unspool.nn.recurrent import Recurrent
 from unspool.nn.stack import Stack
 from unspool.nn.unfold import Step, Unfolded
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 ROWS = 2
 
 

@@ -21,7 +21,9 @@ Many = list[str] | None
 def bench(
     only: Annotated[Many, typer.Option(help=f"A question: {', '.join(QUESTIONS)}. Repeat for more.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} rounds: minutes, and rough.")] = False,
-    rounds: Annotated[int, typer.Option(min=1, help="How many turns each contestant has.")] = 15,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help=f"How many turns each contestant has; {Settings.rounds} if not said.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each contestant.")] = 2,
     sizes: Annotated[Many, typer.Option(help="B,T,I,H in place of a question's own. Repeat for more.")] = None,
     cell: Annotated[Many, typer.Option(help="elman, gru or lstm. Repeat for more.")] = None,
@@ -50,7 +52,7 @@ def bench(
     chosen = Settings()
     settings = Settings(
         threads=threads,
-        rounds=QUICK if quick else rounds,
+        rounds=rounds or (QUICK if quick else chosen.rounds),
         against=tuple(against or chosen.against),
         points=tuple(map(Point.parse, sizes or ())),
         cells=tuple(cell or chosen.cells),
@@ -65,8 +67,10 @@ def bench(
         def say(text: str) -> None:
             if text.startswith("!"):
                 progress.print(text, style="yellow")
-            elif status is not None:
+            elif status is not None and progress.is_terminal:
                 status.update(text)
+            elif status is not None:
+                progress.print(text)
 
         report = run(only or (), settings, say)
     write(report, json, html)

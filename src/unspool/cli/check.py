@@ -59,9 +59,9 @@ def check(
         facts.append(fact)
         if not json and not (quiet and fact.ok):
             out.print("✓" if fact.ok else "✗", style="green" if fact.ok else "red", end=" ")
-            out.print(f"{fact.name:<14}{fact.value}", soft_wrap=True)
+            out.print(f"{fact.name:<24}{fact.value}", soft_wrap=True)
             if fact.remedy:
-                out.print(f"{'':<16}{fact.remedy}", soft_wrap=True)
+                out.print(f"{'':<26}{fact.remedy}", soft_wrap=True)
     ok = all(fact.ok for fact in facts)
     if json:
         print(json_.dumps({"ok": ok, "facts": [asdict(fact) for fact in facts]}, indent=2, ensure_ascii=False))
@@ -132,21 +132,21 @@ def kernel(title: str, cell: str | type[Cell]) -> Fact:
     started = time.perf_counter()
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
-        layer = Recurrent(cell, 5, 7, dtype=torch.float64)
+        layer = Recurrent(cell, 5, 7)
         engine = layer.engine
     spent = time.perf_counter() - started
     if engine != "kernel":
         return Fact(name, "runs eagerly", False, engine.removeprefix("eager: "))
     error = difference(layer)
-    if not error < 1e-10:
+    if not error < 1e-5:
         remedy = "Please report this with the output of unspool check. UNSPOOL_ENGINE=off gives right values meanwhile."
         return Fact(name, f"kernel, but it differs from the eager loop by {error:.0e}", False, remedy)
     return Fact(name, f"kernel, ready after {spent:.2f} s, equal to the eager loop within {error:.0e}")
 
 
 def difference(layer: Recurrent) -> float:
-    """The largest difference between the kernel and a plain loop over `layer.step`, in output and gradients."""
-    x = torch.randn(6, 3, layer.input_size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    """The largest difference between the kernel and a plain loop over `layer.step`, in parts of the largest value."""
+    x = torch.randn(6, 3, layer.input_size, generator=torch.Generator().manual_seed(0))
     parameters = list(layer.parameters())
     output = layer(x)[0]
     states: tuple[torch.Tensor, ...] = (x.new_zeros(3, layer.hidden_size),) * len(layer.equations.states)
@@ -157,4 +157,4 @@ def difference(layer: Recurrent) -> float:
     expected = torch.stack(loop)
     ours = [output, *torch.autograd.grad(output.square().sum(), parameters)]
     eager = [expected, *torch.autograd.grad(expected.square().sum(), parameters)]
-    return max((a - b).abs().max().item() for a, b in zip(ours, eager, strict=True))
+    return max(float(((a - b).abs().max() / b.abs().max()).detach()) for a, b in zip(ours, eager, strict=True))

@@ -18,17 +18,13 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from unspool.errors import UnspoolError
+from unspool.errors import BuildError
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = (
     *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result; both let loops be vectors
 )
-
-
-class BuildError(UnspoolError):
-    """A kernel cannot be built; the message says why. Layers then run eagerly."""
 
 
 def enabled() -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
+from unspool.engine import enabled
 from unspool.errors import UnknownNameError
 from unspool.lab.bench import grid, linear, memory, overhead, ragged, tracing, user
 from unspool.lab.bench.machine import describe
@@ -54,10 +56,18 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     try:
+        if not enabled():
+            hear("! UNSPOOL_ENGINE=off: unspool runs eagerly, without kernels")
         for name in only or QUESTIONS:
-            rows = list(QUESTIONS[name].measure(settings, hear))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                rows = list(QUESTIONS[name].measure(settings, hear))
+            for warning in caught:
+                hear(f"! {str(warning.message).partition(chr(10))[0]}")
             report.rows += rows
-            report.findings += QUESTIONS[name].judge(rows)
+            findings = QUESTIONS[name].judge(rows)
+            # the aims are for the questions' own sizes
+            report.findings += [replace(found, aim=None) for found in findings] if settings.points else findings
     finally:
         torch.set_num_threads(threads)
     return report

@@ -45,7 +45,7 @@ def table(title: str, rows: list[Row]) -> Table:
         cells: list[str | Text] = [row.case, *(value(row, name) for name in names)]
         if rated:
             rate = row.rate() if OURS in row.values else None
-            cells += [f"{rate / 1e9:.1f}" if rate else "", f"{row.fraction:.0%}" if row.fraction else ""]
+            cells += [f"{rate / 1e9:.3g}" if rate else "", f"{row.fraction:.0%}" if row.fraction else ""]
         result.add_row(*cells)
     return result
 

@@ -68,15 +68,19 @@ def of_loop(loop: Loop, module: Any, layer: Recurrent, x: Tensor) -> Contestant:
 
 def measure_build(title: str, point: Point, settings: Settings) -> Iterator[Row]:
     """From the class to the first output in a new process: with an empty cache, then with a full one."""
-    with tempfile.TemporaryDirectory(prefix="unspool-bench-") as cache:
+
+    def build(folder: str) -> float:
         arguments = ("build", title, str(point.I), str(point.H))
-        cold = in_fresh_process(*arguments, threads=settings.threads, cache=cache)
-        warm = [
-            in_fresh_process(*arguments, threads=settings.threads, cache=cache)["seconds"]
-            for _ in range(min(settings.rounds, 5))
-        ]
-    for kind, samples in (("cold compile", [cold["seconds"]]), ("warm load", warm)):
-        yield Row("user", kind, title, {OURS: Spread.of(samples)})
+        spent: float = in_fresh_process(*arguments, threads=settings.threads, cache=folder)["seconds"]
+        return spent
+
+    cold, warm = [], []
+    for _ in range(min(settings.rounds, 3)):
+        with tempfile.TemporaryDirectory(prefix="unspool-bench-") as folder:
+            cold.append(build(folder))
+            warm += [build(folder), build(folder)]
+    yield Row("user", "cold compile", title, {OURS: Spread.of(cold)})
+    yield Row("user", "warm load", title, {OURS: Spread.of(warm)})
 
 
 def judge(rows: Iterable[Row]) -> list[Finding]:
