@@ -1,6 +1,9 @@
 // Scratch memory that a thread keeps from call to call, since fresh pages cost more than the work done in them.
 #pragma once
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -55,6 +58,18 @@ class Arena {
     std::vector<Block> blocks_;
     size_t used_ = 0;
 };
+
+// Asks for large pages where much fresh memory is about to be filled: each small page of it would cost a fault.
+inline void expect_large(void* data, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    constexpr uintptr_t LARGE = 2 << 20;
+    uintptr_t from = (reinterpret_cast<uintptr_t>(data) + LARGE - 1) / LARGE * LARGE;
+    uintptr_t to = (reinterpret_cast<uintptr_t>(data) + uintptr_t(bytes)) / LARGE * LARGE;
+    if (data && to > from) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+#else
+    (void)data, (void)bytes;
+#endif
+}
 
 inline Arena& arena() {
     static thread_local Arena own;

@@ -66,6 +66,8 @@ template <typename Cell, typename real> class Run {
 
     void forward() {
         arena().reset();
+        expect_large(call_.tape, T * B * record_ * int64_t(sizeof(real)));
+        expect_large(call_.out, T * B * size(Cell::state_widths[0]) * int64_t(sizeof(real)));
         const real** packed = arena().take<const real*>(Cell::GROUPS + 1);
         pack(packed, true);
         run_parallel(threads_, [&](int thread) {

@@ -1,0 +1,11 @@
+"""Do twice the steps take twice the time?
+
+Options are those of `unspool bench`: --quick, --sizes 16,300,40,96, --json FILE, …
+"""
+
+import sys
+
+from unspool.cli.main import main
+
+if __name__ == "__main__":
+    main(["bench", "--only", "linear", *sys.argv[1:]])

@@ -1,0 +1,104 @@
+"""Write docs/benchmarks.md from the JSON of a run: python benchmarks/write_docs.py results.json"""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from pathlib import Path
+
+from unspool.lab.bench import QUESTIONS, Report
+from unspool.lab.bench.page import machine
+from unspool.lab.bench.report import OURS, Row
+from unspool.lab.bench.tables import aim, quantity, sorted_rows, written
+
+TARGET = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+METHOD = """\
+# Benchmarks
+
+```
+unspool bench --json results.json --html results.html     everything below, about half an hour
+unspool bench --only grid --quick                          a first look
+unspool bench --only grid --sizes 16,300,40,96             your own rows, steps, input and hidden width
+python benchmarks/write_docs.py results.json               this page
+```
+
+`benchmarks/` has one question a file. How they are asked:
+
+- **Correct first.** All contestants get the same float32 weights and the same input. Outputs and gradients must agree
+  before anything is timed.
+- **In turns.** In every round each contestant has one turn, in an order that changes. Before a short turn it runs
+  unmeasured for a moment, so that other libraries' threads have gone to sleep. A turn of less than 5 ms is repeated.
+- **Medians.** A number is the median over the rounds, ± half the distance of the quartiles. A ratio is the quotient of
+  two medians of the same rounds; above 1 unspool needs less. Ratios below 1 are in bold.
+- **A training step** is forward and backward of the output's sum, with gradients of all parameters and none of the input.
+- **Contestants.** *unspool*: the drop-ins of `unspool.nn`. *torch*: `torch.nn`. *jax*: `lax.scan` under `jit`, the products
+  with x ahead of the loop, the gates in one product, weights as arguments. *onnxruntime*: the standard operators,
+  inference only. Sizes are B,T,I,H: rows, steps, input width, hidden width.
+- **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, which has its turn in the same rounds.
+  Operations are those of the matrix products alone.
+"""
+
+
+def document(report: Report) -> str:
+    """The whole page."""
+    parts = [METHOD, "## The machine\n", machine(report) + "\n" if report.rows else "No run is recorded here yet.\n"]
+    parts += [f"> {remark}\n" for remark in report.remarks]
+    if report.findings:
+        rows = [
+            ({None: "", True: "✓", False: "✗"}[found.met], f"{found.question}: {found.text}")
+            + (written(found.value, found.unit), aim(found), found.where)
+            for found in report.findings
+        ]
+        parts += ["## Findings\n", table(["", "finding", "value", "aim", "where"], rows)]
+    for question, rows_of_question in groupby(sorted_rows(report), key=lambda row: row.question):
+        text = QUESTIONS[question].text
+        parts.append(f"## {text[0].upper()}{text[1:]}\n")
+        for kind, rows_of_kind in groupby(rows_of_question, key=lambda row: row.kind):
+            parts += [f"### {question}: {kind}\n", measurements(list(rows_of_kind))]
+    return "\n".join(parts)
+
+
+def measurements(rows: list[Row]) -> str:
+    """One line a case, one column a contestant."""
+    names = list(dict.fromkeys(name for row in rows for name in row.values))
+    rated = any(row.fraction is not None for row in rows)
+    head = ["case", *names, *(["GFLOP/s", "of the machine's rate"] if rated else [])]
+    lines = []
+    for row in rows:
+        line = [row.case, *(value(row, name) for name in names)]
+        if rated:
+            line += [f"{(row.rate() or 0) / 1e9:.3g}", f"{row.fraction or 0:.0%}"]
+        lines.append(tuple(line))
+    return table(head, lines)
+
+
+def value(row: Row, name: str) -> str:
+    """`3.21 ms ±4%, 2.10×`."""
+    if name not in row.values:
+        return "–"
+    spread = row.values[name]
+    text = quantity(spread.median, row.unit)
+    if spread.count > 1:
+        text += f" ±{(spread.high - spread.low) / 2 / spread.median:.0%}"
+    if name == OURS or OURS not in row.values:
+        return text
+    ratio = f"{row.ratio(name):.2f}×"
+    return f"{text}, {ratio if row.ratio(name) >= 1 else f'**{ratio}**'}"
+
+
+def table(head: list[str], rows: list[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(row) + " |" for row in [tuple(head), tuple("---" for _ in head), *rows]]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) != 1:
+        sys.exit(str(__doc__))
+    report = Report.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
+    TARGET.write_text(document(report), encoding="utf-8")
+    print(f"wrote {TARGET}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
