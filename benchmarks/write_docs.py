@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 
 from unspool.lab.bench import QUESTIONS, Report
-from unspool.lab.bench.page import machine
 from unspool.lab.bench.report import OURS, Row
 from unspool.lab.bench.tables import aim, quantity, sorted_rows, written
 
@@ -16,7 +15,7 @@ METHOD = """\
 # Benchmarks
 
 ```
-unspool bench --json results.json --html results.html     everything below, about half an hour
+unspool bench --json results.json --html results.html     everything below, a quarter of an hour
 unspool bench --only grid --quick                          a first look
 unspool bench --only grid --sizes 16,300,40,96             your own rows, steps, input and hidden width
 python benchmarks/write_docs.py results.json               this page
@@ -30,23 +29,30 @@ python benchmarks/write_docs.py results.json               this page
   unmeasured for a moment, so that other libraries' threads have gone to sleep. A turn of less than 5 ms is repeated.
 - **Medians.** A number is the median over the rounds, ± half the distance of the quartiles. A ratio is the quotient of
   two medians of the same rounds; above 1 unspool needs less. Ratios below 1 are in bold.
-- **A training step** is forward and backward of the output's sum, with gradients of all parameters and none of the input.
-- **Contestants.** *unspool*: the drop-ins of `unspool.nn`. *torch*: `torch.nn`. *jax*: `lax.scan` under `jit`, the products
-  with x ahead of the loop, the gates in one product, weights as arguments. *onnxruntime*: the standard operators,
-  inference only. Sizes are B,T,I,H: rows, steps, input width, hidden width.
-- **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, which has its turn in the same rounds.
-  Operations are those of the matrix products alone.
+- **A training step** is forward and backward of the output's sum, with gradients of all parameters and none of the
+  input.
+- **Contestants.** *unspool*: the drop-ins of `unspool.nn`. *torch*: `torch.nn`. *jax*: `lax.scan` under `jit`, the
+  products with x ahead of the loop, the gates in one product, weights as arguments. *onnxruntime*: the standard
+  operators, inference only. Sizes are B,T,I,H: rows, steps, input width, hidden width.
+- **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, which has its turn in the same
+  rounds. Operations are those of the matrix products alone.
 """
 
 
 def document(report: Report) -> str:
     """The whole page."""
-    parts = [METHOD, "## The machine\n", machine(report) + "\n" if report.rows else "No run is recorded here yet.\n"]
+    parts = [METHOD, "## The machine\n", report.about() + "\n" if report.rows else "No run is recorded here yet.\n"]
     parts += [f"> {remark}\n" for remark in report.remarks]
     if report.findings:
+        mark = {None: "", True: "✓", False: "✗"}
         rows = [
-            ({None: "", True: "✓", False: "✗"}[found.met], f"{found.question}: {found.text}")
-            + (written(found.value, found.unit), aim(found), found.where)
+            [
+                mark[found.met],
+                f"{found.question}: {found.text}",
+                written(found.value, found.unit),
+                aim(found),
+                found.where,
+            ]
             for found in report.findings
         ]
         parts += ["## Findings\n", table(["", "finding", "value", "aim", "where"], rows)]
@@ -68,7 +74,7 @@ def measurements(rows: list[Row]) -> str:
         line = [row.case, *(value(row, name) for name in names)]
         if rated:
             line += [f"{(row.rate() or 0) / 1e9:.3g}", f"{row.fraction or 0:.0%}"]
-        lines.append(tuple(line))
+        lines.append(line)
     return table(head, lines)
 
 
@@ -86,9 +92,9 @@ def value(row: Row, name: str) -> str:
     return f"{text}, {ratio if row.ratio(name) >= 1 else f'**{ratio}**'}"
 
 
-def table(head: list[str], rows: list[tuple[str, ...]]) -> str:
+def table(head: list[str], rows: list[list[str]]) -> str:
     """A table in Markdown."""
-    lines = ["| " + " | ".join(row) + " |" for row in [tuple(head), tuple("---" for _ in head), *rows]]
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
     return "\n".join(lines) + "\n"
 
 

@@ -37,6 +37,7 @@ BELOW: Mapping[str, tuple[str, ...]] = {
         *("unspool", "errors", "cells", "engine", "nn", "exchange", "data", "tasks"),
         *("learning", "insight", "lab", "runtime", "server"),
     ),
+    "__main__": ("cli",),
 }
 STANDARD_LIBRARY_ONLY = ("errors", "cells")
 WITHOUT_TORCH = ("engine", "runtime", "server")

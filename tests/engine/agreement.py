@@ -75,7 +75,7 @@ def ragged(steps: int, rows: int) -> tuple[int, ...]:
 def by_kernel(call: Call, threads: int = 1) -> Values:
     """Results and gradients by the kernel; it is an error if anything ran eagerly."""
     assert call.layer.engine == "kernel"
-    with _threads(threads), patch.object(recurrence, "unroll", side_effect=AssertionError("the eager loop ran")):
+    with _settings(threads), patch.object(recurrence, "unroll", side_effect=AssertionError("the eager loop ran")):
         output, final = call.layer(call.x, as_state(call.states), lengths=call.lengths)
         return _with_gradients(call, output, as_states(final))
 
@@ -110,7 +110,7 @@ def _with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Va
     sources = {"x": call.x, **dict(zip(names, call.states, strict=True)), **call.layer.cell_parameters()}
     sources = {name: tensor for name, tensor in sources.items() if tensor.requires_grad}
     loss = sum(
-        (value * _weights(name, value)).sum()
+        (value * weights(name, value)).sum()
         for name, value in results.items()
         if call.used is None or name.removeprefix("final ") in call.used
     )
@@ -121,16 +121,20 @@ def _with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Va
     }
 
 
-def _weights(name: str, like: Tensor) -> Tensor:
+def weights(name: str, like: Tensor) -> Tensor:
+    """What the loss multiplies a result with."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.dtype)
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def _settings(threads: int) -> Iterator[None]:
+    """So many threads, and NaN in whatever is allocated and not written."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
+        torch.use_deterministic_algorithms(False)
         torch.set_num_threads(before)

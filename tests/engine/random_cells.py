@@ -136,7 +136,7 @@ class _Writer:
         early = [self.x, *self.before]
         operands = self.random.sample(early, self.random.randint(1, min(2, len(early))))
         if stage:
-            operands = operands[: self.random.randint(0, 2)] + [self.random.choice(self.fresh)]
+            operands = [*operands[: self.random.randint(0, 2)], self.random.choice(self.fresh)]
         if self.random.random() < 0.2:
             operands.append(self._vector(self.random.choice(("hidden", "narrow"))))
         return self._linear(tuple(operands), self.random.choice(("hidden", "hidden", "narrow")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import LinearMap, Symbol
 
@@ -21,29 +23,48 @@ FUNCTIONS = {
 }
 
 
+#: A value without a name that is longer than this, and used more than once, gets a line of its own.
+LONG = 200
+
+
 def latex(equations: Equations) -> str:
     """One line for each named value, each state last under its own name."""
-    names = {
-        value: f"{_letter(name)}_t"
-        for name, value in equations.named.items()
-        if value.operation not in ("input", "state")
-    }
-    lines = [rf"{_letter(name)}_t &= {_Printer(names, value).text}" for name, value in equations.named.items()]
-    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+    return "\\begin{aligned}\n" + " \\\\\n".join(_Printer(equations).lines()) + "\n\\end{aligned}"
 
 
 class _Printer:
-    """Prints the right-hand side of one named value; other named values stand for themselves."""
+    """Prints value after value, each from the texts of its inputs; named values stand for themselves."""
 
-    def __init__(self, names: dict[Symbol, str], root: Symbol) -> None:
-        self._names = names
-        self._root = root
-        self.text = self._print(root)[0]
+    def __init__(self, equations: Equations) -> None:
+        self.equations = equations
+        self._texts: dict[Symbol, tuple[str, int]] = {}
+
+    def lines(self) -> list[str]:
+        """`name = text` for every named value."""
+        named = self.equations.named
+        names = {id(value): name for name, value in named.items() if value.operation not in ("input", "state")}
+        uses = Counter(id(value) for node in self.equations.nodes for value in node.inputs)
+        lines = []
+        helpers = 0
+        for node in self.equations.nodes:
+            text, binding = self._print(node)
+            if id(node) in names:
+                letter = _letter(names[id(node)])
+            elif len(text) > LONG and (uses[id(node)] > 1 or len(text) > 10 * LONG):
+                helpers += 1
+                letter = f"s^{{({helpers})}}"
+            else:
+                self._texts[node] = text, binding
+                continue
+            lines.append(f"{letter}_t &= {text}")
+            self._texts[node] = f"{letter}_t", ATOM
+        for name, value in named.items():
+            if value.operation in ("input", "state"):  # a state that another one was before
+                lines.append(f"{_letter(name)}_t &= {self._texts[value][0]}")
+        return lines
 
     def _print(self, node: Symbol) -> tuple[str, int]:
         """The text of a value, and how tightly it binds."""
-        if node in self._names and node is not self._root:
-            return self._names[node], ATOM
         match node.operation:
             case "input":
                 return "x_t", ATOM
@@ -84,13 +105,13 @@ class _Printer:
 
     def _at(self, node: Symbol, place: int, binding: int, after: bool = False) -> str:
         """The text of an operand for its place, which may be `after` an operator."""
-        text, own = self._print(node.inputs[place])
+        text, own = self._texts[node.inputs[place]]
         return text if own >= binding and not (after and text.startswith("-")) else rf"\left({text}\right)"
 
     def _linear(self, linear: LinearMap, operands: tuple[Symbol, ...]) -> tuple[str, int]:
         terms = []
         for matrix, operand in zip(linear.matrices, operands, strict=True):
-            text, own = self._print(operand)
+            text, own = self._texts[operand]
             factor = text if own == ATOM and not text.startswith("-") else rf"\left({text}\right)"
             terms.append(f"{_subscripted(matrix)} {factor}")
         if linear.bias is not None:

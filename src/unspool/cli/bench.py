@@ -11,7 +11,6 @@ import typer
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError
 from unspool.lab.bench import PEERS, QUESTIONS, Point, Report, Settings, run
-from unspool.lab.bench.page import page
 from unspool.lab.bench.tables import render
 
 QUICK = 3
@@ -44,7 +43,7 @@ def bench(
     **Examples**
 
     - `unspool bench --only grid --quick`: a first look, some minutes
-    - `unspool bench --json results.json --html results.html`: everything, half an hour
+    - `unspool bench --json results.json --html results.html`: everything, a quarter of an hour
     - `unspool bench --only grid --sizes 16,300,40,96 --cell lstm`: your own sizes: rows, steps, input, hidden
     - `unspool bench --only user --compile`: a user's cell, with torch.compile as a contestant
     - `unspool bench --only overhead --against torch --json -`: JSON for another program
@@ -79,6 +78,8 @@ def bench(
 def write(report: Report, json: Path | None, html: Path | None) -> None:
     """To the files, and to the terminal unless the JSON goes there."""
     if html is not None:
+        from unspool.lab.bench.page import page  # plotly takes its time
+
         html.write_text(page(report), encoding="utf-8")
     if json is not None and str(json) != "-":
         json.write_text(report.to_json(), encoding="utf-8")

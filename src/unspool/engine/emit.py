@@ -15,6 +15,7 @@ from unspool.cells.latex import latex
 from unspool.engine.graph import ROW, Node, lower
 from unspool.engine.reverse import reverse
 from unspool.engine.schedule import Program, Schedule, Sink, closure, is_cut, schedule
+from unspool.errors import BuildError
 
 FUNCTIONS = {
     "sigmoid": "vsigmoid",
@@ -30,12 +31,18 @@ FUNCTIONS = {
 }
 INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<="}
 
+#: Beyond so many operations compiling would take minutes.
+LARGEST = 400
 #: A name that may stand in C++ as it is.
 IDENTIFIER = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
 def emit(equations: Equations) -> str:
     """The source of a cell's kernel."""
+    if len(equations.nodes) > LARGEST:
+        raise BuildError(
+            f"{equations.title} has {len(equations.nodes)} operations a step, and kernels are made for up to {LARGEST}."
+        )
     lowered = lower(equations)
     return _Emitter(schedule(lowered, reverse(lowered))).source()
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unspool.cells.symbols import LinearMap
+from unspool.cells.symbols import CONDITIONS, LinearMap
 from unspool.engine.graph import ROW, Graph, Lowered, Node, order
+
+#: What the reverse has at hand without its being kept.
+HELD = frozenset({"x", "before", "vector", "constant", "per_unit"})
 
 
 @dataclass(frozen=True)
@@ -176,37 +179,46 @@ class _Keep:
         self.slots: list[Node] = []
         self._known: dict[Node, Node] = {}
         self._after = {result: index for index, result in reversed(list(enumerate(forward.results)))}
+        follows: set[Node] = set()  # what can be recomputed from what is at hand
         for node in forward.nodes:
-            if node in needed and not self._follows(node) and node.operation not in ("less", "less_equal"):
-                self._known[node] = graph.node("stored", width=node.width, detail=len(self.slots))
-                self.slots.append(node)
-            elif node in needed and node.operation in ("less", "less_equal"):
-                for value in node.inputs:
-                    if not self._follows(value):
-                        self._known[value] = graph.node("stored", width=value.width, detail=len(self.slots))
-                        self.slots.append(value)
+            at_hand = node in self._known or node in self._after or node.operation in HELD
+            fresh = node.operation not in ("map", "row_sum") and all(value in follows for value in node.inputs)
+            if not at_hand and not fresh and node in needed:
+                # a comparison is not a number, so what it compares is kept instead
+                for value in node.inputs if node.operation in CONDITIONS else (node,):
+                    if value not in follows:
+                        self._keep(value)
+                        follows.add(value)
+                fresh = True
+            if at_hand or fresh:
+                follows.add(node)
 
-    def _follows(self, node: Node) -> bool:
-        """Whether a value can be recomputed from what is at hand."""
-        if node in self._known or node in self._after:
-            return True
-        if node.operation in ("x", "before", "vector", "constant", "per_unit"):
-            return True
-        if node.operation in ("map", "row_sum"):
-            return False
-        return all(self._follows(value) for value in node.inputs)
+    def _keep(self, node: Node) -> None:
+        self._known[node] = self.graph.node("stored", width=node.width, detail=len(self.slots))
+        self.slots.append(node)
 
-    def value(self, node: Node) -> Node:
+    def value(self, root: Node) -> Node:
         """The value as a node of the reverse graph."""
-        if node not in self._known:
-            if node.operation in ("x", "before", "vector", "constant", "per_unit"):
-                made = self.graph.node(node.operation, width=node.width, detail=node.detail)
-            elif node in self._after:
-                made = self.graph.node("after", width=node.width, detail=self._after[node])
+        pending = [root]
+        while pending:
+            node = pending[-1]
+            missing = [] if self._is_held(node) else [value for value in node.inputs if value not in self._known]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if node in self._known:
+                continue
+            if node in self._after and node.operation not in HELD:
+                self._known[node] = self.graph.node("after", width=node.width, detail=self._after[node])
+            elif node.operation in HELD:
+                self._known[node] = self.graph.node(node.operation, width=node.width, detail=node.detail)
             else:
-                made = self.graph.node(node.operation, *(self.value(value) for value in node.inputs))
-            self._known[node] = made
-        return self._known[node]
+                self._known[node] = self.graph.node(node.operation, *(self._known[value] for value in node.inputs))
+        return self._known[root]
+
+    def _is_held(self, node: Node) -> bool:
+        return node in self._known or node in self._after or node.operation in HELD
 
 
 def _matrix(reader: Node, operand: Node) -> str:

@@ -197,14 +197,14 @@ def is_cut(node: Node, level: int, levels: dict[Node, int]) -> bool:
 def closure(root: Node, level: int, levels: dict[Node, int]) -> tuple[Node, ...]:
     """The nodes that a sink at this level computes or loads, each after its inputs."""
     seen: dict[Node, None] = {}
-
-    def visit(node: Node) -> None:
+    pending = [(root, False)]
+    while pending:
+        node, ready = pending.pop()
         if node in seen:
-            return
-        if not is_at_hand(node) and not is_cut(node, level, levels):
-            for value in node.inputs:
-                visit(value)
-        seen[node] = None
-
-    visit(root)
+            continue
+        if ready or is_at_hand(node) or is_cut(node, level, levels):
+            seen[node] = None
+        else:
+            pending.append((node, True))
+            pending.extend((value, False) for value in reversed(node.inputs))
     return tuple(seen)

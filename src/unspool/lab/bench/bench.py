@@ -12,9 +12,12 @@ import torch
 from unspool.engine import enabled
 from unspool.errors import UnknownNameError
 from unspool.lab.bench import grid, linear, memory, overhead, ragged, tracing, user
-from unspool.lab.bench.machine import describe
+from unspool.lab.bench.machine import MatrixProduct, describe
 from unspool.lab.bench.report import Finding, Report, Row
 from unspool.lab.bench.settings import Say, Settings
+
+#: The part of the cores that a run needs for itself.
+QUIET = 0.9
 
 
 @dataclass(frozen=True)
@@ -56,18 +59,24 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     try:
+        watch = MatrixProduct()
         if not enabled():
             hear("! UNSPOOL_ENGINE=off: unspool runs eagerly, without kernels")
         for name in only or QUESTIONS:
+            watch(3)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 rows = list(QUESTIONS[name].measure(settings, hear))
             for warning in caught:
-                hear(f"! {str(warning.message).partition(chr(10))[0]}")
+                if issubclass(warning.category, RuntimeWarning):  # such as: a cell runs eagerly
+                    hear(f"! {str(warning.message).partition(chr(10))[0]}")
             report.rows += rows
             findings = QUESTIONS[name].judge(rows)
             # the aims are for the questions' own sizes
             report.findings += [replace(found, aim=None) for found in findings] if settings.points else findings
+        watch(3)
+        if (share := watch.share(settings.threads)) < QUIET:
+            hear(f"! others used the cores: a matrix product had {share:.0%} of them. The numbers of this run mislead")
     finally:
         torch.set_num_threads(threads)
     return report

@@ -28,8 +28,6 @@ def measure(settings: Settings, say: Say) -> Iterator[Row]:
             case = Case(cell, point)
             say(str(case))
             yield from measure_case("grid", case, settings, say, product)
-    if (share := product.share(settings.threads)) < 0.9:
-        say(f"! others used the cores: the matrix product had {share:.0%} of them. Ratios of this run mislead.")
 
 
 def measure_case(

@@ -54,16 +54,16 @@ def version(name: str) -> str | None:
 class MatrixProduct:
     """A large product in float32, the rate that the machine has to offer; it notices when it has to share the cores."""
 
-    operations = 2.0 * SIDE**3
-
-    def __init__(self) -> None:
-        self._a, self._b = torch.randn(2, SIDE, SIDE)
-        self._out = torch.empty(SIDE, SIDE)
+    def __init__(self, side: int = SIDE) -> None:
+        self.operations = 2.0 * side**3
+        self._a, self._b = torch.randn(2, side, side)
+        self._out = torch.empty(side, side)
         self.wall = self.processor = 0.0
 
-    def __call__(self) -> None:
+    def __call__(self, times: int = 1) -> None:
         wall, processor = time.perf_counter(), time.process_time()
-        torch.mm(self._a, self._b, out=self._out)
+        for _ in range(times):
+            torch.mm(self._a, self._b, out=self._out)
         self.wall += time.perf_counter() - wall
         self.processor += time.process_time() - processor
 

@@ -31,20 +31,9 @@ def page(report: Report) -> str:
     ]
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>unspool bench</title><style>{STYLE}</style>'
-        f"<h1>unspool bench</h1><p>{escape(machine(report))}</p>"
+        f"<h1>unspool bench</h1><p>{escape(report.about())}</p>"
         + "".join(f"<p><strong>{escape(remark)}</strong></p>" for remark in report.remarks)
         + f"<h2>Findings</h2>{findings(report.findings)}<h2>Measurements</h2>{''.join(shown)}</html>\n"
-    )
-
-
-def machine(report: Report) -> str:
-    """The machine and the settings in a sentence or two."""
-    found = report.machine
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return (
-        f"{found['processor']} ({found['instructions']}), {found['cores']} cores, {found['system']}, Python "
-        f"{found['python']}; {versions}. {report.settings['threads']} threads, {report.settings['rounds']} rounds, "
-        f"started {found['started']}."
     )
 
 

@@ -79,6 +79,16 @@ class Report:
     #: What could not take part or could not be measured, and why; what to doubt.
     remarks: list[str] = field(default_factory=list)
 
+    def about(self) -> str:
+        """The machine and the settings in a sentence or two."""
+        found = self.machine
+        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+        return (
+            f"{found['processor']} ({found['instructions']}), {found['cores']} cores, {found['system']}, Python "
+            f"{found['python']}; {versions}. {self.settings['threads']} threads, {self.settings['rounds']} rounds, "
+            f"started {found['started']}."
+        )
+
     def to_json(self) -> str:
         document = {"schema": SCHEMA, **asdict(self)}
         for shown, row in zip(document["rows"], self.rows, strict=True):

@@ -41,9 +41,9 @@ def interleave(calls: Mapping[Key, Call], rounds: int) -> dict[Key, Spread]:
     """Seconds a call of each contestant: in each round, in an order that changes, each has one turn."""
     typical = {key: _typical(call) for key, call in calls.items()}
     samples: dict[Key, list[float]] = {key: [] for key in calls}
+    gc.collect()
     for number in range(rounds):
         order = random.Random(number).sample(list(calls), len(calls))
-        gc.collect()
         for key in order:
             if typical[key] < SHORT:
                 _run_for(SETTLE, calls[key])
