@@ -173,7 +173,7 @@ class _Writer:
         known = self.conditions[value.width]
         if not known or self.random.random() < 0.6:
             against: Symbol | float = self.random.choice((0.1, -0.3, other))
-            known.append(value > against if self.random.random() < 0.5 else against <= value)  # type: ignore[operator]
+            known.append(value > against if self.random.random() < 0.5 else against <= value)
         choice: Any = self.random.choice(((value, other), (other, value), (value, 0.2), (-0.4, value)))
         return where(self.random.choice(known), *choice)
 

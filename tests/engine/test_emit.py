@@ -117,8 +117,8 @@ def test_no_name_is_code(where_to: str) -> None:
         return INJECTION if place == where_to else harmless
 
     class Mine(Cell):
-        sizes = {at("size", "narrow"): 2}  # type: ignore[assignment]
-        states = (at("state", "h"),)  # type: ignore[assignment]
+        sizes = {at("size", "narrow"): 2}
+        states = (at("state", "h"),)
 
         def step(self, x: Symbol, h: Symbol) -> Symbol:
             a = self.linear(at("map", "a"), x, h, width=at("size", "narrow"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -49,9 +50,22 @@ def load(text: str) -> Equations:
     """Equations from JSON; a wrong document is refused by the name of the offending entry."""
     try:
         document = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise CellError(f"the equations are not JSON: {error}. Write them by unspool.cells.document.dump.") from error
-    return _Reader(document).equations()
+    try:
+        equations = _Reader(document).equations()
+    except (TypeError, ValueError, OverflowError, AttributeError, KeyError) as error:
+        raise CellError(
+            f"the equations' document is wrong: {error}. Write it by unspool.cells.document.dump."
+        ) from error
+    again = json.loads(dump(equations))
+    for index, (entry, written) in enumerate(zip(again["nodes"], document["nodes"], strict=True)):
+        if entry != written:
+            raise CellError(f"node {index} ({entry['operation']!r}) says what equations cannot say, or says it twice.")
+    for name in (*again, *document):  # what is understood must be all that was written
+        if again.get(name) != document.get(name) or name not in again:
+            raise CellError(f"the equations' entry {name!r} says what equations cannot say, or says it twice.")
+    return equations
 
 
 class _Reader:
@@ -66,22 +80,29 @@ class _Reader:
         self.states: dict[str, str] = self._entry("states", dict)
         self.parameters: dict[str, list[str]] = self._entry("parameters", dict)
         self.widths = {"input", "hidden", *self.sizes}
+        self.names = list(self.widths)  # a list can be asked for anything
         self.used: dict[str, tuple[str | None, ...]] = {}
 
     def equations(self) -> Equations:
         if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
             raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
         for name, size in self.sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on.")
-        for index, entry in enumerate(self._entry("nodes", list)):
+            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**31:
+                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
+            if name in ("input", "hidden"):
+                raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
+        entries = self._entry("nodes", list)
+        if [entry.get("operation") for entry in entries if isinstance(entry, dict)].count("input") != 1:
+            raise CellError(f"{self.title} does not have one input.")
+        for index, entry in enumerate(entries):
             try:
                 self.nodes.append(self._node(entry))
-            except (CellError, KeyError, TypeError, ValueError, IndexError, StopIteration) as error:
+            except (CellError, KeyError, TypeError, ValueError, OverflowError, StopIteration) as error:
                 said = entry.get("operation") if isinstance(entry, dict) else entry
                 raise CellError(f"node {index} ({said!r}) of {self.title} is wrong: {error}") from error
         for name, widths in self.parameters.items():
-            if tuple(widths) != self.used.get(name, tuple(widths)) or not set(widths) <= self.widths or not widths:
+            fits = isinstance(widths, list) and 1 <= len(widths) <= 2 and all(width in self.names for width in widths)
+            if not fits or tuple(widths) != self.used.get(name, tuple(widths)):
                 raise CellError(f"parameter {name!r} of {self.title} has widths {widths!r}, not those of its use.")
         if missing := set(self.used) - set(self.parameters):
             raise CellError(f"parameter {min(missing)!r} of {self.title} is used but not declared.")
@@ -93,16 +114,32 @@ class _Reader:
             raise CellError(f"a named value of {self.title} has a name that is not of letters, digits and underscores.")
         if any(value.width is None or value.operation in CONDITIONS for value in (*results, *named.values())):
             raise CellError(f"a result or a named value of {self.title} is not a vector.")
+        for state, value in zip(self.states, results, strict=True):
+            if named.get(state) is not value:
+                raise CellError(f"state {state!r} of {self.title} is not named, or its name is another value's.")
+        self._check_initial()
         return Equations(
             title=self.title,
             sizes=self.sizes,
             states=self.states,
             parameters={name: tuple(widths) for name, widths in self.parameters.items()},
-            initial={str(name): float(value) for name, value in self._entry("initial", dict).items()},
+            initial=self._entry("initial", dict),
             nodes=tuple(self.nodes),
             named=named,
             results=results,
         )
+
+    def _check_initial(self) -> None:
+        """Every vector has a finite first value, and nothing else has one."""
+        initial = self._entry("initial", dict)
+        for name, value in initial.items():
+            if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
+                raise CellError(f"the first value of {name!r} of {self.title} is {value!r}, not a number.")
+        vectors = {node.detail for node in self.nodes if node.operation == "vector"}
+        others = set(self.used) - vectors
+        for name in (*vectors, *initial):
+            if name not in initial or name in others or len(self.parameters.get(name, ())) != 1:
+                raise CellError(f"parameter {name!r} of {self.title} is a vector without a first value, or no vector.")
 
     def _node(self, entry: dict[str, Any]) -> Symbol:
         operation = entry["operation"]
@@ -123,6 +160,8 @@ class _Reader:
                 return self._linear(entry, inputs)
         if ARITY.get(operation) != len(inputs):
             raise CellError("no such operation" if operation not in ARITY else f"{len(inputs)} inputs do not fit")
+        if all(value.width is None for value in inputs):
+            raise CellError("it computes with numbers alone")
         detail = float(entry["detail"]) if operation == "normalise" else None
         return elementwise(operation, *inputs, detail=detail)
 
@@ -130,6 +169,11 @@ class _Reader:
         linear = LinearMap(entry["name"], tuple(entry["matrices"]), entry["bias"])
         if len(linear.matrices) != len(inputs) or not inputs:
             raise CellError("it does not have one matrix an operand")
+        if not self._named(linear.name) or len({id(value) for value in inputs}) < len(inputs):
+            raise CellError("its name is not of letters, digits and underscores, or it reads a value twice")
+        for matrix in linear.matrices:
+            if matrix in self.used or linear.matrices.count(matrix) > 1:
+                raise CellError(f"its matrix {matrix!r} has another use")
         if any(value.width is None or value.operation in CONDITIONS for value in inputs):
             raise CellError("an operand is not a vector")
         width = self._width(entry)
