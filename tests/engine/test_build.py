@@ -10,9 +10,11 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -147,6 +149,12 @@ def test_processes_that_build_at_once_both_succeed(tmp_path: Path, monkeypatch: 
     both = [in_child(lambda: answer(7)) for _ in range(2)]
     assert [outcome(process) for process in both] == [0, 0]
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".so"]
+
+
+def test_threads_that_build_at_once_compile_once() -> None:
+    with patch.object(build, "_compile", wraps=build._compile) as compiled, ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(answer, [6] * 8))
+    assert compiled.call_count == 1
 
 
 @pytest.mark.parametrize("how", ["cannot be made", "cannot be written", "is nobody's"])

@@ -268,7 +268,8 @@ class _Body:
                 pointer = self._pointer(f"d_vector_{index}", f"f.d_vectors[{index}]")
                 self.lines.append(f"lanes.store({pointer} + j, lanes.load({pointer} + j) + {value});")
             case "d_x":
-                self._store("d_x", f"f.d_x + b * {size}", value)
+                pointer = self._pointer("d_x", f"f.d_x + b * {size}")
+                self.lines.append(f"if (f.d_x) lanes.store({pointer} + j, {value});")
             case other:
                 raise AssertionError(other)
 

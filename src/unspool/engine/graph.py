@@ -10,7 +10,7 @@ from unspool.cells.equations import Equations
 from unspool.cells.symbols import Symbol
 
 #: The width of one number a row, such as a sum over the row's units.
-ROW = "row"
+ROW = "one a row"  # not a name that a size can have
 
 LEAVES = frozenset(
     {
@@ -51,15 +51,16 @@ class Node:
 
 
 class Graph:
-    """Makes nodes; equal expressions are one node, and the simplest identities of arithmetic are applied."""
+    """Makes nodes; equal expressions are one node. With `simplify`, x + 0 and x · 1 are x."""
 
-    def __init__(self) -> None:
+    def __init__(self, simplify: bool) -> None:
+        self._simplify = simplify
         self._interned: dict[tuple[object, ...], Node] = {}
 
     def node(self, operation: str, *inputs: Node, width: str | None = None, detail: Any = None) -> Node:
         """A node of this operation; an elementwise one takes its width from its inputs."""
         if operation in ELEMENTWISE:
-            simple = self._simplified(operation, inputs)
+            simple = self._simplified(operation, inputs) if self._simplify else None
             if simple is not None:
                 return simple
             width = _joint_width(inputs)
@@ -107,7 +108,7 @@ class Lowered:
 
 def lower(equations: Equations) -> Lowered:
     """Equations in the engine's operations: row-wise normalisation becomes sums over rows."""
-    graph = Graph()
+    graph = Graph(simplify=False)  # a map that reads h and h + 0 has two operands
     known: dict[Symbol, Node] = {}
     states = list(equations.states)
     for symbol in equations.nodes:

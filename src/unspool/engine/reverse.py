@@ -35,7 +35,7 @@ def reverse(forward: Lowered) -> Reversed:
 class _Reverse:
     def __init__(self, forward: Lowered) -> None:
         self.forward = forward
-        self.graph = Graph()
+        self.graph = Graph(simplify=True)
         self.gradients: dict[Node, Node] = {}
         self.wanted = self._reached_by_parameters()
 

@@ -155,7 +155,7 @@ class Job:
         self, kernel: engine.Kernel, layout: Layout, step: Evaluator, ends: Tensor | None, reverse: bool
     ) -> None:
         self.kernel, self.layout, self.step, self.reverse = kernel, layout, step, reverse
-        self.ends = None if ends is None else ends.to("cpu", torch.int64).contiguous()
+        self.ends = None if ends is None else ends.to("cpu", torch.int64, copy=True).contiguous()
 
     def split(self, tensors: Tensors) -> tuple[Tensor, Tensors, Tensors]:
         """x, the states (or none) and the parameters."""

@@ -324,7 +324,8 @@ template <typename Cell, typename real> class Run {
             before[k] = arena().take<const real*>(n);
         }
         real** operands = pointers<real>(Cell::OPERANDS);
-        for (int i = 0; i < Cell::OPERANDS; ++i) operands[i] = arena().take<real>(n * size(Cell::operand_widths[i]));
+        // zeros: what only maps without a gradient read is not computed again
+        for (int i = 0; i < Cell::OPERANDS; ++i) operands[i] = arena().zeros<real>(n * size(Cell::operand_widths[i]));
         real** cuts = pointers<real>(Cell::BACKWARD_CUTS);
         for (int i = 0; i < Cell::BACKWARD_CUTS; ++i) cuts[i] = arena().take<real>(n * size(Cell::backward_cut_widths[i]));
         real** totals = pointers<real>(Cell::BACKWARD_SUMS);
@@ -491,7 +492,13 @@ template <typename Cell, typename real> class Run {
         }
         if (thread) return;
         for (int p = 0; p < Cell::PARAMETERS; ++p) {
-            if (Cell::parameters[p].columns >= 0) continue;
+            if (Cell::parameters[p].columns >= 0) {
+                bool used = false;
+                for (int i = 0; i < Cell::MATRICES; ++i) used = used || Cell::matrices[i] == p;
+                if (!used)
+                    std::memset(call_.d_parameters[p], 0, size_t(size(Cell::parameters[p].rows) * size(Cell::parameters[p].columns)) * sizeof(real));
+                continue;
+            }
             real* to = static_cast<real*>(call_.d_parameters[p]);
             const real* column = nullptr;
             for (int64_t j = 0; j < size(Cell::parameters[p].rows); ++j) {
