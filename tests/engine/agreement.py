@@ -9,16 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
+import pytest
 import torch
 from tests.variants import as_state, as_states
 from torch import Tensor
 
 from unspool.cells import Cell
+from unspool.engine import build
 from unspool.nn import recurrence
 from unspool.nn.recurrence import unroll
 from unspool.nn.recurrent import Recurrent
 
 Values = dict[str, Tensor]
+needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C++ compiler")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from unspool.engine import build
 @pytest.fixture
 def compiling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without the optimiser, where minutes matter: a kernel is there twice as soon, and what is emitted is the same."""
-    build.load.cache_clear()
+    build._load.cache_clear()
+    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
     if request.node.get_closest_marker("long") is None:
         monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag == "-O2" else flag for flag in build.FLAGS))
     yield
-    build.load.cache_clear()
+    build._load.cache_clear()

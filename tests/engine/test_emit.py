@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.engine.agreement import assert_agree, by_kernel, by_loop, draw, weights
+from tests.engine.agreement import assert_agree, by_kernel, by_loop, draw, needs_compiler, weights
 from tests.engine.random_cells import clear_call, random_cell
 from tests.variants import VARIANTS, cell_of, each_cell
 
@@ -102,6 +102,7 @@ class Hostile(Cell):
         return tanh(self.linear("u", σ, 名)), value
 
 
+@needs_compiler
 def test_hostile_names_compile() -> None:
     call = draw(Hostile(), 3, 2, 3, 5)
     assert {*WORDS[:-1], "σ", "名"} <= set(call.layer.equations.named)  # the last is the state itself
@@ -132,6 +133,7 @@ def test_no_name_is_code(where_to: str) -> None:
     assert not re.search(r"^\s*#error", source, re.MULTILINE)
 
 
+@needs_compiler
 def test_odd_numbers() -> None:
     def step(self: Cell, x: Symbol, h: Symbol) -> Symbol:
         a = tanh(self.linear("a", x, h))

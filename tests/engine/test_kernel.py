@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.engine.agreement import assert_agree, by_kernel, by_loop, draw, ragged
+from tests.engine.agreement import assert_agree, by_kernel, by_loop, draw, needs_compiler, ragged
 from tests.engine.random_cells import clear_call
 from tests.variants import VARIANTS, as_state, as_states, each_cell
 from torch.func import functional_call
@@ -17,7 +17,7 @@ from unspool.cells import Cell, Symbol, normalise, sigmoid, tanh, where
 from unspool.nn import recurrence
 from unspool.nn.recurrence import unroll
 
-pytestmark = pytest.mark.usefixtures("compiling")
+pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
 
 SOON = ("lstm", "NormalisedLSTM", "ThreeStates", "UnitByUnit")  # the others where minutes do not matter
 each_kernel = pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 import torch
-from tests.engine.agreement import Call, assert_agree, by_kernel, by_loop
+from tests.engine.agreement import Call, assert_agree, by_kernel, by_loop, needs_compiler
 from tests.engine.random_cells import clear_call, random_cell
 
-pytestmark = pytest.mark.usefixtures("compiling")
+pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
 
 
 def random_call(seed: int) -> Call:

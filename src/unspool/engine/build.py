@@ -6,6 +6,7 @@ put there by an atomic rename: processes that build the same cell at once both s
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -15,6 +16,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 
@@ -32,22 +34,39 @@ def enabled() -> bool:
     return os.environ.get("UNSPOOL_ENGINE", "on").lower() != "off"
 
 
-@functools.lru_cache(maxsize=256)
+_building = threading.Lock()
+#: A library ends with so many bytes of checksum.
+SIGNED = 32
+
+
 def load(source: str, *defines: str) -> ctypes.CDLL:
     """The library of a source with these macros, from the cache if it is there, else compiled now."""
+    with _building:
+        return _load(source, defines)
+
+
+@functools.lru_cache(maxsize=256)
+def _load(source: str, defines: tuple[str, ...]) -> ctypes.CDLL:
     compiler = find_compiler()
     flags = (*FLAGS, *machine_flags(), *(f"-D{define}" for define in defines))
-    folder = cache_folder()
-    path = folder / f"{_key(source, compiler, flags)}.so"
-    if path.exists():
-        try:
-            return _open(path)
-        except OSError:
-            path.unlink(missing_ok=True)  # damaged: build it again
-    if compiler is None:
-        raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH. Install one to have compiled cells.")
-    _compile(source, compiler, flags, path)
-    return _open(path)
+    try:
+        path = cache_folder() / f"{_key(source, compiler, flags)}.so"
+        if not _is_whole(path):
+            if compiler is None:
+                raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH. Install one to have kernels.")
+            _compile(source, compiler, flags, path)
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(f"the kernel cannot be kept or loaded: {error}. Look at the compiler and the disk.") from error
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a library is as it was built: half a file, or a damaged one, would crash the process."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return data[-SIGNED:] == hashlib.sha256(data[:-SIGNED]).digest()
 
 
 def find_compiler() -> str | None:
@@ -80,7 +99,10 @@ def instruction_set() -> str:
 def cache_folder() -> Path:
     """The private folder of built kernels; a temporary one, with one warning, where that cannot be written."""
     chosen = os.environ.get("UNSPOOL_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unspool"
+    try:
+        base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unspool"
+    except RuntimeError as error:  # a user without a home
+        return _temporary_folder(str(error))
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = base.stat()
@@ -99,6 +121,7 @@ def cache_folder() -> Path:
 @functools.cache
 def _temporary_folder(why: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="unspool-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     warnings.warn(f"{why}; kernels are built in {folder} and not kept.", RuntimeWarning, stacklevel=3)
     return folder
 
@@ -115,17 +138,20 @@ def _key(source: str, compiler: str | None, flags: tuple[str, ...]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _open(path: Path) -> ctypes.CDLL:
-    return ctypes.CDLL(str(path))
-
-
 def _compile(source: str, compiler: str, flags: tuple[str, ...], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
         text, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         text.write_text(source, encoding="utf-8")
         command = [compiler, *flags, "-I", str(NATIVE), str(text), "-o", str(library), "-ldl"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"{compiler} failed on the kernel:\n{done.stderr.strip()[-2000:]}")
+        done = subprocess.run(command, capture_output=True, check=False)
+        if done.returncode or not library.exists():
+            said = done.stderr.decode(errors="replace").strip()[-2000:]
+            raise BuildError(f"{compiler} failed on the kernel (it returned {done.returncode}):\n{said}")
+        try:
+            ctypes.CDLL(str(library))  # what cannot be loaded is not kept
+        except OSError as error:
+            raise BuildError(f"{compiler} made a kernel that cannot be loaded: {error}") from error
+        with library.open("r+b") as file:
+            file.write(hashlib.sha256(file.read()).digest())  # behind what a loader reads
         library.chmod(0o700)
         os.replace(library, path)

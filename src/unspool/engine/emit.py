@@ -31,17 +31,18 @@ FUNCTIONS = {
 }
 INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<="}
 
-#: Beyond so many operations compiling would take minutes.
-LARGEST = 400
+MOST_OPERATIONS, MOST_MAPS = 2000, 60
 #: A name that may stand in C++ as it is.
 IDENTIFIER = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
 def emit(equations: Equations) -> str:
     """The source of a cell's kernel."""
-    if len(equations.nodes) > LARGEST:
+    maps = sum(node.operation == "linear" for node in equations.nodes)
+    if len(equations.nodes) > MOST_OPERATIONS or maps > MOST_MAPS:
         raise BuildError(
-            f"{equations.title} has {len(equations.nodes)} operations a step, and kernels are made for up to {LARGEST}."
+            f"{equations.title} has {len(equations.nodes)} operations and {maps} linear maps a step; kernels are made "
+            f"for up to {MOST_OPERATIONS} and {MOST_MAPS}, since beyond that compiling takes minutes."
         )
     lowered = lower(equations)
     return _Emitter(schedule(lowered, reverse(lowered))).source()
@@ -66,7 +67,7 @@ class _Emitter:
         forward = self._levels("forward", self.plan.forward)
         backward = self._levels("backward", self.plan.backward)
         title = re.sub(r"\W", "", self.equations.title)
-        printed = "\n".join(f"//   {line}" for line in latex(self.equations).splitlines()[1:-1])
+        printed = "\n".join(f"//   {_inert(line)}" for line in latex(self.equations).split("\n")[1:-1])
         return "\n".join(
             [
                 f"// {title}:",
@@ -116,7 +117,7 @@ class _Emitter:
         ]
         direct = ["true" if k in plan.reversed.d_before else "false" for k in range(len(states))]
         return [
-            f"    static constexpr int SIZES = {len(self.sizes)};  // {', '.join(self.sizes)}",
+            f"    static constexpr int SIZES = {len(self.sizes)};  // {_inert(', '.join(self.sizes))}",
             _table("STATES", "state_widths", "int", self._sizes(states), list(equations.states)),
             _table("PARAMETERS", "parameters", "Parameter", parameters, self.parameters),
             _table("MAPS", "maps", "Map", maps, [node.detail.name for node in plan.maps]),
@@ -359,9 +360,14 @@ class _Body:
         return f"{FUNCTIONS[node.operation]}<real>({', '.join(values)})"
 
 
+def _inert(text: str) -> str:
+    """Text for a comment: one line, whatever the names in it."""
+    return re.sub(r"[^ -~]", "?", text).rstrip("\\ ")
+
+
 def _table(count: str, name: str, kind: str, entries: Sequence[str], comments: Sequence[str] = ()) -> str:
     """A constexpr array; an empty one has a dummy entry, since C++ has no empty arrays."""
-    note = f"  // {', '.join(filter(None, comments))}" if any(comments) else ""
+    note = f"  // {_inert(', '.join(filter(None, comments)))}" if any(comments) else ""
     filler = "0" if kind == "int" else "{}"
     return (
         f"    static constexpr int {count} = {len(entries)};\n"

@@ -53,7 +53,7 @@ class Node:
 class Graph:
     """Makes nodes; equal expressions are one node. With `simplify`, x + 0 and x · 1 are x."""
 
-    def __init__(self, simplify: bool) -> None:
+    def __init__(self, simplify: bool = True) -> None:
         self._simplify = simplify
         self._interned: dict[tuple[object, ...], Node] = {}
 
