@@ -28,6 +28,9 @@ class Equations:
     named: Mapping[str, Symbol]  # every value with a name, in the order of its computation; new states included
     results: tuple[Symbol, ...]  # the new states
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Equations:
+        return self  # nothing in it can change
+
     @property
     def recurrent_matrices(self) -> tuple[str, ...]:
         """The names of the matrices that do not read x: U_r, U1_h, …"""

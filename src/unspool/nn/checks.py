@@ -29,8 +29,7 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
         raise ShapeError.of(
             "x", tuple(x.shape), f"is {x.shape[-1]} wide where input_size is {input_size}", "Change one of the two"
         )
-    if like is not None:
-        check_like("x", x, like)
+    check_like("x", x, x if like is None else like)
 
 
 def check_like(name: str, value: Tensor, like: Tensor) -> None:
@@ -42,7 +41,11 @@ def check_like(name: str, value: Tensor, like: Tensor) -> None:
         )
     kind = value.device.type
     autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
+    if not value.is_floating_point():
+        raise DTypeError(
+            f"`{name}` has dtype {value.dtype}, which is not real floating point. Convert it by {name}.float()."
+        )
+    if value.dtype != like.dtype and not autocast:
         raise DTypeError(
             f"`{name}` has dtype {value.dtype} where the layer has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."

@@ -51,8 +51,9 @@ class Layer(nn.Module):
         check_state(state, self.state_shapes(rows), like)
 
     def _call(self, x: Tensor, state: Any, lengths: Sequence[int] | Tensor | None, trace: bool, **options: Any) -> Any:
-        like = next(self.parameters(), None)
+        like: Tensor | None = next(self.parameters(), None)
         check_input(x, self.input_size, like)
+        like = x if like is None else like
         batched = x.dim() == 3
         x = to_time_major(x, self.batch_first)
         steps, rows, _ = x.shape

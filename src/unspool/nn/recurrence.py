@@ -14,7 +14,7 @@ from unspool import engine
 from unspool.cells import document
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
-from unspool.errors import UnspoolError
+from unspool.errors import DeviceError, ShapeError, UnspoolError
 from unspool.nn.operations import OPERATIONS
 
 Trace = dict[str, Tensor]
@@ -27,6 +27,10 @@ class Layout:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
+
+    def shapes(self, equations: Equations, input_size: int, hidden_size: int) -> list[tuple[int, ...]]:
+        """The shape of each tensor."""
+        return list(equations.shapes(input_size, hidden_size).values())
 
     def named(self, tensors: Tensors) -> dict[str, Tensor]:
         """The parameters by name, as differentiable parts of the tensors."""
@@ -53,6 +57,7 @@ class Recurrence:
         self.cell = document.dump(equations)
         self._sizes = input_size, hidden_size
         self._widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
+        self._shapes = self.layout.shapes(equations, input_size, hidden_size)
         self._kernel: engine.Kernel | None = None
         self._why_not: str | None = None
 
@@ -71,6 +76,8 @@ class Recurrence:
         """
         compiling = torch.compiler.is_compiling()
         tensors = (x, *(states or ()), *parameters)
+        if not compiling:
+            self._check_parameters(parameters, x.device)
         if compiling or self.engine_for(tensors, trace) is not None:
             named = self.layout.named(parameters)
             start = states or tuple(x.new_zeros(x.shape[1], width) for width in self._widths)
@@ -86,6 +93,19 @@ class Recurrence:
         else:
             output, finals, _ = job.forward(tensors)
         return output, tuple(finals), {}
+
+    def _check_parameters(self, parameters: Tensors, device: torch.device) -> None:
+        """A kernel takes addresses: parameters that were replaced by others that do not fit must not reach it."""
+        for name, tensor, shape in zip(self.layout.names, parameters, self._shapes, strict=True):
+            if tensor.shape != shape:
+                got = tuple(tensor.shape)
+                raise ShapeError.of(name, got, f"is not of shape {shape}", "Make a layer of these sizes")
+            if tensor.device != device:
+                where = tensor.device
+                raise DeviceError.of(name, where, f"is where x is not, on {device}", "Move the layer by .to(device)")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Recurrence:
+        return self  # nothing in it changes with a layer
 
     def job(self, x: Tensor, ends: Tensor | None, reverse: bool) -> Job:
         """A call of the kernel, built now if it has to be."""
@@ -106,12 +126,14 @@ class Recurrence:
             return f"kernels are for float32 and float64 on the CPU, not {x.dtype} on {x.device}"
         if torch._C._functorch.maybe_current_level() is not None:
             return "a function transform is at work"
+        if torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack():
+            return "the operations are being recorded"
         if forward_ad._current_level >= 0 or torch.is_autocast_enabled("cpu"):
             return "forward-mode differentiation or autocast is at work"
         dtype = x.dtype
         for tensor in tensors:
-            if tensor.dtype is not dtype or type(tensor) not in PLAIN:
-                return "the tensors are not all plain tensors of one dtype"
+            if tensor.dtype is not dtype or type(tensor) not in PLAIN or tensor.is_neg() or tensor.device != x.device:
+                return "the tensors are not all plain tensors of one dtype on one device"
         if 0 in x.shape[:2]:
             return "there is nothing to compute"
         if trace and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
@@ -251,17 +273,31 @@ class _Differentiable(torch.autograd.Function):
         *tensors, out, tape = ctx.saved_tensors
         if all(g is None for g in gradients):
             return (None,) * (1 + len(tensors))
-        if torch.is_grad_enabled():  # the gradient is itself to be differentiated
+        if torch.is_grad_enabled() or not all(map(_is_plain, gradients)):
+            # the gradient is itself to be differentiated, or comes in a batch
             return None, *_eager_gradients(ctx, tensors, gradients)
         return None, *ctx.job.backward(tensors, out, tape, gradients, ctx.needs_input_grad[1])
 
 
+def _is_plain(gradient: Tensor | None) -> bool:
+    """Whether a gradient has memory of its own; one of a batch of gradients has not."""
+    if gradient is None:
+        return True
+    try:
+        gradient.data_ptr()
+    except RuntimeError:
+        return False
+    return type(gradient) in PLAIN and not gradient.is_neg()
+
+
 def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
-    results = ctx.job.eager(*tensors)
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        results = ctx.job.eager(*tensors)
     pairs = [(result, g) for result, g in zip(results, gradients, strict=True) if g is not None]
     wanted = [tensor for tensor, needed in zip(tensors, ctx.needs_input_grad[1:], strict=True) if needed]
     found = iter(
-        torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
+        torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True)
     )
     return [next(found) if needed else None for needed in ctx.needs_input_grad[1:]]
 

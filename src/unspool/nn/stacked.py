@@ -29,6 +29,12 @@ class Stacked(Layout):
         self.apart = "U_hn" in equations.parameters
         self._places = [self._place(name) for name in equations.parameters]
 
+    def shapes(self, equations: Equations, input_size: int, hidden_size: int) -> list[tuple[int, ...]]:
+        rows = len(self.gates) * hidden_size
+        shown = equations.size(next(iter(equations.states.values())), input_size, hidden_size)
+        biases = [(rows,), (rows,)] if self.bias else []
+        return [(rows, input_size), (rows, shown), *biases, *([(shown, hidden_size)] if self.projected else [])]
+
     def named(self, tensors: Tensors) -> dict[str, Tensor]:
         return name_parts(tensors, self.gates, self.bias, self.apart, self.projected)
 

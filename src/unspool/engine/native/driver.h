@@ -80,7 +80,14 @@ template <typename Cell, typename real> class Run {
         arena().reset();
         const real** packed = arena().take<const real*>(Cell::GROUPS + 1);
         pack(packed, false);
-        Sums* sums = arena().take<Sums>(threads_);
+        Sums* sums = arena().take<Sums>(threads_);  // with what they point to, in memory that outlives the threads
+        for (int thread = 0; thread < threads_; ++thread) {
+            for (int g = 0; g < Cell::GROUPS; ++g)
+                sums[thread].outer[g] = arena().take<real>(operand_size(Cell::groups[g]) * columns(Cell::groups[g]));
+            sums[thread].maps = arena().take<real>(stride_);
+            for (int p = 0; p < Cell::PARAMETERS; ++p)
+                sums[thread].vectors[p] = Cell::parameters[p].columns < 0 ? arena().take<real>(size(Cell::parameters[p].rows)) : nullptr;
+        }
         run_parallel(threads_, [&](int thread) {
             if (thread) arena().reset();
             backward_rows(thread, packed, sums[thread]);
@@ -300,10 +307,10 @@ template <typename Cell, typename real> class Run {
         const Rows& mine = rows_[thread];
         const int n = int(mine.index.size());
         for (int g = 0; g < Cell::GROUPS; ++g)
-            sums.outer[g] = arena().zeros<real>(operand_size(Cell::groups[g]) * columns(Cell::groups[g]));
-        sums.maps = arena().zeros<real>(stride_);
+            std::memset(sums.outer[g], 0, size_t(operand_size(Cell::groups[g]) * columns(Cell::groups[g])) * sizeof(real));
+        std::memset(sums.maps, 0, size_t(stride_) * sizeof(real));
         for (int p = 0; p < Cell::PARAMETERS; ++p)
-            sums.vectors[p] = Cell::parameters[p].columns < 0 ? arena().zeros<real>(size(Cell::parameters[p].rows)) : nullptr;
+            if (sums.vectors[p]) std::memset(sums.vectors[p], 0, size_t(size(Cell::parameters[p].rows)) * sizeof(real));
 
         Frame<real> f{};
         f.index = mine.index.data();
