@@ -37,7 +37,7 @@ def recurrence(
 ) -> list[Tensor]:
     """Output, final states and tape (empty unless `keep`) of a cell over time."""
     job = _job(cell, hidden_size, x, lengths, reverse)
-    output, final, tape = job.forward([x, *states, *parameters], keep=keep)
+    output, final, tape = job.forward([x, *states, *parameters], keep=keep, clean=lengths is not None)
     return [output, *final, tape if keep else x.new_empty(0)]
 
 

@@ -184,8 +184,10 @@ class Job:
         count = len(tensors) - 1 - len(self.layout.names)
         return tensors[0], tensors[1 : 1 + count], tensors[1 + count :]
 
-    def forward(self, tensors: Tensors, keep: bool = False, traced: bool = False) -> tuple[Tensor, list[Tensor], Any]:
-        """Output, final states, and the tape or the trace."""
+    def forward(
+        self, tensors: Tensors, keep: bool = False, traced: bool = False, clean: bool = False
+    ) -> tuple[Tensor, list[Tensor], Any]:
+        """Output, final states, and the tape or the trace; a `clean` tape has zeros where rows are over."""
         x, start, parameters = self.split(tensors)
         x, start = x.contiguous(), [state.contiguous() for state in start]
         steps, rows, _ = x.shape
@@ -193,6 +195,8 @@ class Job:
         out = x.new_empty(steps, rows, widths[0])
         final = [x.new_empty(rows, width) for width in widths]
         tape = x.new_empty(steps * rows * self.kernel.record) if keep else None
+        if tape is not None and clean:
+            tape.zero_()
         trace = [x.new_empty(steps, rows, width) for width in self.kernel.named_widths] if traced else []
         addresses, alive = self.layout.parts(parameters)
         self.kernel.forward(
