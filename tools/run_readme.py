@@ -5,6 +5,7 @@ from __future__ import annotations
 import code
 import re
 import sys
+import traceback
 from pathlib import Path
 
 README = Path(__file__).parent.parent / "README.md"
@@ -21,8 +22,11 @@ def main() -> int:
     failures: list[str] = []
 
     class Interpreter(code.InteractiveInterpreter):
-        def write(self, data: str) -> None:
-            failures.append(data)
+        def showtraceback(self) -> None:  # whatever excepthook others have installed
+            failures.append(traceback.format_exc())
+
+        def showsyntaxerror(self, *_: object, **__: object) -> None:
+            failures.append(traceback.format_exc())
 
     interpreter = Interpreter({"__name__": "tour"})
     for words, block in tour(README.read_text(encoding="utf-8")):

@@ -41,11 +41,9 @@ def check_like(name: str, value: Tensor, like: Tensor) -> None:
         )
     kind = value.device.type
     autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    if not value.is_floating_point():
-        raise DTypeError(
-            f"`{name}` has dtype {value.dtype}, which is not real floating point. Convert it by {name}.float()."
-        )
-    if value.dtype != like.dtype and not autocast:
+    if not like.is_floating_point():  # a layer without parameters takes any real floating point
+        raise DTypeError(f"`{name}` has dtype {value.dtype}. Give real numbers: {name}.float().")
+    if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
         raise DTypeError(
             f"`{name}` has dtype {value.dtype} where the layer has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
