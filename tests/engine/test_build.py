@@ -152,7 +152,7 @@ def test_processes_that_build_at_once_both_succeed(tmp_path: Path, monkeypatch: 
 
 
 def test_threads_that_build_at_once_compile_once() -> None:
-    with patch.object(build, "_compile", wraps=build._compile) as compiled, ThreadPoolExecutor(8) as pool:
+    with patch.object(build, "compile_library", wraps=build.compile_library) as compiled, ThreadPoolExecutor(8) as pool:
         assert all(pool.map(answer, [6] * 8))
     assert compiled.call_count == 1
 
@@ -292,19 +292,23 @@ def test_where_the_cache_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert build.cache_folder() == tmp_path / "home" / ".cache" / "unspool"
 
 
+AVX2 = "avx avx2 fma bmi1 bmi2 abm movbe f16c"
+
+
 @pytest.mark.parametrize(
     ("machine", "flags", "found"),
     [
-        ("x86_64", "fpu avx avx2 fma bmi1 bmi2 avx512f avx512bw avx512cd avx512dq avx512vl", ("-march=x86-64-v4",)),
-        ("x86_64", "fpu avx avx2 fma bmi1 bmi2 avx512f", ("-march=x86-64-v3",)),
-        ("AMD64", "fpu avx avx2", ()),
-        ("x86_64", None, ()),
-        ("aarch64", "fp asimd", ()),
+        ("x86_64", f"fpu {AVX2} avx512f avx512bw avx512cd avx512dq avx512vl", "avx512"),
+        ("x86_64", f"fpu {AVX2} avx512f", "avx2"),
+        ("AMD64", f"fpu {AVX2}", "avx2"),
+        ("x86_64", f"fpu {AVX2.replace('fma ', '')} avx512f avx512bw avx512cd avx512dq avx512vl", "baseline"),
+        ("AMD64", "fpu avx avx2", "baseline"),
+        ("x86_64", None, "baseline"),
+        ("aarch64", "fp asimd", "baseline"),
+        ("aarch64", f"fp {AVX2}", "baseline"),
     ],
 )
-def test_instruction_sets(
-    machine: str, flags: str | None, found: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_instruction_sets(machine: str, flags: str | None, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def cpuinfo(*_: object, **__: object) -> str:
         if flags is None:
             raise FileNotFoundError
@@ -313,17 +317,16 @@ def test_instruction_sets(
     with monkeypatch.context() as here:
         here.setattr("platform.machine", lambda: machine)
         here.setattr(Path, "read_text", cpuinfo)
-        build.machine_flags.cache_clear()
         build.instruction_set.cache_clear()
-        assert build.machine_flags() == found
-    build.machine_flags.cache_clear()
+        assert build.instruction_set() == found
+        assert found in build.instruction_sets()
     build.instruction_set.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.long)], ids=str)
 def test_plain_vectors_compute_the_same(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a processor of another make gets: no instruction set is asked for."""
-    monkeypatch.setattr(build, "machine_flags", lambda: ())
+    monkeypatch.setattr(build, "instruction_set", lambda: "baseline")
     call = draw(VARIANTS["NormalisedLSTM"], 5, 13, 3, 17, lengths=ragged(5, 13))
     exact = by_loop(call)
     assert_agree(by_kernel(call.to(dtype), 2), exact, 1e-11 if dtype == torch.float64 else 1e-5)
@@ -332,6 +335,7 @@ def test_plain_vectors_compute_the_same(dtype: torch.dtype, monkeypatch: pytest.
 def test_the_widest_instruction_set_compiles(tmp_path: Path) -> None:
     if build.find_compiler() is None or platform.machine() != "x86_64":
         pytest.skip("only a compiler for x86 knows it")
-    flags = (*build.FLAGS, "-march=x86-64-v4", "-DUNSPOOL_REAL=float", "-DUNSPOOL_TRACE=0")
-    build._compile(emit(VARIANTS["ThreeStates"].equations()), str(build.find_compiler()), flags, tmp_path / "kernel.so")
+    flags = build.compiler_flags("avx512", ("UNSPOOL_REAL=float", "UNSPOOL_TRACE=0"))
+    source = emit(VARIANTS["ThreeStates"].equations())
+    build.compile_library(source, str(build.find_compiler()), flags, tmp_path / "kernel.so")
     assert (tmp_path / "kernel.so").stat().st_size > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json as json_
 import os
 import platform
@@ -18,7 +19,8 @@ import typer
 from unspool.cells import Cell, sigmoid, tanh
 from unspool.cells.symbols import Symbol
 from unspool.cli.terminal import console
-from unspool.engine import build, enabled
+from unspool.engine import build, enabled, prebuilt
+from unspool.engine.signature import is_whole
 from unspool.errors import UnspoolError
 from unspool.lab.bench.machine import cores, processor, version
 from unspool.nn import Recurrent
@@ -84,6 +86,7 @@ def find() -> Iterator[Fact]:
     if not enabled():
         yield Fact("kernels", "off, as UNSPOOL_ENGINE says; every cell runs eagerly")
         return
+    yield shipped()
     yield compiler()
     yield cache()
     yield kernel("LSTM", "lstm")
@@ -98,6 +101,23 @@ class Probe(Cell):
         z = sigmoid(self.linear("z", x, h))
         n = tanh(self.linear("n", x, z * h))
         return 0.25 * h + 0.75 * z * n
+
+
+def shipped() -> Fact:
+    """Which kernels of the built-in cells came with the wheel for this processor, and whether they can be used."""
+    libraries = prebuilt.libraries(build.instruction_set())
+    if not libraries:
+        return Fact("shipped kernels", "none: built-in cells are compiled when they are first used")
+    if not all(map(is_whole, libraries)):
+        return Fact("shipped kernels", "damaged", False, "Install unspool again.")
+    try:
+        for library in libraries:
+            ctypes.CDLL(str(library))
+    except OSError as error:
+        remedy = "Build unspool's wheel on this machine, or install a C++ compiler."
+        return Fact("shipped kernels", f"cannot be loaded: {error}", False, remedy)
+    size = sum(library.stat().st_size for library in libraries)
+    return Fact("shipped kernels", f"{len(libraries)} libraries for {build.instruction_set()}, {size / 2**20:.1f} MiB")
 
 
 def compiler() -> Fact:

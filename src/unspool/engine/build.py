@@ -1,7 +1,8 @@
-"""From source to a loaded library: compiler, cache, instruction sets.
+"""From source to a loaded library: the wheel's kernels, compiler, cache, instruction sets.
 
-A library is kept in a private folder of the user's cache under a name made from everything that it depends on, and
-put there by an atomic rename: processes that build the same cell at once both succeed, and half a file is never seen.
+A library that is compiled here is kept in a private folder of the user's cache under a name made from everything that
+it depends on, and put there by an atomic rename: processes that build the same cell at once both succeed, and half a
+file is never seen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import threading
 import warnings
 from pathlib import Path
 
+from unspool.engine import prebuilt
+from unspool.engine.signature import is_whole, sign
 from unspool.errors import BuildError
 
 NATIVE = Path(__file__).parent / "native"
@@ -27,6 +30,11 @@ FLAGS = (
     *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result; both let loops be vectors
 )
+#: What a compiler for x86-64 is told to use an instruction set; others are told nothing.
+MACHINE = {"avx512": ("-march=x86-64-v4",), "avx2": ("-march=x86-64-v3",), "baseline": ()}
+#: The flags in /proc/cpuinfo of a processor that has all of x86-64-v3, and of v4.
+V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 
 def enabled() -> bool:
@@ -35,38 +43,40 @@ def enabled() -> bool:
 
 
 _building = threading.Lock()
-#: A library ends with so many bytes of checksum.
-SIGNED = 32
 
 
 def load(source: str, *defines: str) -> ctypes.CDLL:
-    """The library of a source with these macros, from the cache if it is there, else compiled now."""
+    """The library of a source with these macros: the wheel's, else from the cache, else compiled now."""
     with _building:
         return _load(source, defines)
 
 
 @functools.lru_cache(maxsize=256)
 def _load(source: str, defines: tuple[str, ...]) -> ctypes.CDLL:
+    flags = compiler_flags(instruction_set(), defines)
+    shipped = prebuilt.find(shipped_path(prebuilt.FOLDER, instruction_set(), flags), key(source, flags))
+    if shipped is not None:
+        return shipped
     compiler = find_compiler()
-    flags = (*FLAGS, *machine_flags(), *(f"-D{define}" for define in defines))
     try:
-        path = cache_folder() / f"{_key(source, compiler, flags)}.so"
-        if not _is_whole(path):
+        path = cache_folder() / f"{key(source, (str(compiler), *flags))}.so"
+        if not is_whole(path):
             if compiler is None:
                 raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH. Install one to have kernels.")
-            _compile(source, compiler, flags, path)
+            compile_library(source, compiler, flags, path)
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise BuildError(f"the kernel cannot be kept or loaded: {error}. Look at the compiler and the disk.") from error
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether a library is as it was built: half a file, or a damaged one, would crash the process."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return False
-    return data[-SIGNED:] == hashlib.sha256(data[:-SIGNED]).digest()
+def compiler_flags(instructions: str, defines: tuple[str, ...]) -> tuple[str, ...]:
+    """All that a compiler is told about a library, but for the names of files."""
+    return (*FLAGS, *MACHINE[instructions], *(f"-D{define}" for define in defines))
+
+
+def shipped_path(folder: Path, instructions: str, flags: tuple[str, ...]) -> Path:
+    """Where in a folder of shipped libraries the one lies whose kernels are all compiled with these flags."""
+    return folder / instructions / f"{key('', flags)}.so"
 
 
 def find_compiler() -> str | None:
@@ -74,26 +84,22 @@ def find_compiler() -> str | None:
     return next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 
 
-@functools.cache
-def machine_flags() -> tuple[str, ...]:
-    """The instruction set to compile for: the widest that this processor has and that we know."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return ()
-    return {"avx512": ("-march=x86-64-v4",), "avx2": ("-march=x86-64-v3",), "baseline": ()}[instruction_set()]
+def instruction_sets() -> tuple[str, ...]:
+    """Those that kernels can be compiled for here."""
+    return tuple(MACHINE) if platform.machine().lower() in ("x86_64", "amd64") else ("baseline",)
 
 
 @functools.cache
 def instruction_set() -> str:
-    """avx512, avx2 or baseline, as this processor has it."""
+    """The widest that this processor has and that we know: avx512, avx2 or baseline."""
+    if instruction_sets() == ("baseline",):
+        return "baseline"
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="ignore")
     except OSError:
         return "baseline"
-    line = next((line for line in text.splitlines() if line.startswith("flags")), "")
-    flags = set(line.split())
-    if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags:
-        return "avx512"
-    return "avx2" if {"avx2", "fma", "bmi2"} <= flags else "baseline"
+    flags = set(next((line for line in text.splitlines() if line.startswith("flags")), "").split())
+    return "avx512" if flags >= V4 else "avx2" if flags >= V3 else "baseline"
 
 
 def cache_folder() -> Path:
@@ -131,14 +137,16 @@ def _headers() -> bytes:
     return b"".join(path.read_bytes() for path in sorted(NATIVE.glob("*.h")))
 
 
-def _key(source: str, compiler: str | None, flags: tuple[str, ...]) -> str:
+def key(source: str, parts: tuple[str, ...]) -> str:
+    """A name made from the content of a source, of what it includes, and of these other parts."""
     digest = hashlib.sha256(_headers())
-    for part in (source, str(compiler), *flags, platform.machine()):
+    for part in (source, *parts, platform.machine()):
         digest.update(b"\0" + part.encode())
     return digest.hexdigest()[:32]
 
 
-def _compile(source: str, compiler: str, flags: tuple[str, ...], path: Path) -> None:
+def compile_library(source: str, compiler: str, flags: tuple[str, ...], path: Path) -> None:
+    """Compile a source, see that the result can be loaded, and put it in its place, signed, at once."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
         text, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         text.write_text(source, encoding="utf-8")
@@ -151,7 +159,6 @@ def _compile(source: str, compiler: str, flags: tuple[str, ...], path: Path) -> 
             ctypes.CDLL(str(library))  # what cannot be loaded is not kept
         except OSError as error:
             raise BuildError(f"{compiler} made a kernel that cannot be loaded: {error}") from error
-        with library.open("r+b") as file:
-            file.write(hashlib.sha256(file.read()).digest())  # behind what a loader reads
+        sign(library)
         library.chmod(0o700)
         os.replace(library, path)
