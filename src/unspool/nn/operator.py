@@ -1,10 +1,12 @@
 """The kernels as operators of torch (schema, fake, autograd), for torch.compile and torch.export.
 
-The operator carries its cell as JSON, so that an exported program needs nothing but this package to run.
+The operator carries its cell as JSON, so that an exported program needs nothing but this package to run. Such a program
+may have been changed since: whatever the operators are given is checked before a kernel sees its address.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,16 +14,63 @@ import torch
 from torch import Tensor
 
 from unspool.cells import document
-from unspool.nn.recurrence import Job, Recurrence
+from unspool.cells.cell import check_size
+from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from unspool.nn.checks import check_lengths
+from unspool.nn.recurrence import Job, Recurrence, fits
 
 
 @lru_cache(maxsize=256)
 def _recurrence(cell: str, input_size: int, hidden_size: int) -> Recurrence:
-    return Recurrence(document.load(cell), input_size, hidden_size)
+    return Recurrence(document.load(cell), input_size, check_size("hidden_size", hidden_size))
 
 
-def _job(cell: str, hidden_size: int, x: Tensor, lengths: Tensor | None, reverse: bool) -> Job:
-    return _recurrence(cell, x.shape[2], hidden_size).job(x, lengths, reverse)
+def _job(
+    cell: str,
+    hidden_size: int,
+    x: Tensor,
+    states: list[Tensor],
+    parameters: list[Tensor],
+    lengths: Tensor | None,
+    reverse: bool,
+) -> Job:
+    """A call of the kernel, which these arguments fit."""
+    if x.dim() != 3 or not x.shape[2]:
+        raise ShapeError.of("x", tuple(x.shape), "is not (time, batch, features)", "Reshape it")
+    if not fits(x):
+        found = f"{x.dtype} on {x.device}"
+        raise DTypeError.of("x", found, "has no kernel", "Give float32 or float64 on the CPU")
+    steps, rows, input_size = x.shape
+    recurrence = _recurrence(cell, input_size, hidden_size)
+    equations = recurrence.equations
+    width = next(str(node.width) for node in equations.nodes if node.operation == "input")
+    widths = [equations.size(width, input_size, hidden_size) for width in (width, *equations.states.values())]
+    check_tensors("x", [x], [(steps, rows, widths[0])], x)
+    check_tensors("states", states, [(rows, width) for width in widths[1:]], x)
+    check_tensors("parameters", parameters, list(equations.shapes(input_size, hidden_size).values()), x)
+    ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
+    return recurrence.job(x, ends, reverse)
+
+
+def check_tensors(name: str, tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], like: Tensor) -> None:
+    """One tensor a shape, each of the dtype and on the device of `like`, with memory of its own."""
+    if len(tensors) != len(shapes):
+        raise ShapeError.of(name, len(tensors), f"are not {len(shapes)} tensors", "Give as many as the cell has")
+    for place, (tensor, shape) in enumerate(zip(tensors, shapes, strict=True)):
+        part = f"{name}[{place}]" if len(shapes) > 1 else name
+        if tuple(tensor.shape) != shape:
+            raise ShapeError.of(part, tuple(tensor.shape), f"is not of shape {shape}", "Give what fits x and the cell")
+        if tensor.dtype != like.dtype:
+            raise DTypeError.of(part, tensor.dtype, f"is not x's {like.dtype}", "Convert one of them")
+        if tensor.device != like.device or tensor.layout != torch.strided:
+            where = f"{tensor.layout} on {tensor.device}"
+            raise DeviceError.of(part, where, f"is not {torch.strided} on {like.device}, as x is", "Convert it")
+        if tensor.numel() and not tensor.data_ptr():
+            raise ArgumentError.of(part, tuple(tensor.shape), "has no memory", "Give a tensor whose storage is there")
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("unspool::recurrence", mutates_args=())
@@ -36,7 +85,9 @@ def recurrence(
     keep: bool,
 ) -> list[Tensor]:
     """Output, final states and tape (empty unless `keep`) of a cell over time."""
-    job = _job(cell, hidden_size, x, lengths, reverse)
+    job = _job(cell, hidden_size, x, states, parameters, lengths, reverse)
+    if not x.numel():
+        return [x.new_empty(*x.shape[:2], states[0].shape[1]), *map(_copy, states), x.new_empty(0)]
     output, final, tape = job.forward([x, *states, *parameters], keep=keep, clean=lengths is not None)
     return [output, *final, tape if keep else x.new_empty(0)]
 
@@ -47,7 +98,7 @@ def _fake(cell: str, hidden_size: int, x: Tensor, states: list[Tensor], *rest: A
     steps, rows, _ = x.shape
     record = _recurrence(cell, int(x.shape[2]), hidden_size).record if keep else 0
     output = x.new_empty(steps, rows, states[0].shape[1])
-    return [output, *(torch.empty_like(state) for state in states), x.new_empty(steps * rows * record)]
+    return [output, *(state.new_empty(state.shape) for state in states), x.new_empty(steps * rows * record)]
 
 
 @torch.library.custom_op("unspool::recurrence_backward", mutates_args=())
@@ -64,7 +115,17 @@ def recurrence_backward(
     gradients: list[Tensor],
 ) -> list[Tensor]:
     """Gradients of x, the states and the parameters."""
-    job = _job(cell, hidden_size, x, lengths, reverse)
+    job = _job(cell, hidden_size, x, states, parameters, lengths, reverse)
+    steps, rows, input_size = x.shape
+    record = _recurrence(cell, input_size, hidden_size).record
+    results = [(steps, rows, states[0].shape[1]), *(tuple(state.shape) for state in states)]
+    check_tensors("output", [output], results[:1], x)
+    if record:
+        check_tensors("tape", [tape], [(steps * rows * record,)], x)
+    check_tensors("gradients", gradients, results, x)
+    if not x.numel():
+        return [x.new_zeros(x.shape), *map(_copy, gradients[1:]), *(p.new_zeros(p.shape) for p in parameters)]
+    output, tape = output.contiguous(), tape.contiguous()
     found = job.backward([x, *states, *parameters], output, tape, gradients, wants_x=True)
     return [gradient for gradient in found if gradient is not None]
 
@@ -73,25 +134,24 @@ def recurrence_backward(
 def _fake_backward(
     _cell: str, _hidden_size: int, x: Tensor, states: list[Tensor], parameters: list[Tensor], *_rest: Any
 ) -> list[Tensor]:
-    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (x, *states, *parameters)]
+    return [tensor.new_empty(tensor.shape) for tensor in (x, *states, *parameters)]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    cell, hidden_size, x, states, parameters, lengths, reverse, _keep = inputs
-    ctx.constants = cell, hidden_size, len(states), reverse
-    ctx.lengths = lengths
-    ctx.save_for_backward(x, *states, *parameters, output[0], output[-1])
+    cell, hidden_size, x, states, parameters, lengths, reverse, keep = inputs
+    ctx.constants = cell, hidden_size, len(states), reverse, keep
+    ctx.save_for_backward(lengths, x, *states, *parameters, output[0], output[-1])
 
 
 def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
-    cell, hidden_size, count, reverse = ctx.constants
-    x, *rest, output, tape = ctx.saved_tensors
+    cell, hidden_size, count, reverse, keep = ctx.constants
+    if not keep:
+        raise ArgumentError("the recurrence was compiled or exported without gradients. Do it again with them enabled.")
+    lengths, x, *rest, output, tape = ctx.saved_tensors
     states, parameters = rest[:count], rest[count:]
     like = [output, *states]
     whole = [torch.zeros_like(t) if g is None else g for g, t in zip(gradients[:-1], like, strict=True)]
-    d_x, *found = recurrence_backward(
-        cell, hidden_size, x, states, parameters, ctx.lengths, reverse, output, tape, whole
-    )
+    d_x, *found = recurrence_backward(cell, hidden_size, x, states, parameters, lengths, reverse, output, tape, whole)
     return None, None, d_x, found[:count], found[count:], None, None, None
 
 
