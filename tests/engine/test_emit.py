@@ -430,9 +430,13 @@ def check_schedule(cell: Cell) -> None:
     for group in plan.groups:
         matrices = [plan.maps[k].detail.matrices[plan.maps[k].inputs.index(group.operand)] for k in _run(group)]
         assert list(group.matrices) == matrices
-        if group.operand.operation not in ("x", "before"):
-            assert plan.forward.levels[group.operand] < group.level
-        assert all(group.level <= plan.forward.levels[plan.maps[k]] for k in _run(group))
+    # every map in one block, with all its operands, after the level that makes them and before the one that reads it
+    assert [k for block in plan.blocks for k in _run(block)] == list(range(len(plan.maps)))
+    for block in plan.blocks:
+        operands = [plan.groups[g].operand for g in block.groups]
+        assert all(set(plan.maps[k].inputs) == set(operands) for k in _run(block))
+        assert all(plan.forward.levels[plan.maps[k]] == block.level for k in _run(block))
+        assert all(plan.forward.levels[it] < block.level for it in operands if it.operation not in ("x", "before"))
     # every result, every named value and every kept value is stored exactly once
     stored = [(sink.kind, sink.index) for level in plan.forward.sinks for sink in level]
     assert len(stored) == len(set(stored))

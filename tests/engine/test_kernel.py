@@ -27,7 +27,7 @@ each_kernel = pytest.mark.parametrize(
 )
 
 #: steps, rows, input size, hidden size, threads: vectors full and not, rows more and fewer than threads and than what a
-#: product takes at once, and one that is long enough for several slabs.
+#: product takes at once, ones that are long enough for several slabs, and ones whose units threads share.
 SHAPES = (
     (1, 1, 1, 1, 1),
     (2, 1, 9, 33, 3),
@@ -37,6 +37,8 @@ SHAPES = (
     (6, 5, 1, 17, 1),
     (3, 2, 33, 3, 1),
     (40, 13, 7, 33, 2),
+    (11, 1, 4, 32, 3),
+    (230, 2, 7, 48, 2),
 )
 
 

@@ -29,6 +29,7 @@ FUNCTIONS = {
     "maximum": "vmaximum",
     "where": "vwhere",
 }
+SLOW = ("sigmoid", "tanh", "exp", "log")
 INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<="}
 
 MOST_OPERATIONS, MOST_MAPS = 2000, 60
@@ -102,8 +103,13 @@ class _Emitter:
         groups = []
         for group in plan.groups:
             origin, index = self._operand(group.operand)
-            groups.append(f"{{{origin}, {index}, {group.first}, {group.count}, {group.level}, {len(matrices)}}}")
+            groups.append(f"{{{origin}, {index}, {group.first}, {group.count}, {len(matrices)}}}")
             matrices += [self.parameters.index(name) for name in group.matrices]
+        readers: list[int] = []
+        blocks = []
+        for block in plan.blocks:
+            blocks.append(f"{{{block.first}, {block.count}, {block.level}, {len(readers)}, {len(block.groups)}}}")
+            readers += block.groups
         backs = [
             f"{{{plan.operands.index(self._operand_of(node))}, {plan.backward.levels[node]}}}" for node in plan.backs
         ]
@@ -123,6 +129,8 @@ class _Emitter:
             _table("MAPS", "maps", "Map", maps, [node.detail.name for node in plan.maps]),
             _table("GROUPS", "groups", "Group", groups),
             _table("MATRICES", "matrices", "int", [str(index) for index in matrices]),
+            _table("BLOCKS", "blocks", "Block", blocks),
+            _table("READERS", "readers", "int", [str(group) for group in readers]),
             _table("OPERANDS", "operand_widths", "int", self._sizes(node.width for node in plan.operands)),
             _table("BACKS", "backs", "Back", backs),
             _table("SLOTS", "slot_widths", "int", self._sizes(node.width for node in slots), self._names(slots)),
@@ -133,9 +141,16 @@ class _Emitter:
             f"    static constexpr int BACKWARD_LEVELS = {len(plan.backward.sinks)};",
             f"    static constexpr int FORWARD_SUMS = {len(plan.forward.sums)};",
             f"    static constexpr int BACKWARD_SUMS = {len(plan.backward.sums)};",
+            f"    static constexpr bool UNITS_APART = {'false' if self._mixes_units() else 'true'};",
             f"    static constexpr bool X_UNIT_BY_UNIT = {'true' if plan.reversed.d_x else 'false'};",
             f"    static constexpr bool D_BEFORE[] = {{{', '.join(direct)}}};",
         ]
+
+    def _mixes_units(self) -> bool:
+        """Whether a row's units meet outside the products, as in a normalisation."""
+        programs = (self.plan.forward, self.plan.backward)
+        rows = any(sink.width == ROW for program in programs for sinks in program.sinks for sink in sinks)
+        return rows or any(program.sums for program in programs)
 
     def _sizes(self, widths: Iterable[str | None]) -> list[str]:
         return [str(self._size(width)) for width in widths]
@@ -196,10 +211,11 @@ class _Emitter:
             if not always:
                 inner = ["if constexpr (KEEP) " + inner[0], *inner[1:]]
         else:
+            size, walk = self._size(width), "loop_in_pairs" if body.slow else "loop"
             inner = [
                 *body.pointers(),
                 *(f"vec<real> total_{index}{{}};" for index in body.totals),
-                f"loop<real>(f.sizes[{self._size(width)}], [&](int64_t j, auto lanes) {{",
+                f"{walk}<real>(f.first[{size}], f.last[{size}], [&](int64_t j, auto lanes) {{",
                 *(f"    {line}" for line in body.lines),
                 "});",
                 *(f"f.sums[{index}][r] = sum<real>(total_{index});" for index in body.totals),
@@ -222,6 +238,7 @@ class _Body:
         self.level = level
         self.lines: list[str] = []
         self.totals: list[int] = []
+        self.slow = False  # whether units take long chains of operations
         self._pointers: dict[str, str] = {}
         self._variables: dict[Node, str] = {}
 
@@ -302,6 +319,7 @@ class _Body:
             number = "NAN" if math.isnan(node.detail) else odd.get(node.detail, repr(node.detail))
             return f"broadcast(real({number}))"
         name = self._name(node)
+        self.slow = self.slow or node.operation in SLOW
         self.lines.append(f"const auto {name} = {self._expression(node)};")
         return name
 

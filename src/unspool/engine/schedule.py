@@ -41,8 +41,17 @@ class Group:
     operand: Node  # of the forward graph
     first: int
     count: int
-    level: int  # forward: done before this level
     matrices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of neighbouring maps that read the same operands at the same level: one product forward."""
+
+    first: int
+    count: int
+    level: int  # done before this level
+    groups: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class Schedule:
     reversed: Reversed
     maps: tuple[Node, ...]  # in the order in which their values lie side by side
     groups: tuple[Group, ...]
+    blocks: tuple[Block, ...]
     operands: tuple[Node, ...]  # forward nodes, neither x nor states, that maps read
     forward: Program
     backward: Program
@@ -96,7 +106,8 @@ def schedule(lowered: Lowered, reverse: Reversed) -> Schedule:
         *([Sink("d_x", 0, reverse.d_x, "input")] if reverse.d_x else []),
     ]
     backward = _program(sinks, _levels(nodes))
-    return Schedule(lowered, reverse, maps, groups, operands, forward, backward, backs)
+    blocks = _blocks(maps, groups, levels)
+    return Schedule(lowered, reverse, maps, groups, blocks, operands, forward, backward, backs)
 
 
 def _width(node: Node) -> str:
@@ -139,19 +150,30 @@ def _groups(maps: Sequence[Node], levels: dict[Node, int]) -> tuple[Group, ...]:
         for k, node in enumerate(maps):
             reads = operand in node.inputs
             if run and not (reads and (early or levels[maps[run[-1]]] == levels[node])):
-                groups.append(_group(operand, run, maps, levels))
+                groups.append(_group(operand, run, maps))
                 run = []
             if reads:
                 run.append(k)
         if run:
-            groups.append(_group(operand, run, maps, levels))
+            groups.append(_group(operand, run, maps))
     return tuple(groups)
 
 
-def _group(operand: Node, run: list[int], maps: Sequence[Node], levels: dict[Node, int]) -> Group:
+def _group(operand: Node, run: list[int], maps: Sequence[Node]) -> Group:
     matrices = tuple(maps[k].detail.matrices[maps[k].inputs.index(operand)] for k in run)
-    level = 0 if operand.operation in ("x", "before") else levels[operand] + 1
-    return Group(operand, run[0], len(run), level, matrices)
+    return Group(operand, run[0], len(run), matrices)
+
+
+def _blocks(maps: Sequence[Node], groups: Sequence[Group], levels: dict[Node, int]) -> tuple[Block, ...]:
+    readers = [tuple(g for g, it in enumerate(groups) if it.first <= k < it.first + it.count) for k in range(len(maps))]
+    blocks: list[Block] = []
+    for k, node in enumerate(maps):
+        last = blocks[-1] if blocks else None
+        if last and (last.level, last.groups) == (levels[node], readers[k]):
+            blocks[-1] = Block(last.first, last.count + 1, last.level, last.groups)
+        else:
+            blocks.append(Block(k, 1, levels[node], readers[k]))
+    return tuple(blocks)
 
 
 def _program(sinks: Sequence[Sink], levels: dict[Node, int]) -> Program:

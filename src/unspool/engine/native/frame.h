@@ -17,7 +17,10 @@ struct Map {
 };
 struct Group {  // maps first … first+count−1 read one operand; their matrices stand from `matrices` on
     Origin origin;
-    int index, first, count, level, matrices;
+    int index, first, count, matrices;
+};
+struct Block {  // maps first … first+count−1, needed at a level, read the operands of groups readers[from … from+groups)
+    int first, count, level, from, groups;
 };
 struct Back {  // the gradient of an operand through its maps, needed at a level
     int operand, level;
@@ -29,6 +32,8 @@ template <typename real> struct Frame {
     int rows;
     const int64_t* index;
     const int64_t* sizes;
+    const int64_t* first;  // by size: the units that this thread works on
+    const int64_t* last;
     const real* const* parameters;
     const real* x;
     const real* const* const* before;  // [state][r]
@@ -74,10 +79,27 @@ template <typename real> struct One {  // one number a row
     UNSPOOL_INLINE void store(real* p, vec<real> v) const { *p = v[0]; }
 };
 
-template <typename real, typename Body> UNSPOOL_INLINE void loop(int64_t units, Body&& body) {
-    int64_t j = 0;
-    for (; j + LANES<real> <= units; j += LANES<real>) body(j, Whole<real>{});
-    if (j < units) body(j, Part<real>{int(units - j)});
+template <typename real> struct Two {  // two vectors at once
+    UNSPOOL_INLINE Both<vec<real>> load(const real* p) const { return {unspool::load(p), unspool::load(p + LANES<real>)}; }
+    UNSPOOL_INLINE void store(real* p, Both<vec<real>> v) const {
+        unspool::store(p, v.a);
+        unspool::store(p + LANES<real>, v.b);
+    }
+    UNSPOOL_INLINE void store(real* p, vec<real> v) const { store(p, Both<vec<real>>{v, v}); }
+    UNSPOOL_INLINE vec<real> keep(Both<vec<real>> v) const { return v.a + v.b; }
+    UNSPOOL_INLINE vec<real> keep(vec<real> v) const { return v + v; }
+};
+
+template <typename real, typename Body> UNSPOOL_INLINE void loop(int64_t first, int64_t last, Body&& body) {
+    int64_t j = first;
+    for (; j + LANES<real> <= last; j += LANES<real>) body(j, Whole<real>{});
+    if (j < last) body(j, Part<real>{int(last - j)});
+}
+// The same where units take long chains of operations: the processor works on two chains at a time.
+template <typename real, typename Body> UNSPOOL_INLINE void loop_in_pairs(int64_t first, int64_t last, Body&& body) {
+    int64_t j = first;
+    for (; j + 2 * LANES<real> <= last; j += 2 * LANES<real>) body(j, Two<real>{});
+    if (j < last) loop<real>(j, last, body);
 }
 
 }  // namespace unspool

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <limits>
+#include <type_traits>
 
 #include "vector.h"
 
@@ -150,5 +151,35 @@ template <typename real> UNSPOOL_INLINE vec<real> vlog(vec<real> v) {
     const vec<real> zero_or_less = v < 0 ? broadcast<real>(limits::quiet_NaN()) : broadcast<real>(-limits::infinity());
     return v <= 0 ? zero_or_less : v < limits::infinity() ? log : v;  // the last is ∞ or NaN itself
 }
+
+// Two vectors side by side, and everything above for them; what is the same for both stands alone.
+template <typename V> struct Both {
+    V a, b;
+};
+template <typename V> UNSPOOL_INLINE V first_of(const V& v) { return v; }
+template <typename V> UNSPOOL_INLINE V first_of(const Both<V>& v) { return v.a; }
+template <typename V> UNSPOOL_INLINE V second_of(const V& v) { return v; }
+template <typename V> UNSPOOL_INLINE V second_of(const Both<V>& v) { return v.b; }
+template <typename V> struct IsBoth : std::false_type {};
+template <typename V> struct IsBoth<Both<V>> : std::true_type {};
+template <typename... X> using IfAnyBoth = std::enable_if_t<(IsBoth<X>::value || ...), int>;
+
+template <typename F, typename... X> UNSPOOL_INLINE auto for_both(F f, const X&... x) {
+    return Both<decltype(f(first_of(x)...))>{f(first_of(x)...), f(second_of(x)...)};
+}
+#define UNSPOOL_LIFT(function)                                                                         \
+    template <typename real, typename... X, IfAnyBoth<X...> = 0> UNSPOOL_INLINE auto function(const X&... x) { \
+        return for_both([](const auto&... v) { return function<real>(v...); }, x...);                  \
+    }
+UNSPOOL_LIFT(vsigmoid) UNSPOOL_LIFT(vtanh) UNSPOOL_LIFT(vrelu) UNSPOOL_LIFT(vexp) UNSPOOL_LIFT(vlog) UNSPOOL_LIFT(vsqrt)
+UNSPOOL_LIFT(vabs) UNSPOOL_LIFT(vminimum) UNSPOOL_LIFT(vmaximum) UNSPOOL_LIFT(vwhere)
+#undef UNSPOOL_LIFT
+#define UNSPOOL_LIFT(sign)                                                                                        \
+    template <typename X, typename Y, IfAnyBoth<X, Y> = 0> UNSPOOL_INLINE auto operator sign(const X& x, const Y& y) { \
+        return for_both([](const auto& v, const auto& w) { return v sign w; }, x, y);                             \
+    }
+UNSPOOL_LIFT(+) UNSPOOL_LIFT(-) UNSPOOL_LIFT(*) UNSPOOL_LIFT(/) UNSPOOL_LIFT(<) UNSPOOL_LIFT(<=)
+#undef UNSPOOL_LIFT
+template <typename V> UNSPOOL_INLINE Both<V> operator-(const Both<V>& v) { return {-v.a, -v.b}; }
 
 }  // namespace unspool

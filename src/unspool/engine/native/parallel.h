@@ -3,7 +3,9 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -27,32 +29,52 @@ struct OpenMP {
     static inline bool forked = false;  // a runtime's threads do not survive a fork, and it does not notice
 };
 
+// body(thread, count): the runtime may give fewer threads than were asked for, so the body hears how many there are.
 template <typename Body> void run_parallel(int count, Body&& body) {
     static const OpenMP openmp;
-    if (count <= 1) {
-        if (count == 1) body(0);
-        return;
-    }
+    if (count <= 1) return body(0, 1);
     if (openmp.usable()) {
         struct Shared {
             Body* body;
-            int count;
             const OpenMP* openmp;
-        } shared{&body, count, &openmp};
+        } shared{&body, &openmp};
         openmp.parallel(
             [](void* data) {
                 auto* shared = static_cast<Shared*>(data);
-                int step = shared->openmp->threads();
-                for (int k = shared->openmp->thread(); k < shared->count; k += step) (*shared->body)(k);
+                (*shared->body)(shared->openmp->thread(), shared->openmp->threads());
             },
             &shared, unsigned(count), 0);
         return;
     }
     std::vector<std::thread> others;
     others.reserve(size_t(count) - 1);
-    for (int k = 1; k < count; ++k) others.emplace_back([&body, k] { body(k); });
-    body(0);
+    for (int k = 1; k < count; ++k) others.emplace_back([&body, k, count] { body(k, count); });
+    body(0, count);
     for (auto& other : others) other.join();
 }
+
+// Where threads wait for each other many thousand times a second: they spin, and give way only when that takes long.
+class Barrier {
+   public:
+    void meet(int count) {
+        if (count == 1) return;
+        const unsigned round = round_.load(std::memory_order_relaxed);
+        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
+            arrived_.store(0, std::memory_order_relaxed);
+            round_.store(round + 1, std::memory_order_release);
+            return;
+        }
+        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
+            if (spins > 4000) sched_yield();
+#if defined(__x86_64__)
+            else __builtin_ia32_pause();
+#endif
+        }
+    }
+
+   private:
+    alignas(64) std::atomic<int> arrived_{0};
+    alignas(64) std::atomic<unsigned> round_{0};
+};
 
 }  // namespace unspool

@@ -11,11 +11,11 @@ namespace unspool {
 constexpr int NV = 2;  // vectors a panel is wide
 template <typename real> constexpr int NR = NV * LANES<real>;
 #if defined(__AVX512F__)
-constexpr int MR = 12;  // rows that share one pass: MR · NV accumulators must fit the registers
+constexpr int REGISTERS = 32, MR = 12;  // rows that share one pass: MR · NV accumulators must fit the registers
 #elif defined(__AVX__)
-constexpr int MR = 6;
+constexpr int REGISTERS = 16, MR = 6;
 #else
-constexpr int MR = 5;
+constexpr int REGISTERS = 16, MR = 5;
 #endif
 
 inline int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -26,18 +26,59 @@ template <typename real> int64_t packed_size(int64_t K, int64_t N) { return K * 
 // panels first ≤ p < last only, so that threads can share the work.
 template <typename real>
 UNSPOOL_APART void pack_transposed(real* panels, int64_t K, int64_t at, const real* source, int64_t N, int64_t first, int64_t last) {
-    constexpr int W = NR<real>;
+    constexpr int W = NR<real>, L = LANES<real>;
     for (int64_t p = at / W > first ? at / W : first; p < last && p * W < at + N; ++p) {
         int64_t from = p * W > at ? p * W : at, to = (p + 1) * W < at + N ? (p + 1) * W : at + N;
         real* panel = panels + p * W * K;
-        for (int64_t k0 = 0; k0 < K; k0 += 8) {  // eight steps of k a column: one line of the source is read at once
-            int64_t k1 = k0 + 8 < K ? k0 + 8 : K;
-            for (int64_t column = from; column < to; ++column) {
-                const real* row = source + (column - at) * K;
-                real* lane = panel + (column - p * W);
-                for (int64_t k = k0; k < k1; ++k) lane[k * W] = row[k];
-            }
+        for (int64_t column = from; column < to;) {
+            const real* rows = source + (column - at) * K;
+            real* lane = panel + (column - p * W);
+            int64_t k = 0;
+            const bool whole = column + L <= to;
+            if (whole)
+                for (; k + L <= K; k += L) {
+                    vec<real> v[L];
+#pragma GCC unroll 16
+                    for (int i = 0; i < L; ++i) v[i] = load(rows + i * K + k);
+                    transpose<real>(v);
+#pragma GCC unroll 16
+                    for (int i = 0; i < L; ++i) store(lane + (k + i) * W, v[i]);
+                }
+            const int count = whole ? L : 1;
+            for (; k < K; ++k)
+                for (int i = 0; i < count; ++i) lane[k * W + i] = rows[i * K + k];
+            column += count;
         }
+    }
+}
+
+// to[n][k] = Σ from[k][n] over several sources, for n in [0, N) and k in [0, K); row strides ldt and ldf.
+template <typename real>
+UNSPOOL_APART void add_transposed(real* to, int64_t ldt, const real* const* from, int sources, int64_t ldf, int64_t N, int64_t K) {
+    constexpr int L = LANES<real>;
+    for (int64_t n = 0; n < N;) {
+        int64_t k = 0;
+        const bool whole = n + L <= N;
+        if (whole)
+            for (; k + L <= K; k += L) {
+                vec<real> v[L];
+#pragma GCC unroll 16
+                for (int i = 0; i < L; ++i) v[i] = load(from[0] + (k + i) * ldf + n);
+                for (int s = 1; s < sources; ++s)
+#pragma GCC unroll 16
+                    for (int i = 0; i < L; ++i) v[i] += load(from[s] + (k + i) * ldf + n);
+                transpose<real>(v);
+#pragma GCC unroll 16
+                for (int i = 0; i < L; ++i) store(to + (n + i) * ldt + k, v[i]);
+            }
+        const int count = whole ? L : 1;
+        for (; k < K; ++k)
+            for (int i = 0; i < count; ++i) {
+                real total = from[0][k * ldf + n + i];
+                for (int s = 1; s < sources; ++s) total += from[s][k * ldf + n + i];
+                to[(n + i) * ldt + k] = total;
+            }
+        n += count;
     }
 }
 
@@ -53,53 +94,84 @@ UNSPOOL_APART void pack_straight(
     }
 }
 
-// M rows of A times P neighbouring panels. Few rows take several panels at once, since an accumulator can be added to only
-// every fourth cycle or so: it takes eight of them to keep the multipliers busy.
+// What a product sums over: rows of A, given by pointers, and the panels of the matrix that they meet.
+template <typename real> struct Operand {
+    const real* const* rows;
+    const real* panels;
+    int64_t depth;       // how much of K
+    int64_t stride;      // from panel to panel
+    int64_t at = 0;      // where in the rows it begins
+};
+
+// M rows times P neighbouring panels, summed over several operands. Few rows take several panels at once, since an
+// accumulator can be added to only every fourth cycle or so: it takes eight of them to keep the multipliers busy.
 template <int M, int P, typename real>
 UNSPOOL_INLINE void tile(
-    int64_t K, const real* const* a, int64_t a_at, const real* panels, int64_t panel_stride, real* c, int64_t ldc, bool add,
-    int64_t columns) {
-    vec<real> sums[M][P * NV] = {};
-    const real* rows[M];
-    for (int m = 0; m < M; ++m) rows[m] = a[m] + a_at;
-    for (int64_t k = 0; k < K; ++k) {
-        vec<real> b[P * NV];
-#pragma GCC unroll 8
-        for (int v = 0; v < P * NV; ++v)
-            b[v] = load(panels + v / NV * panel_stride + k * NR<real> + v % NV * LANES<real>);
+    const Operand<real>* operands, int count, int row, int64_t panel, real* c, int64_t ldc, bool add, int64_t columns) {
+    constexpr int V = P * NV;
+    vec<real> sums[M][V] = {};
+    for (int i = 0; i < count; ++i) {
+        const Operand<real>& operand = operands[i];
+        const int64_t depth = operand.depth, stride = operand.stride;
+        const real* panels = operand.panels + panel * stride;
+        const real* rows[M];
 #pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) {
-            vec<real> x = broadcast(rows[m][k]);
+        for (int m = 0; m < M; ++m) rows[m] = operand.rows[row + m] + operand.at;
+        for (int64_t k = 0; k < depth; ++k) {
+            if constexpr (M < V && M * V + V >= REGISTERS) {  // then only the rows' entries fit the registers
+                vec<real> x[M];
+#pragma GCC unroll 16
+                for (int m = 0; m < M; ++m) x[m] = broadcast(rows[m][k]);
 #pragma GCC unroll 8
-            for (int v = 0; v < P * NV; ++v) sums[m][v] += x * b[v];
-        }
-    }
-    for (int m = 0; m < M; ++m) {
-        for (int v = 0; v < P * NV; ++v) {
-            int64_t left = columns - v * LANES<real>;
-            if (left <= 0) break;
-            real* at = c + m * ldc + v * LANES<real>;
-            if (left >= LANES<real>) {
-                store(at, add ? load(at) + sums[m][v] : sums[m][v]);
+                for (int v = 0; v < V; ++v) {
+                    const vec<real> b = load(panels + v / NV * stride + k * NR<real> + v % NV * LANES<real>);
+#pragma GCC unroll 16
+                    for (int m = 0; m < M; ++m) sums[m][v] += x[m] * b;
+                }
             } else {
-                store_part(at, add ? load_part(at, int(left)) + sums[m][v] : sums[m][v], int(left));
+                vec<real> b[V];
+#pragma GCC unroll 8
+                for (int v = 0; v < V; ++v) b[v] = load(panels + v / NV * stride + k * NR<real> + v % NV * LANES<real>);
+#pragma GCC unroll 16
+                for (int m = 0; m < M; ++m) {
+                    const vec<real> x = broadcast(rows[m][k]);
+#pragma GCC unroll 8
+                    for (int v = 0; v < V; ++v) sums[m][v] += x * b[v];
+                }
             }
         }
     }
+    if (columns >= P * NR<real>) {
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) {
+                real* at = c + m * ldc + v * LANES<real>;
+                store(at, add ? load(at) + sums[m][v] : sums[m][v]);
+            }
+        return;
+    }
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+            const int64_t left = columns - v * LANES<real>;
+            if (left <= 0) continue;
+            const int part = int(left < LANES<real> ? left : LANES<real>);
+            real* at = c + m * ldc + v * LANES<real>;
+            store_part(at, add ? load_part(at, part) + sums[m][v] : sums[m][v], part);
+        }
 }
 
 template <typename real>
 UNSPOOL_INLINE void tiles(
-    int rows, int64_t K, const real* const* a, int64_t a_at, const real* panel, real* c, int64_t ldc, bool add, int64_t columns) {
-    int blocks = (rows + MR - 1) / MR;
-    int done = 0;
-    for (int block = 0; block < blocks; ++block) {  // 16 rows are 6 + 5 + 5, not 6 + 6 + 4
-        int m = (rows - done + (blocks - block) - 1) / (blocks - block);
-        const real* const* at = a + done;
-        real* to = c + done * ldc;
+    int rows, const Operand<real>* operands, int count, int64_t panel, real* c, int64_t ldc, bool add, int64_t columns, int blocks) {
+    const int least = rows / blocks, larger = rows % blocks;  // 16 rows are 6 + 5 + 5, not 6 + 6 + 4
+    for (int block = 0, row = 0; block < blocks; ++block) {
+        const int m = least + (block < larger);
         switch (m) {
 #define UNSPOOL_TILE(M) \
-    case M: tile<M, 1>(K, at, a_at, panel, 0, to, ldc, add, columns); break;
+    case M: tile<M, 1>(operands, count, row, panel, c + row * ldc, ldc, add, columns); break;
             UNSPOOL_TILE(1) UNSPOOL_TILE(2) UNSPOOL_TILE(3) UNSPOOL_TILE(4) UNSPOOL_TILE(5)
 #if defined(__AVX__)
             UNSPOOL_TILE(6)
@@ -109,30 +181,54 @@ UNSPOOL_INLINE void tiles(
 #endif
 #undef UNSPOOL_TILE
         }
-        done += m;
+        row += m;
     }
 }
 
-// C[r] = A[r] · B, or C[r] += A[r] · B, for rows given by pointers; columns [0, N) of C with row stride ldc.
+// Panels first ≤ p < last of C[r] = Σ A[r] · B, or C[r] += Σ A[r] · B, over operands; C has N columns and row stride ldc.
+// Going down and up in turns finds the last panels still in the first-level cache.
 template <typename real>
-UNSPOOL_APART void product(int rows, const real* const* A, int64_t K, const real* panels, int64_t N, real* C, int64_t ldc, bool add) {
-    constexpr int64_t DEEP = 2048 / sizeof(real);  // a slice of a panel that the first-level cache holds beside the rows
+UNSPOOL_APART void product_pass(
+    int rows, const Operand<real>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
+    bool down) {
     constexpr int W = NR<real>;
-    if (K == 0 && !add)
-        for (int r = 0; r < rows; ++r) std::memset(C + r * ldc, 0, size_t(N) * sizeof(real));
-    for (int64_t k = 0; k < K; k += DEEP) {
-        int64_t depth = K - k < DEEP ? K - k : DEEP;
-        const int64_t whole = round_up(N, W);
-        int64_t n = 0;
-        if (rows == 1)
-            for (; n + 4 * W <= whole; n += 4 * W)
-                tile<1, 4>(depth, A, k, panels + n * K + k * W, W * K, C + n, ldc, add || k > 0, N - n);
-        if (rows == 2 || rows == 3)
-            for (; n + 2 * W <= whole; n += 2 * W)
-                if (rows == 2) tile<2, 2>(depth, A, k, panels + n * K + k * W, W * K, C + n, ldc, add || k > 0, N - n);
-                else tile<3, 2>(depth, A, k, panels + n * K + k * W, W * K, C + n, ldc, add || k > 0, N - n);
-        for (; n < N; n += W) tiles(rows, depth, A, k, panels + n * K + k * W, C + n, ldc, add || k > 0, N - n);
+    const int wide = rows == 1 ? 4 : rows <= 3 ? 2 : 1, blocks = (rows + MR - 1) / MR;
+    const int64_t turns = (last - first) / wide;
+    const int64_t all = turns + (last - first) % wide;  // wide ones, then what is left singly
+    for (int64_t turn = 0; turn < all; ++turn) {
+        const bool single = wide == 1 || turn >= turns;
+        const int64_t p = single && wide > 1 ? first + turns * wide + (turn - turns) : first + (down ? turns - 1 - turn : turn) * wide;
+        real* c = C + p * W;
+        if (single) tiles(rows, operands, count, p, c, ldc, add, N - p * W, blocks);
+        else if (rows == 1) tile<1, 4>(operands, count, 0, p, c, ldc, add, N - p * W);
+        else if (rows == 2) tile<2, 2>(operands, count, 0, p, c, ldc, add, N - p * W);
+        else tile<3, 2>(operands, count, 0, p, c, ldc, add, N - p * W);
     }
+}
+
+// The same in passes: over no more of a panel at a time than the first-level cache holds beside the rows.
+template <int MOST, typename real>
+void product(
+    int rows, const Operand<real>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
+    bool down = false) {
+    constexpr int64_t DEEP = 2048 / sizeof(real);
+    if (rows == 0) return;
+    Operand<real> pass[MOST + 1];
+    int taken = 0;
+    int64_t depth = 0;
+    for (int i = 0; i < count; ++i)
+        for (int64_t k = 0; k < operands[i].depth;) {
+            const int64_t part = operands[i].depth - k < DEEP - depth ? operands[i].depth - k : DEEP - depth;
+            pass[taken++] = {operands[i].rows, operands[i].panels + k * NR<real>, part, operands[i].stride, operands[i].at + k};
+            depth += part;
+            k += part;
+            if (depth < DEEP) continue;
+            product_pass(rows, pass, taken, first, last, N, C, ldc, add, down);
+            taken = 0;
+            depth = 0;
+            add = true;
+        }
+    if (taken || !add) product_pass(rows, pass, taken, first, last, N, C, ldc, add, down);
 }
 
 // The same for one row and a matrix as it lies, B[k][n] = weights[n][k]: for calls so short that packing would not pay.
@@ -165,11 +261,14 @@ UNSPOOL_APART void product_back_unpacked(const real* a, int64_t K, const real* w
     }
 }
 
-// C (M × N, row stride ldc) += Σ_k A[k]ᵀ B[k] with A[k] (M wide) packed by pack_rows and B row-major with stride ldb.
+// C (M × N, row stride ldc) += Σ_k A[k]ᵀ B[k] with A[k] (M wide) packed by pack_row and B row-major with stride ldb. What
+// is needed next, of B by the following columns and of C at the end, is on its way while the sums are formed.
 template <int M, bool whole, typename real>
 UNSPOOL_INLINE void outer_tile(
-    int64_t K, const real* a, const real* b, int64_t ldb, real* c, int64_t ldc, int rows, int columns) {
+    int64_t K, const real* a, const real* b, int64_t ldb, real* c, int64_t ldc, int rows, int columns, bool ahead) {
     vec<real> sums[M][NV] = {};
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m) __builtin_prefetch(c + (m < rows ? m : 0) * ldc, 1);
     for (int64_t k = 0; k < K; ++k) {
         vec<real> y[NV];
 #pragma GCC unroll 4
@@ -179,6 +278,7 @@ UNSPOOL_INLINE void outer_tile(
             if constexpr (whole) y[v] = load(at);
             else y[v] = left > 0 ? load_part(at, left < LANES<real> ? left : LANES<real>) : vec<real>{};
         }
+        if (ahead) __builtin_prefetch(b + k * ldb + NR<real>);
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m) {
             vec<real> x = broadcast(a[k * M + m]);
@@ -186,14 +286,36 @@ UNSPOOL_INLINE void outer_tile(
             for (int v = 0; v < NV; ++v) sums[m][v] += x * y[v];
         }
     }
-    for (int m = 0; m < rows; ++m) {
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m) {
+        if (m >= rows) break;
+#pragma GCC unroll 4
         for (int v = 0; v < NV; ++v) {
             int left = columns - v * LANES<real>;
-            if (left <= 0) break;
             real* at = c + m * ldc + v * LANES<real>;
             if (left >= LANES<real>) store(at, load(at) + sums[m][v]);
-            else store_part(at, load_part(at, left) + sums[m][v], left);
+            else if (left > 0) store_part(at, load_part(at, left) + sums[m][v], left);
         }
+    }
+}
+
+// to[j] += Σ_i from[i][j] for columns first ≤ j < last: each slab's sum is formed first, so that long sums stay exact.
+template <typename real>
+UNSPOOL_APART void add_columns(int64_t rows, const real* from, int64_t stride, int64_t first, int64_t last, real* to) {
+    constexpr int V = 4, L = LANES<real>;
+    int64_t j = first;
+    for (; j + V * L <= last; j += V * L) {
+        vec<real> sums[V] = {};
+        for (int64_t i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+            for (int v = 0; v < V; ++v) sums[v] += load(from + i * stride + j + v * L);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) store(to + j + v * L, load(to + j + v * L) + sums[v]);
+    }
+    for (; j < last; ++j) {
+        real total = 0;
+        for (int64_t i = 0; i < rows; ++i) total += from[i * stride + j];
+        to[j] += total;
     }
 }
 
@@ -219,8 +341,8 @@ UNSPOOL_APART void add_outer(
         for (int64_t m = 0; m < M; m += MR) {
             int rows = int(M - m < MR ? M - m : MR);
             const real* a = packed_rows + m * room;
-            if (columns == W) outer_tile<MR, true>(K, a, B + n, ldb, C + m * ldc + n, ldc, rows, columns);
-            else outer_tile<MR, false>(K, a, B + n, ldb, C + m * ldc + n, ldc, rows, columns);
+            if (columns == W) outer_tile<MR, true>(K, a, B + n, ldb, C + m * ldc + n, ldc, rows, columns, m == 0);
+            else outer_tile<MR, false>(K, a, B + n, ldb, C + m * ldc + n, ldc, rows, columns, false);
         }
     }
 }

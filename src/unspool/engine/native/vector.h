@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace unspool {
 
@@ -49,6 +50,27 @@ template <typename real> UNSPOOL_INLINE vec<real> load_part(const real* p, int c
 }
 template <typename real> UNSPOOL_INLINE void store_part(real* p, vec<real> v, int count) {
     std::memcpy(p, &v, size_t(count) * sizeof(real));
+}
+
+// Lane i of v[j] and lane j of v[i] change places: pairs of blocks of S × S lanes do, for S = 1, 2, 4, …
+template <typename real, int S, int... lane> UNSPOOL_INLINE void transpose_blocks(vec<real>* v, std::integer_sequence<int, lane...> all) {
+    constexpr int L = LANES<real>;
+#pragma GCC unroll 16
+    for (int i = 0; i < L; ++i) {
+        if (i & S) continue;
+        const vec<real> a = v[i], b = v[i + S];
+#if defined(__clang__)
+        v[i] = __builtin_shufflevector(a, b, (lane & S ? L + lane - S : lane)...);
+        v[i + S] = __builtin_shufflevector(a, b, (lane & S ? L + lane : lane + S)...);
+#else
+        v[i] = __builtin_shuffle(a, b, ivec<real>{(lane & S ? L + lane - S : lane)...});
+        v[i + S] = __builtin_shuffle(a, b, ivec<real>{(lane & S ? L + lane : lane + S)...});
+#endif
+    }
+    if constexpr (2 * S < L) transpose_blocks<real, 2 * S>(v, all);
+}
+template <typename real> UNSPOOL_INLINE void transpose(vec<real>* v) {
+    transpose_blocks<real, 1>(v, std::make_integer_sequence<int, LANES<real>>{});
 }
 
 template <typename real> UNSPOOL_INLINE real sum(vec<real> v) {
