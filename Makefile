@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # The tests run in one process a core, so each process computes with one thread.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
 
-.PHONY: setup demo test test-long lint clean
+.PHONY: setup demo test test-long sanitize lint clean
 
 setup: .venv/.ready
 
@@ -25,6 +25,10 @@ test: setup lint
 
 test-long: setup
 	$(TEST) -m long
+
+# Kernels under AddressSanitizer and UBSan.
+sanitize: setup
+	$(BIN)/python tools/sanitize.py
 
 lint: setup
 	$(BIN)/ruff check .
