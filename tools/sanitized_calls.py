@@ -32,6 +32,8 @@ from unspool.engine.kernel import Kernel  # noqa: E402
 
 Array = NDArray[Any]
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
+#: Small calls, too, use all of their threads.
+THREADED = ("-DUNSPOOL_WORTH_A_THREAD=0", "-DUNSPOOL_WORTH_A_MEETING=0")
 #: In arena.h: each piece is a block of its own, and a block is freed when the arena is reset.
 APART = {"MINIMUM = 1 << 18": "MINIMUM = 0", "blocks_.size() > 1": "!blocks_.empty()", "add(total);": ""}
 
@@ -43,7 +45,7 @@ class Caller:
         self.equations, self.plant = equations, plant
         self.random, self.numbers = Random(seed), np.random.default_rng(seed)
         self.dtype = np.dtype((np.float32, np.float64)[seed % 2])
-        hidden = self.random.choice((1, 3, 7, 8, 9, 16, 17, 33))
+        hidden = self.random.choice((1, 3, 7, 8, 16, 17, 32, 33, 64))
         unit_by_unit = any(node.operation == "input" and node.width == "hidden" for node in equations.nodes)
         self.sizes = hidden if unit_by_unit else self.random.choice((1, 3, 8, 17)), hidden
         self.kernel = Kernel(equations, *self.sizes)
@@ -119,7 +121,7 @@ def main(folder: Path, level: str, plant: str) -> None:
     del os.environ["LD_PRELOAD"]  # it is here; the compiler does without it
     seams: Any = build
     seams.NATIVE = apart(folder / "native", plant != "scratch")
-    seams.FLAGS = (*build.FLAGS, *FLAGS, level)
+    seams.FLAGS = (*build.FLAGS, *FLAGS, *THREADED, level)
     for seed, text in enumerate(json.loads((folder / "cells.json").read_text(encoding="utf-8"))):
         caller = Caller(document.load(text), seed, plant)
         for shape in shapes(caller.random):

@@ -256,9 +256,12 @@ def in_child(work: Callable[[], bool]) -> bool:
     return process.exitcode == 0
 
 
-def long_sequences() -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    """Enough rows for every thread."""
-    return draw(20, 9, 3), draw(9, 4, seed=2), (3, 20, 0, 7, 20, 1, 11, 19, 2)
+def wide() -> tuple[Any, tuple[Tensor, Tensor, tuple[int, ...]]]:
+    """A layer and sequences with rows and work enough for every thread."""
+    torch.manual_seed(0)
+    layer = Recurrent("gru", 3, 32, dtype=torch.float64)
+    assert layer.engine == "kernel"
+    return layer, (draw(20, 9, 3), draw(9, 32, seed=2), (13, 20, 0, 17, 20, 1, 20, 19, 20))
 
 
 def equal(found: list[Tensor], expected: list[Tensor]) -> bool:
@@ -266,7 +269,7 @@ def equal(found: list[Tensor], expected: list[Tensor]) -> bool:
 
 
 def test_same_bits_every_time(threads: int) -> None:
-    layer, given = make(), long_sequences()
+    layer, given = wide()
     with only_kernels():
         first = trained(layer, *given)
         assert all(equal(trained(layer, *given), first) for _ in range(20))
@@ -274,7 +277,7 @@ def test_same_bits_every_time(threads: int) -> None:
 
 
 def test_same_bits_in_many_threads_at_once(threads: int) -> None:
-    layer, given = make(), long_sequences()
+    layer, given = wide()
 
     def work(_: int) -> bool:
         return all(equal(trained(layer, *given), alone) for _ in range(10))
@@ -285,14 +288,15 @@ def test_same_bits_in_many_threads_at_once(threads: int) -> None:
 
 
 def test_same_bits_after_a_fork(threads: int) -> None:
-    layer, given = make(), long_sequences()
+    layer, given = wide()
     here = trained(layer, *given)
     assert in_child(lambda: equal(trained(layer, *given), here))
     assert equal(trained(layer, *given), here)
 
 
 def test_the_number_of_threads_is_torchs(threads: int) -> None:
-    layer, given, seen = make(), long_sequences(), []
+    layer, given = wide()
+    seen: list[int] = []
     ways = {name: getattr(engine.Kernel, name) for name in ("forward", "backward")}
 
     def watched(name: str) -> Callable[..., Any]:
