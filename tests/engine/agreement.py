@@ -17,8 +17,8 @@ from torch import Tensor
 from unspool.cells import Cell
 from unspool.engine import build
 from unspool.nn import recurrence
-from unspool.nn.recurrence import unroll
 from unspool.nn.recurrent import Recurrent
+from unspool.nn.unroll import unroll
 
 Values = dict[str, Tensor]
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C++ compiler")

@@ -26,7 +26,7 @@ from unspool.cells import (
 )
 from unspool.cells.evaluate import Evaluator
 from unspool.nn.operations import OPERATIONS
-from unspool.nn.recurrence import unroll
+from unspool.nn.unroll import unroll
 
 #: How far every comparison stays from a tie, many times what rounding in float32 can move it: see `clear_call`.
 CLEAR = 2e-5

@@ -24,8 +24,8 @@ from tests.variants import VARIANTS
 from unspool.engine import build
 from unspool.engine.emit import emit
 from unspool.errors import BuildError
-from unspool.nn.recurrence import unroll
 from unspool.nn.recurrent import Recurrent
+from unspool.nn.unroll import unroll
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling", "own_cache")]
 

@@ -15,7 +15,7 @@ from torch.func import functional_call
 
 from unspool.cells import Cell, Symbol, normalise, sigmoid, tanh, where
 from unspool.nn import recurrence
-from unspool.nn.recurrence import unroll
+from unspool.nn.unroll import unroll
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
 

@@ -308,7 +308,7 @@ EVERY_CELL = """
 import itertools, torch
 from unspool.engine import build, wheel
 from unspool.nn import Recurrent
-from unspool.nn.recurrence import unroll
+from unspool.nn.unroll import unroll
 
 sets = ("baseline", "avx2", "avx512")
 for chosen in sets[: sets.index(build.instruction_set()) + 1]:

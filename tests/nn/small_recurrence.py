@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import grad
 
 from unspool.nn import Recurrent, recurrence
-from unspool.nn.recurrence import unroll
+from unspool.nn.unroll import unroll
 
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 RAGGED = (2, 5, 0, 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from array import array
+import struct
 from collections.abc import Callable, Sequence
 
 from unspool.cells.equations import Equations
@@ -14,24 +14,40 @@ from unspool.errors import UnspoolError
 #: Addresses of arrays; 0 where there is none.
 Addresses = Sequence[int]
 
-#: The fields of `Call` in native/driver.h, eight bytes each, in their order; the meanings are told there.
-FIELDS = (
-    *("steps", "batch", "threads", "reverse", "sizes", "lengths", "x", "parameters", "start", "out", "final_states"),
-    *("tape", "trace", "d_out", "d_final", "d_x", "d_parameters", "d_start"),
-)
-PLACE = {name: place for place, name in enumerate(FIELDS)}
+#: Where a parameter begins: in which of the arrays given for parameters, and how many numbers in; no array is −1.
+Place = tuple[int, int]
+NOWHERE: Place = (-1, 0)
+
+#: What a call may be given beside what it needs: bits of `Call::given` in native/plan.h.
+START, TRACE = 1, 2
 
 
 class Kernel:
-    """The compiled equations of a cell for given sizes. It knows addresses only, no arrays and no torch."""
+    """The compiled equations of a cell for given sizes. It knows addresses only, no arrays and no torch.
 
-    def __init__(self, equations: Equations, input_size: int, hidden_size: int) -> None:
+    Parameters are arrays of their own, in the order of the equations, unless `places` says where each of them lies and
+    where what is to be added to it.
+    """
+
+    def __init__(
+        self,
+        equations: Equations,
+        input_size: int,
+        hidden_size: int,
+        places: Sequence[tuple[Place, Place]] | None = None,
+    ) -> None:
         self._source = emit(equations)
         self.equations = equations
         widths = ("input", "hidden", *equations.sizes)
         self._sizes = (ctypes.c_int64 * len(widths))(*(equations.size(w, input_size, hidden_size) for w in widths))
         self._sizes_at = ctypes.addressof(self._sizes)
-        self._functions: dict[tuple[str, int], Callable[[int], int]] = {}
+        where = places or [((place, 0), NOWHERE) for place in range(len(equations.parameters))]
+        self._places = (ctypes.c_int64 * (4 * len(where)))(
+            *(word for pair in where for place in pair for word in place)
+        )
+        self._places_at = ctypes.addressof(self._places)
+        self._arrays = 1 + max((place[0] for pair in where for place in pair), default=-1)
+        self._functions: dict[tuple[str, int], Callable[[bytes], int]] = {}
         #: The width of every state and of every named value, in the order of the equations.
         self.state_widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
         self.named_widths = [
@@ -56,9 +72,10 @@ class Kernel:
         trace: Addresses = (),
     ) -> None:
         """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled."""
-        head = [*shape, threads, reverse, self._sizes_at, lengths, x, 0, 0, out, 0, tape, 0, 0, 0, 0, 0, 0]
-        tables = {"parameters": parameters, "start": start, "final_states": final, "trace": trace}
-        self._run("trace" if trace else "forward", itemsize, head, tables)
+        given = START * bool(start) | TRACE * bool(trace)
+        head = (*shape, threads, reverse, self._sizes_at, self._places_at, self._arrays, lengths, given)
+        words = (*head, x, out, tape, 0, 0, *parameters, *start, *final, *trace)
+        self._run("trace" if trace else "forward", itemsize, words)
 
     def backward(
         self,
@@ -79,29 +96,14 @@ class Kernel:
         d_start: Addresses,
     ) -> None:
         """Run back from the forward pass's tape; 0 is a gradient that is zero, or one that is not wanted."""
-        head = [*shape, threads, reverse, self._sizes_at, lengths, x, 0, 0, out, 0, tape, 0, d_out, 0, d_x, 0, 0]
-        tables = {
-            "parameters": parameters,
-            "start": start,
-            "d_final": d_final,
-            "d_parameters": d_parameters,
-            "d_start": d_start,
-        }
-        self._run("backward", itemsize, head, tables)
+        head = (*shape, threads, reverse, self._sizes_at, self._places_at, self._arrays, lengths, START * bool(start))
+        words = (*head, x, out, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
+        self._run("backward", itemsize, words)
 
-    def _run(self, direction: str, itemsize: int, head: list[int], tables: dict[str, Addresses]) -> None:
-        """Lay the call and its tables of addresses out in one array, the tables behind the fields."""
-        call = array("Q", head)
-        behind = {}
-        for name, table in tables.items():
-            if table:
-                behind[PLACE[name]] = len(call)
-                call.extend(table)
-        at, _ = call.buffer_info()
-        for place, offset in behind.items():
-            call[place] = at + 8 * offset
+    def _run(self, direction: str, itemsize: int, words: tuple[int, ...]) -> None:
+        """Hand over the call: its fields and, behind them, its tables of addresses."""
         function = self._functions.get((direction, itemsize)) or self._load(direction, itemsize)
-        if function(at):
+        if function(struct.pack(f"{len(words)}q", *words)):
             raise UnspoolError(f"not enough memory for the {direction} pass. Use a smaller batch or fewer steps.")
 
     def prepare(self, itemsize: int) -> None:
@@ -109,11 +111,11 @@ class Kernel:
         if ("forward", itemsize) not in self._functions:
             self._load("forward", itemsize)
 
-    def _load(self, direction: str, itemsize: int) -> Callable[[int], int]:
+    def _load(self, direction: str, itemsize: int) -> Callable[[bytes], int]:
         real = {4: "float", 8: "double"}[itemsize]
         library = load(self._source, f"UNSPOOL_REAL={real}", f"UNSPOOL_TRACE={int(direction == 'trace')}")
         for name in ("trace",) if direction == "trace" else ("forward", "backward"):
             function = library.unspool_backward if name == "backward" else library.unspool_forward
-            function.argtypes = [ctypes.c_void_p]
+            function.argtypes = [ctypes.c_char_p]
             self._functions[name, itemsize] = function
         return self._functions[direction, itemsize]

@@ -17,6 +17,7 @@ class Bidirectional(Layer):
 
     The output is the forward layer's, then the backward layer's: twice as wide. The state is a pair (forward,
     backward), and so is the trace. Padding changes nothing: the backward layer starts at each row's own last step.
+    `recompute` is both layers', see `Recurrent`.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Bidirectional(Layer):
         bias: bool = True,
         batch_first: bool = False,
         learn_initial: bool = False,
+        recompute: int | str | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -40,6 +42,7 @@ class Bidirectional(Layer):
                 bias=bias,
                 reverse=reverse,
                 learn_initial=learn_initial,
+                recompute=recompute,
                 device=device,
                 dtype=dtype,
             )

@@ -67,6 +67,8 @@ def check_lengths(
         raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
     if ends.shape != (rows,):
         raise ShapeError.of(name, lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
+    if torch.compiler.is_compiling():  # the numbers are not known yet; the operator looks at them
+        return ends.to(device, torch.int64)
     if not all(0 <= end <= steps for end in ends.tolist()):
         raise ArgumentError.of(name, lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
     return ends.to(device, torch.int64)
@@ -89,3 +91,13 @@ def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "sta
         )
     for position, (part, shape) in enumerate(zip(state, expected, strict=True)):
         check_state(part, shape, like, f"{name}[{position}]")
+
+
+def check_recompute(recompute: int | str | None) -> int | str | None:
+    """None, "sqrt", or a number of steps of at least one."""
+    number = isinstance(recompute, int) and not isinstance(recompute, bool)
+    if recompute is None or recompute == "sqrt" or (number and int(recompute) > 0):
+        return recompute
+    raise ArgumentError.of(
+        "recompute", recompute, "is neither a number of steps nor 'sqrt'", "Give how many steps lie between kept states"
+    )

@@ -17,7 +17,8 @@ from unspool.cells import document
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths
-from unspool.nn.recurrence import Job, Recurrence, fits
+from unspool.nn.job import Job
+from unspool.nn.recurrence import Recurrence, fits
 
 
 @lru_cache(maxsize=256)
@@ -88,8 +89,8 @@ def recurrence(
     job = _job(cell, hidden_size, x, states, parameters, lengths, reverse)
     if not x.numel():
         return [x.new_empty(*x.shape[:2], states[0].shape[1]), *map(_copy, states), x.new_empty(0)]
-    output, final, tape = job.forward([x, *states, *parameters], keep=keep, clean=lengths is not None)
-    return [output, *final, tape if keep else x.new_empty(0)]
+    output, final, kept = job.forward([x, *states, *parameters], keep=keep, clean=lengths is not None)
+    return [output, *final, *(kept or (x.new_empty(0),))]
 
 
 @recurrence.register_fake
@@ -126,7 +127,7 @@ def recurrence_backward(
     if not x.numel():
         return [x.new_zeros(x.shape), *map(_copy, gradients[1:]), *(p.new_zeros(p.shape) for p in parameters)]
     output, tape = output.contiguous(), tape.contiguous()
-    found = job.backward([x, *states, *parameters], output, tape, gradients, wants_x=True)
+    found = job.backward([x, *states, *parameters], output, [tape], gradients, wants_x=True)
     return [gradient for gradient in found if gradient is not None]
 
 

@@ -12,8 +12,10 @@ from unspool.cells import Cell, find_cell
 from unspool.cells.cell import check_size
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, CellError
+from unspool.nn.checks import check_recompute
 from unspool.nn.layer import Layer
-from unspool.nn.recurrence import Recurrence, Trace
+from unspool.nn.recurrence import Recurrence
+from unspool.nn.unroll import Trace
 
 
 class Recurrent(Layer):
@@ -23,6 +25,9 @@ class Recurrent(Layer):
     they have in the equations: `W_r`, `U_r`, `b_r`. The output is the cell's first state at every step. The state is
     a tensor (batch, width), or a tuple of them if the cell has several. `reverse` runs from each row's last step to
     its first. `learn_initial` makes the initial state a parameter (`initial_h`) instead of zeros.
+
+    `recompute` saves memory in training for some time: the kernel keeps only the state at every so many steps, or with
+    "sqrt" at every √T-th, and computes what lies between them once more on its way back.
     """
 
     def __init__(
@@ -35,6 +40,7 @@ class Recurrent(Layer):
         batch_first: bool = False,
         reverse: bool = False,
         learn_initial: bool = False,
+        recompute: int | str | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -43,7 +49,7 @@ class Recurrent(Layer):
         self.input_size = check_size("input_size", input_size)
         self.hidden_size = check_size("hidden_size", hidden_size)
         self.bias, self.batch_first, self.reverse = bias, batch_first, reverse
-        self.learn_initial = learn_initial
+        self.learn_initial, self.recompute = learn_initial, check_recompute(recompute)
         self._read()
         if self.cell.input_width == "hidden" and self.input_size != self.hidden_size:
             raise ArgumentError.of(
@@ -95,7 +101,7 @@ class Recurrent(Layer):
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
         parameters = list(self.cell_parameters().values())
-        output, states, values = self._recurrence.run(parameters, x, states, ends, self.reverse, trace)
+        output, states, values = self._recurrence.run(parameters, x, states, ends, self.reverse, trace, self.recompute)
         return output, states[0] if single else states, values
 
     def state_shapes(self, rows: int) -> Any:
@@ -111,6 +117,7 @@ class Recurrent(Layer):
     def extra_repr(self) -> str:
         options = [name for name in ("batch_first", "reverse", "learn_initial") if getattr(self, name)]
         without = [] if self.bias else ["bias=False"]
+        again = [] if self.recompute is None else [f"recompute={self.recompute!r}"]
         return ", ".join(
             [
                 repr(self.cell),
@@ -118,6 +125,7 @@ class Recurrent(Layer):
                 str(self.hidden_size),
                 *without,
                 *(f"{name}=True" for name in options),
+                *again,
             ]
         )
 

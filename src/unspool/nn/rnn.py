@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unspool import cells
-from unspool.cells import Cell, document
+from unspool.cells import Cell
 from unspool.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -22,9 +22,9 @@ from unspool.errors import (
     UnknownNameError,
     UnspoolError,
 )
-from unspool.nn.checks import check_lengths, check_like
+from unspool.nn.checks import check_lengths, check_like, check_recompute
 from unspool.nn.layer import from_time_major, map_leaves, to_time_major
-from unspool.nn.recurrence import Recurrence, fits, run_operator
+from unspool.nn.recurrence import Recurrence, fits, run_operator, stack_states
 from unspool.nn.stacked import Stacked, name_parts
 
 
@@ -38,16 +38,25 @@ def _recurrence(
     hidden_size: int,
 ) -> Recurrence:
     equations = cell(**dict(options)).equations(bias)
-    return Recurrence(equations, input_size, hidden_size, Stacked(equations, gates))
+    return Recurrence(equations, input_size, hidden_size, Stacked(equations, gates, input_size, hidden_size))
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _cell_and_order(
-    cell: Callable[..., Cell], options: tuple[tuple[str, Any], ...], bias: bool
-) -> tuple[str, tuple[str, ...]]:
-    """What torch's compiler must know of a cell without following how it came about."""
-    equations = cell(**dict(options)).equations(bias)
-    return document.dump(equations), tuple(equations.parameters)
+    dtype: torch.dtype, cell: Callable[..., Cell], options: tuple[tuple[str, Any], ...], bias: bool, *rest: Any
+) -> tuple[str, tuple[str, ...]] | None:
+    """What torch's compiler must know of a cell without following how it came about; None if it has no kernel."""
+    recurrence = _recurrence(cell, options, bias, *rest)
+    return (recurrence.cell, tuple(recurrence.equations.parameters)) if recurrence.can_build(dtype) else None
+
+
+def _names(key: str, bias: bool, projected: bool) -> tuple[str, ...]:
+    """The parameters of one layer and direction."""
+    biases = ("bias_ih", "bias_hh") if bias else ()
+    return tuple(f"{name}_{key}" for name in ("weight_ih", "weight_hh", *biases, *(("weight_hr",) * projected)))
+
+
+_known_names = lru_cache(_names)
 
 
 class _DropIn(nn.RNNBase):
@@ -59,8 +68,12 @@ class _DropIn(nn.RNNBase):
 
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
     gates: ClassVar[tuple[str, ...]]
+    #: As in `Recurrent`.
+    recompute: int | str | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, recompute: int | str | None = None, **kwargs: Any) -> None:
+        if check_recompute(recompute) is not None:
+            self.recompute = recompute
         try:
             super().__init__(*args, **kwargs)
         except UnspoolError:
@@ -88,6 +101,11 @@ class _DropIn(nn.RNNBase):
         With `trace=True` a third value holds every named value of the equations at every step: a dict from "l0",
         "l0_reverse", "l1"… to a dict from name to tensor, laid out as a padded output.
         """
+        plain = hx is None and lengths is None and not trace and not self.batch_first
+        if plain and self.num_layers == 1 and not self.bidirectional and self.recompute is None:
+            known = self._quick(input)
+            if known is not None:
+                return known[0], self._as_torch(known[1])
         if isinstance(input, PackedSequence):
             if lengths is not None:
                 raise ArgumentError.of(
@@ -104,8 +122,8 @@ class _DropIn(nn.RNNBase):
                 "(time, features)."
             )
         batched = input.dim() == 3
-        hx = self._states(hx)
         if hx is not None:
+            hx = self._states(hx)
             self._check_ranks(hx, batched)
             hx = hx if batched else tuple(part.unsqueeze(1) for part in hx)
         self._check(input if batched else input.unsqueeze(0 if self.batch_first else 1), hx, None)
@@ -115,6 +133,8 @@ class _DropIn(nn.RNNBase):
             raise ShapeError("Expected sequence length to be larger than 0 in RNN. Give at least one step.")
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
         output, final, values = self._run(x, hx, ends, trace)
+        if batched and not self.batch_first and not trace:
+            return output, self._as_torch(final)
 
         def leave(sequence: Tensor) -> Tensor:
             return from_time_major(sequence, batched, self.batch_first)
@@ -122,6 +142,17 @@ class _DropIn(nn.RNNBase):
         final = final if batched else tuple(part.squeeze(1) for part in final)
         result = leave(output), self._as_torch(final)
         return (*result, map_leaves(leave, values)) if trace else result
+
+    def _quick(self, input: Any) -> tuple[Tensor, tuple[Tensor, ...]] | None:
+        """The result of a call with tensors like those of an earlier call, which need no second look."""
+        if type(input) is not Tensor or input.dim() != 3 or not input.numel() or torch.compiler.is_compiling():
+            return None
+        own = self._parameters
+        parameters = [own.get(name) for name in _known_names("l0", self.bias, self.proj_size > 0)]
+        if any(parameter is None for parameter in parameters):  # a parametrisation has it
+            return None
+        recurrence = _recurrence(*self._kind(), self.bias, self.gates, self.input_size, self.hidden_size)
+        return recurrence.quick(parameters, input, False, True)  # type: ignore[arg-type]
 
     def _packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
         """Rows stay in the packed order, longest first; states come and go in the caller's order."""
@@ -145,6 +176,10 @@ class _DropIn(nn.RNNBase):
         self, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool
     ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]:
         """Every layer and direction over time-major input, with states of (layers · directions, batch, width)."""
+        if self.num_layers == 1 and not self.bidirectional:
+            start = None if hx is None else tuple(part[0] for part in hx)
+            output, final, named = self._run_one("l0", x, start, ends, False, trace, stacked=True)
+            return output, final, {"l0": named}
         finals: list[tuple[Tensor, ...]] = []
         values: dict[str, dict[str, Tensor]] = {}
         for layer in range(self.num_layers):
@@ -158,29 +193,37 @@ class _DropIn(nn.RNNBase):
             x = torch.cat(outputs, -1) if self.bidirectional else outputs[0]
             if self.dropout and layer < self.num_layers - 1:
                 x = functional.dropout(x, self.dropout, self.training)
-        if len(finals) == 1:
-            return x, tuple(part.unsqueeze(0) for part in finals[0]), values
         return x, tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), values
 
     def _run_one(
-        self, key: str, x: Tensor, start: tuple[Tensor, ...] | None, ends: Tensor | None, reverse: bool, trace: bool
+        self,
+        key: str,
+        x: Tensor,
+        start: tuple[Tensor, ...] | None,
+        ends: Tensor | None,
+        reverse: bool,
+        trace: bool,
+        stacked: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]:
         """One layer in one direction."""
         kind, options = self._kind()
-        parameters = [getattr(self, f"{name}_{key}") for name in self._names()]
+        parameters = [self._parameter(name) for name in _names(key, self.bias, self.proj_size > 0)]
+        asked = kind, options, self.bias, self.gates, x.shape[2], self.hidden_size
         if torch.compiler.is_compiling() and not trace and fits(x):
-            cell, order = _cell_and_order(kind, options, self.bias)
-            named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, bool(self.proj_size))
-            if start is None:
-                start = tuple(x.new_zeros(x.shape[1], width) for width in self._state_widths())
-            return run_operator(cell, self.hidden_size, x, start, [named[name] for name in order], ends, reverse)
-        recurrence = _recurrence(kind, options, self.bias, self.gates, x.shape[2], self.hidden_size)
-        return recurrence.run(parameters, x, start, ends, reverse, trace)
+            known = _cell_and_order(x.dtype, *asked)
+            if known is not None:
+                cell, order = known
+                named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
+                if start is None:
+                    start = tuple(x.new_zeros(x.shape[1], width) for width in self._state_widths())
+                ordered = [named[name] for name in order]
+                return stack_states(run_operator(cell, self.hidden_size, x, start, ordered, ends, reverse), stacked)
+        return _recurrence(*asked).run(parameters, x, start, ends, reverse, trace, self.recompute, stacked)
 
-    def _names(self) -> tuple[str, ...]:
-        """The parameters of one layer and direction, without the key."""
-        biases = ("bias_ih", "bias_hh") if self.bias else ()
-        return ("weight_ih", "weight_hh", *biases, *(("weight_hr",) if self.proj_size else ()))
+    def _parameter(self, name: str) -> Tensor:
+        """One that is registered, the quick way; else as a parametrisation has it now."""
+        own = self._parameters.get(name)
+        return getattr(self, name) if own is None else own
 
     def _kind(self) -> tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]:
         """The cell's class and options."""
@@ -211,7 +254,7 @@ class _DropIn(nn.RNNBase):
 
     def _check(self, input: Tensor, hx: tuple[Tensor, ...] | None, batch_sizes: Tensor | None) -> None:
         """torch.nn's own checks with its own messages, under our exceptions; then those that it leaves to chance."""
-        weight = getattr(self, self._flat_weights_names[0])
+        weight = self._parameter(self._flat_weights_names[0])
         if input.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
             raise DTypeError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "

@@ -29,6 +29,7 @@ class Stack(Layer):
     - `residual`: the layer's output is its input plus its state (their widths must agree).
     - `skip`: layer ℓ reads the outputs of ℓ−1 and of ℓ−2, side by side; layer 0 is the input x.
     - `dropout`: in training, on a layer's output on its way up. One number leaves out the last layer, as torch.nn does.
+    - `recompute`: every layer's, see `Recurrent`.
 
     The state is a list with the state of each layer, the trace likewise. With `every_layer=True` a call returns, in
     place of the output, the list of all layers' sequences, from the lowest up.
@@ -48,6 +49,7 @@ class Stack(Layer):
         bias: bool = True,
         batch_first: bool = False,
         learn_initial: bool = False,
+        recompute: int | str | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -78,7 +80,14 @@ class Stack(Layer):
             read = sum(widths[-2:]) if skip else widths[-1]
             kind = Bidirectional if both[level] else Recurrent
             layer = kind(
-                cells[level], read, sizes[level], bias=bias, learn_initial=learn_initial, device=device, dtype=dtype
+                cells[level],
+                read,
+                sizes[level],
+                bias=bias,
+                learn_initial=learn_initial,
+                recompute=recompute,
+                device=device,
+                dtype=dtype,
             )
             if self.residual[level] and layer.output_size != read:
                 raise ShapeError.of(

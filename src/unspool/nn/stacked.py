@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from unspool.cells.equations import Equations
-from unspool.nn.recurrence import Layout, Tensors
+from unspool.engine.kernel import NOWHERE, Place
+from unspool.nn.job import Layout, Tensors
 
 
 class Stacked(Layout):
@@ -19,7 +18,7 @@ class Stacked(Layout):
     with its own bias, in the map that the equations call "hn" and torch stacks last.
     """
 
-    def __init__(self, equations: Equations, gates: Sequence[str]) -> None:
+    def __init__(self, equations: Equations, gates: Sequence[str], input_size: int, hidden_size: int) -> None:
         bias = any(name.startswith("b_") for name in equations.parameters)
         self.projected = "U_p" in equations.parameters
         super().__init__(
@@ -27,7 +26,8 @@ class Stacked(Layout):
         )
         self.gates, self.bias = tuple(gates), bias
         self.apart = "U_hn" in equations.parameters
-        self._places = [self._place(name) for name in equations.parameters]
+        shapes = self.shapes(equations, input_size, hidden_size)
+        self.places = [self._place(name, hidden_size, [shape[-1] for shape in shapes]) for name in equations.parameters]
 
     def shapes(self, equations: Equations, input_size: int, hidden_size: int) -> list[tuple[int, ...]]:
         rows = len(self.gates) * hidden_size
@@ -38,44 +38,17 @@ class Stacked(Layout):
     def named(self, tensors: Tensors) -> dict[str, Tensor]:
         return name_parts(tensors, self.gates, self.bias, self.apart, self.projected)
 
-    def parts(self, tensors: Tensors) -> tuple[list[int], Any]:
-        whole = [tensor.contiguous() for tensor in tensors]
-        sources = [whole[0], whole[1], whole[-1]]
-        if self.bias:
-            sources += [whole[2] + whole[3], whole[2], whole[3]]
-        return self._addresses(sources), sources
-
-    def gradients(self, tensors: Tensors) -> tuple[list[int], Callable[[], list[Tensor]]]:
-        found = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
-        sources = [found[0], found[1], found[-1]]
-        if self.bias:
-            sources += [found[2], found[2], found[3]]
-
-        def finish() -> list[Tensor]:
-            if self.bias and self.apart:
-                shared = len(found[2]) * (len(self.gates) - 1) // len(self.gates)
-                found[3][:shared] = found[2][:shared]
-            elif self.bias:
-                found[3].copy_(found[2])
-            return found
-
-        return self._addresses(sources), finish
-
-    def _place(self, name: str) -> tuple[int, int]:
-        """Where a parameter lies: weight_ih, weight_hh, weight_hr, the biases' sum, bias_ih or bias_hh; its gate."""
+    def _place(self, name: str, rows: int, widths: Sequence[int]) -> tuple[Place, Place]:
+        """Where a parameter lies, and what is added to it: a bias is the sum of torch's two, where it is both."""
         letter, gate = name.split("_")
         if name == "U_p":
-            return 2, 0
-        last = len(self.gates) - 1
+            return (len(self.names) - 1, 0), NOWHERE
+        row = rows * (len(self.gates) - 1 if gate == "hn" else self.gates.index(gate))
+        if letter in "WU":
+            return (0, row * widths[0]) if letter == "W" else (1, row * widths[1]), NOWHERE
         if self.apart and gate in ("n", "hn"):
-            return {"W": 0, "U": 1, "b": 5 if gate == "hn" else 4}[letter], last
-        return {"W": 0, "U": 1, "b": 3}[letter], self.gates.index(gate)
-
-    def _addresses(self, sources: list[Tensor]) -> list[int]:
-        starts = [source.data_ptr() for source in sources]
-        count = len(self.gates)
-        blocks = [source.numel() // count * source.element_size() for source in sources]
-        return [starts[source] + gate * blocks[source] for source, gate in self._places]
+            return (3 if gate == "hn" else 2, row), NOWHERE
+        return (2, row), (3, row)
 
 
 def name_parts(tensors: Tensors, gates: tuple[str, ...], bias: bool, apart: bool, projected: bool) -> dict[str, Tensor]:

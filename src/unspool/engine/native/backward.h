@@ -8,7 +8,7 @@ namespace unspool {
 
 template <typename Cell, typename real> class Backward {
    public:
-    explicit Backward(const Call& call) : p(call) {}
+    explicit Backward(const Call& call) : p(call, false) {}
 
     void run() {
         pack();
@@ -167,16 +167,16 @@ template <typename Cell, typename real> class Backward {
         const real* no_gradient = p.call.d_out ? nullptr : arena().zeros<real>(width);
         int64_t widest = 0;
         for (int k = 0; k < Cell::STATES; ++k) widest = std::max(widest, p.size(Cell::state_widths[k]));
-        const real* nothing = p.call.start ? nullptr : arena().zeros<real>(widest);
+        const real* nothing = p.start ? nullptr : arena().zeros<real>(widest);
 
-        p.pass_states(mine, p.call.d_final, p.call.d_start, units);
+        p.pass_states(mine, p.d_final, p.d_start, units);
         const int64_t longest = n ? mine.lengths[0] : 0;
         int alive = 0;
         int64_t filled = 0;
         for (int64_t undone = longest; undone-- > 0;) {
             const int64_t t = p.time_of(undone, longest);
             const int living = mine.alive(t, 0);
-            for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.call.d_final, units);
+            for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.d_final, units);
             alive = living;
             if (filled + alive > w.room) {
                 flush(filled, w, slab_rows, d_x_at, sums, units, part, parts);
@@ -188,7 +188,7 @@ template <typename Cell, typename real> class Backward {
                     const int64_t b = mine.index[r];
                     const bool first = p.call.reverse ? t == mine.lengths[r] - 1 : t == 0;
                     const int64_t earlier = p.call.reverse ? t + 1 : t - 1;
-                    before[k][r] = first    ? (p.call.start ? static_cast<const real*>(p.call.start[k]) + b * wide : nothing)
+                    before[k][r] = first    ? (p.start ? static_cast<const real*>(p.start[k]) + b * wide : nothing)
                                    : k == 0 ? static_cast<const real*>(p.call.out) + (earlier * p.B + b) * wide
                                             : static_cast<const real*>(p.call.tape) + (earlier * p.B + b) * p.record + p.after_at[k];
                 }
@@ -235,7 +235,7 @@ template <typename Cell, typename real> class Backward {
             filled += alive;
             std::swap(now, next);
             const int staying = undone > 0 ? std::min(alive, mine.alive(p.time_of(undone - 1, longest), 0)) : 0;
-            for (int r = staying; r < alive; ++r) p.give_states(now, r, mine.index[r], p.call.d_start, units);
+            for (int r = staying; r < alive; ++r) p.give_states(now, r, mine.index[r], p.d_start, units);
             alive = std::min(alive, staying);
         }
         flush(filled, w, slab_rows, d_x_at, sums, units, part, parts);
@@ -287,7 +287,7 @@ template <typename Cell, typename real> class Backward {
             const int64_t in = p.operand_size(group), out = p.columns(group);
             for (int m = group.first; m < group.first + group.count; ++m) {
                 const int64_t at = p.map_at[m] - p.map_at[group.first], rows = p.size(Cell::maps[m].width);
-                real* to = static_cast<real*>(p.call.d_parameters[p.matrix(group, m)]);
+                real* to = p.gradient(p.matrix(group, m));
                 constexpr int64_t STRIP = 32;
                 for (int64_t row = 0; row < rows; row += STRIP) {
                     if (turn++ % threads != thread) continue;
@@ -302,10 +302,10 @@ template <typename Cell, typename real> class Backward {
                 bool used = false;
                 for (int j = 0; j < Cell::MATRICES; ++j) used = used || Cell::matrices[j] == i;
                 if (!used)
-                    std::memset(p.call.d_parameters[i], 0, size_t(p.size(Cell::parameters[i].rows) * p.size(Cell::parameters[i].columns)) * sizeof(real));
+                    std::memset(p.gradient(i), 0, size_t(p.size(Cell::parameters[i].rows) * p.size(Cell::parameters[i].columns)) * sizeof(real));
                 continue;
             }
-            real* to = static_cast<real*>(p.call.d_parameters[i]);
+            real* to = p.gradient(i);
             for (int64_t j = 0; j < p.size(Cell::parameters[i].rows); ++j) {
                 real total = 0;
                 for (int s = 0; s < p.shares; ++s) {
@@ -315,6 +315,8 @@ template <typename Cell, typename real> class Backward {
                 }
                 to[j] = total;
             }
+            real* also = p.at(p.d_arrays, p.call.places[i][1]);
+            if (also) std::memcpy(also, to, size_t(p.size(Cell::parameters[i].rows)) * sizeof(real));
         }
     }
 

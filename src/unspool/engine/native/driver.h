@@ -11,9 +11,9 @@
 namespace unspool {
 
 // A call returns 0, or 1 if there was not enough memory.
-template <typename Pass> int run(const Call* call) noexcept {
+template <typename Pass> int run(const void* call) noexcept {
     try {
-        Pass(*call).run();
+        Pass(*static_cast<const Call*>(call)).run();
         return 0;
     } catch (...) {
         return 1;
@@ -24,9 +24,9 @@ template <typename Pass> int run(const Call* call) noexcept {
 
 #define UNSPOOL_SEEN extern "C" __attribute__((visibility("default")))
 #define UNSPOOL_FORWARD(Cell) \
-    UNSPOOL_SEEN int unspool_forward(const unspool::Call* call) { return unspool::run<unspool::Forward<Cell, UNSPOOL_REAL>>(call); }
+    UNSPOOL_SEEN int unspool_forward(const void* call) { return unspool::run<unspool::Forward<Cell, UNSPOOL_REAL>>(call); }
 #define UNSPOOL_BACKWARD(Cell) \
-    UNSPOOL_SEEN int unspool_backward(const unspool::Call* call) { return unspool::run<unspool::Backward<Cell, UNSPOOL_REAL>>(call); }
+    UNSPOOL_SEEN int unspool_backward(const void* call) { return unspool::run<unspool::Backward<Cell, UNSPOOL_REAL>>(call); }
 #if UNSPOOL_TRACE
 #define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell)
 #else

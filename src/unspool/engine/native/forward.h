@@ -10,7 +10,7 @@ namespace unspool {
 
 template <typename Cell, typename real> class Forward {
    public:
-    explicit Forward(const Call& call) : p(call) {}
+    explicit Forward(const Call& call) : p(call, true) {}
 
     void run() {
         expect_large(p.call.tape, p.T * p.B * p.record * int64_t(sizeof(real)));
@@ -140,7 +140,7 @@ template <typename Cell, typename real> class Forward {
         const real *const *const *operand_rows = row_tables(Cell::OPERANDS, w.operands, Cell::operand_widths, n);
         const real** x_rows = arena().take<const real*>(w.room);
 
-        p.pass_states(mine, p.call.start, p.call.final_states, units);
+        p.pass_states(mine, p.start, p.final_states, units);
         const int64_t longest = n ? mine.lengths[0] : 0, wide = sizes(0), shown = p.size(Cell::state_widths[0]);
         const real* x = static_cast<const real*>(p.call.x);
         int alive = 0;
@@ -148,7 +148,7 @@ template <typename Cell, typename real> class Forward {
         for (int64_t done = 0; done < longest; ++done) {
             const int64_t t = p.time_of(done, longest);
             const int living = mine.alive(t, alive);
-            for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.call.start, units);  // rows that begin
+            for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.start, units);  // rows that begin
             if (living > alive) p.barrier.meet(parts);
             alive = living;
             if (!w.hoist) {
@@ -171,9 +171,9 @@ template <typename Cell, typename real> class Forward {
             f.x = x + t * p.B * wide;
             f.out = static_cast<real*>(p.call.out) + t * p.B * shown;
             if (p.call.tape) f.tape = static_cast<real*>(p.call.tape) + t * p.B * p.record;
-            if (p.call.trace)
+            if (p.trace)
                 for (int i = 0; i < Cell::NAMED; ++i)
-                    trace[i] = static_cast<real*>(p.call.trace[i]) + t * p.B * p.size(Cell::named_widths[i]);
+                    trace[i] = static_cast<real*>(p.trace[i]) + t * p.B * p.size(Cell::named_widths[i]);
             f.before = now_rows;
             f.after = next;
             auto rows_of = [&](const Group& group) -> const real* const* {
@@ -194,13 +194,13 @@ template <typename Cell, typename real> class Forward {
             std::swap(now, next);
             std::swap(now_rows, next_rows);
             const int staying = done + 1 < longest ? std::min(alive, mine.alive(p.time_of(done + 1, longest), 0)) : 0;
-            for (int r = staying; r < alive; ++r) p.give_states(now, r, mine.index[r], p.call.final_states, units);  // rows that end
+            for (int r = staying; r < alive; ++r) p.give_states(now, r, mine.index[r], p.final_states, units);  // rows that end
             alive = std::min(alive, staying);
         }
         if (part) return;
         p.clear_padding(mine, p.call.out, shown);
-        if (p.call.trace)
-            for (int i = 0; i < Cell::NAMED; ++i) p.clear_padding(mine, p.call.trace[i], p.size(Cell::named_widths[i]));
+        if (p.trace)
+            for (int i = 0; i < Cell::NAMED; ++i) p.clear_padding(mine, p.trace[i], p.size(Cell::named_widths[i]));
     }
 
     const real*** row_tables(int count, real* const* buffers, const int* widths, int n) const {

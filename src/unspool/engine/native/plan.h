@@ -21,23 +21,25 @@
 
 namespace unspool {
 
+struct Place {  // in an array, or nowhere: −1
+    int64_t array, at;
+};
+// What is handed over: numbers and addresses, eight bytes each, then tables of addresses in the order of `Plan`'s.
 extern "C" struct Call {
     int64_t steps, batch, threads, reverse;
     const int64_t* sizes;
-    const int64_t* lengths;          // or null: all are `steps`
-    const void* x;                   // (T, B, input)
-    const void* const* parameters;   // each contiguous
-    const void* const* start;        // per state (B, width), or null: zero
-    void* out;                       // (T, B, width of the first state)
-    void* const* final_states;       // per state (B, width)
-    void* tape;                      // (T, B, record) or null: keep nothing
-    void* const* trace;              // per named value (T, B, width), or null
-    const void* d_out;               // or null: zero
-    const void* const* d_final;      // per state, each or null: zero
-    void* d_x;                       // or null: not wanted
-    void* const* d_parameters;
-    void* const* d_start;            // per state, or null: not wanted
+    const Place (*places)[2];  // of each parameter, and of what is added to it
+    int64_t arrays;            // that parameters lie in
+    const int64_t* lengths;    // or null: all are `steps`
+    int64_t given;             // START, TRACE
+    const void* x;           // (T, B, input)
+    void* out;               // (T, B, width of the first state)
+    void* tape;              // (T, B, record) or null: keep nothing
+    const void* d_out;       // or null: zero
+    void* d_x;               // or null: not wanted
+    void* tables[1];
 };
+enum { START = 1, TRACE = 2 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
@@ -53,26 +55,44 @@ struct Rows {  // a share: places in the batch, and lengths
 };
 
 template <typename Cell, typename real> struct Plan {
-    explicit Plan(const Call& asked) : call(asked), T(asked.steps), B(asked.batch), sizes(asked.sizes) {
+    Plan(const Call& asked, bool forward) : call(asked), T(asked.steps), B(asked.batch), sizes(asked.sizes) {
         arena().reset();
-        int64_t at = 0;
-        for (int m = 0; m < Cell::MAPS; ++m) {
-            map_at[m] = at;
-            at += size(Cell::maps[m].width);
+        void* const* table = call.tables;
+        auto next = [&](bool there, int count) { return there ? (table += count) - count : nullptr; };
+        void* const* arrays = next(true, int(call.arrays));
+        start = next(call.given & START, Cell::STATES);
+        if (forward) {
+            final_states = next(true, Cell::STATES);
+            trace = next(call.given & TRACE, Cell::NAMED);
+        } else {
+            d_final = next(true, Cell::STATES);
+            d_arrays = next(true, int(call.arrays));
+            d_start = next(call.given & START, Cell::STATES);
         }
-        map_at[Cell::MAPS] = at;
-        stride = round_up(at, 16) + 16;  // not a power of two: rows must not meet in one set of the cache
-        at = 0;
+        parameters = arena().take<const real*>(Cell::PARAMETERS + 1);
+        for (int i = 0; i < Cell::PARAMETERS; ++i) {
+            parameters[i] = at(arrays, call.places[i][0]);
+            const real* more = at(arrays, call.places[i][1]);
+            if (more) parameters[i] = sum_of(parameters[i], more, size(Cell::parameters[i].rows));
+        }
+        int64_t end = 0;
+        for (int m = 0; m < Cell::MAPS; ++m) {
+            map_at[m] = end;
+            end += size(Cell::maps[m].width);
+        }
+        map_at[Cell::MAPS] = end;
+        stride = round_up(end, 16) + 16;  // not a power of two: rows must not meet in one set of the cache
+        end = 0;
         for (int s = 0; s < Cell::SLOTS; ++s) {
-            slot_at[s] = at;
-            at += size(Cell::slot_widths[s]);
+            slot_at[s] = end;
+            end += size(Cell::slot_widths[s]);
         }
         after_at[0] = 0;
         for (int k = 1; k < Cell::STATES; ++k) {
-            after_at[k] = at;
-            at += size(Cell::state_widths[k]);
+            after_at[k] = end;
+            end += size(Cell::state_widths[k]);
         }
-        record = at;
+        record = end;
         divide();
         deal();
     }
@@ -89,7 +109,11 @@ template <typename Cell, typename real> struct Plan {
     }
     int64_t columns(int first, int count) const { return map_at[first + count] - map_at[first]; }
     int64_t columns(const Group& g) const { return columns(g.first, g.count); }
-    const real* parameter(int p) const { return static_cast<const real*>(call.parameters[p]); }
+    const real* parameter(int p) const { return parameters[p]; }
+    static real* at(void* const* arrays, const Place& place) {
+        return place.array < 0 ? nullptr : static_cast<real*>(arrays[place.array]) + place.at;
+    }
+    real* gradient(int p) const { return at(d_arrays, call.places[p][0]); }
     // The matrix through which a group's operand reaches a map.
     int matrix(const Group& g, int m) const { return Cell::matrices[g.matrices + m - g.first]; }
     int64_t time_of(int64_t step, int64_t longest) const { return call.reverse ? longest - 1 - step : step; }
@@ -118,7 +142,7 @@ template <typename Cell, typename real> struct Plan {
         f.sizes = sizes;
         f.first = units.first;
         f.last = units.last;
-        f.parameters = reinterpret_cast<const real* const*>(call.parameters);
+        f.parameters = parameters;
         f.maps_stride = stride;
         f.map_at = map_at;
         f.slot_at = slot_at;
@@ -152,14 +176,14 @@ template <typename Cell, typename real> struct Plan {
         if (from) std::memcpy(to + row * w + first, static_cast<const real*>(from) + from_row * w + first, bytes);
         else std::memset(to + row * w + first, 0, bytes);
     }
-    void take_states(real* const* to, int r, int64_t b, const void* const* from, const Units& units) const {
+    void take_states(real* const* to, int r, int64_t b, void* const* from, const Units& units) const {
         for (int k = 0; k < Cell::STATES; ++k) copy_state(k, to[k], r, from ? from[k] : nullptr, b, units);
     }
     void give_states(real* const* from, int r, int64_t b, void* const* to, const Units& units) const {
         for (int k = 0; to && k < Cell::STATES; ++k) copy_state(k, static_cast<real*>(to[k]), b, from[k], r, units);
     }
     // Rows without a step hand through what they were given.
-    void pass_states(const Rows& rows, const void* const* from, void* const* to, const Units& units) const {
+    void pass_states(const Rows& rows, void* const* from, void* const* to, const Units& units) const {
         for (int r = 0; to && r < rows.count; ++r)
             for (int k = 0; k < Cell::STATES && rows.lengths[r] == 0; ++k)
                 copy_state(k, static_cast<real*>(to[k]), rows.index[r], from ? from[k] : nullptr, rows.index[r], units);
@@ -171,6 +195,14 @@ template <typename Cell, typename real> struct Plan {
     }
 
     const Call& call;
+    // tables, each null where there is none
+    const real** parameters;              // each contiguous
+    void* const* start = nullptr;         // per state (B, width); else zero
+    void* const* final_states = nullptr;  // per state (B, width)
+    void* const* trace = nullptr;         // per named value (T, B, width)
+    void* const* d_final = nullptr;       // per state, each or null: zero
+    void* const* d_arrays = nullptr;      // of what the parameters lie in
+    void* const* d_start = nullptr;       // per state
     const int64_t T, B;
     const int64_t* sizes;
     int64_t map_at[Cell::MAPS + 1];
@@ -184,6 +216,12 @@ template <typename Cell, typename real> struct Plan {
     Barrier barrier;
 
    private:
+    static const real* sum_of(const real* a, const real* b, int64_t count) {
+        real* sum = arena().take<real>(count);
+        for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+        return sum;
+    }
+
     void divide() {
         threads = int(std::max<int64_t>(1, call.threads));
         unpacked = T * B <= 6;

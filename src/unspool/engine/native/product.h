@@ -234,18 +234,23 @@ void product(
 // The same for one row and a matrix as it lies, B[k][n] = weights[n][k]: for calls so short that packing would not pay.
 template <typename real>
 UNSPOOL_APART void product_unpacked(const real* a, int64_t K, const real* weights, int64_t N, real* c, bool add) {
-    constexpr int ROWS = 4;
-    for (int64_t n = 0; n < N; n += ROWS) {
-        const int count = int(N - n < ROWS ? N - n : ROWS);
-        const real* w[ROWS];
-        for (int i = 0; i < ROWS; ++i) w[i] = weights + (n + (i < count ? i : 0)) * K;
-        vec<real> sums[ROWS] = {};
+    constexpr int L = LANES<real>;
+    for (int64_t n = 0; n < N; n += L) {
+        const int count = int(N - n < L ? N - n : L);
+        const real* w[L];
+        for (int i = 0; i < L; ++i) w[i] = weights + (n + (i < count ? i : 0)) * K;
+        vec<real> sums[L] = {};
         int64_t k = 0;
-        for (; k + LANES<real> <= K; k += LANES<real>)
-            for (int i = 0; i < ROWS; ++i) sums[i] += load(a + k) * load(w[i] + k);
+        for (; k + L <= K; k += L)
+#pragma GCC unroll 16
+            for (int i = 0; i < L; ++i) sums[i] += load(a + k) * load(w[i] + k);
         if (k < K)
-            for (int i = 0; i < ROWS; ++i) sums[i] += load_part(a + k, int(K - k)) * load_part(w[i] + k, int(K - k));
-        for (int i = 0; i < count; ++i) c[n + i] = (add ? c[n + i] : real(0)) + sum<real>(sums[i]);
+            for (int i = 0; i < L; ++i) sums[i] += load_part(a + k, int(K - k)) * load_part(w[i] + k, int(K - k));
+        transpose<real>(sums);
+        vec<real> total = sums[0];
+#pragma GCC unroll 16
+        for (int i = 1; i < L; ++i) total += sums[i];
+        store_part(c + n, add ? load_part(c + n, count) + total : total, count);
     }
 }
 
