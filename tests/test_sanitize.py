@@ -41,8 +41,8 @@ def test_clean() -> None:
 @pytest.mark.parametrize(
     ("plant", "said"),
     [
-        ("overrun", "AddressSanitizer: heap-buffer-overflow"),
-        pytest.param("scratch", "AddressSanitizer: heap-buffer-overflow", marks=pytest.mark.long),
+        ("overrun", "ERROR: AddressSanitizer"),
+        pytest.param("scratch", "ERROR: AddressSanitizer", marks=pytest.mark.long),
         pytest.param("misaligned", "runtime error: load of misaligned address", marks=pytest.mark.long),
     ],
 )

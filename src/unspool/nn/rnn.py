@@ -82,6 +82,10 @@ class _DropIn(nn.RNNBase):
             kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
             raise kind(f"{error}. See help(torch.nn.{type(self).__name__}) for the arguments.") from error
 
+    def extra_repr(self) -> str:
+        """As torch.nn's, and what is beyond it."""
+        return super().extra_repr() + (f", recompute={self.recompute!r}" if self.recompute is not None else "")
+
     @property
     def cell(self) -> Cell:
         """The equations of every layer."""
@@ -282,7 +286,7 @@ class _DropIn(nn.RNNBase):
 
 
 class RNN(_DropIn):
-    """torch.nn.RNN on our loop: Elman's network with tanh or relu; plus `lengths=` and `trace=`."""
+    """torch.nn.RNN on our loop: Elman's network with tanh or relu; plus `lengths=`, `trace=` and `recompute=`."""
 
     gates = ("h",)
     nonlinearity: str
@@ -301,7 +305,7 @@ class RNN(_DropIn):
 
 
 class GRU(_DropIn):
-    """torch.nn.GRU on our loop; plus `lengths=`, `trace=` and `reset="before"`.
+    """torch.nn.GRU on our loop; plus `lengths=`, `trace=`, `recompute=` and `reset="before"`.
 
     With `reset="before"` the parameters keep torch's names and shapes, and the equations are `unspool.cells.GRU`:
     the reset gate acts before the recurrent product and z takes the new state.
@@ -325,7 +329,7 @@ class GRU(_DropIn):
 
 
 class LSTM(_DropIn):
-    """torch.nn.LSTM on our loop, `proj_size` included; plus `lengths=` and `trace=`."""
+    """torch.nn.LSTM on our loop, `proj_size` included; plus `lengths=`, `trace=` and `recompute=`."""
 
     gates = ("i", "f", "g", "o")
     get_expected_cell_size = nn.LSTM.get_expected_cell_size
