@@ -39,7 +39,7 @@ V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 def enabled() -> bool:
     """Whether kernels may be used: they may unless the environment says UNSPOOL_ENGINE=off."""
-    return os.environ.get("UNSPOOL_ENGINE", "on").lower() != "off"
+    return "UNSPOOL_ENGINE" not in os.environ or os.environ["UNSPOOL_ENGINE"].lower() != "off"
 
 
 _building = threading.Lock()

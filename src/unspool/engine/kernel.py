@@ -19,7 +19,7 @@ Place = tuple[int, int]
 NOWHERE: Place = (-1, 0)
 
 #: What a call may be given beside what it needs: bits of `Call::given` in native/plan.h.
-START, TRACE = 1, 2
+START, TRACE, SAME = 1, 2, 4
 
 
 class Kernel:
@@ -40,13 +40,12 @@ class Kernel:
         self.equations = equations
         widths = ("input", "hidden", *equations.sizes)
         self._sizes = (ctypes.c_int64 * len(widths))(*(equations.size(w, input_size, hidden_size) for w in widths))
-        self._sizes_at = ctypes.addressof(self._sizes)
         where = places or [((place, 0), NOWHERE) for place in range(len(equations.parameters))]
         self._places = (ctypes.c_int64 * (4 * len(where)))(
             *(word for pair in where for place in pair for word in place)
         )
-        self._places_at = ctypes.addressof(self._places)
-        self._arrays = 1 + max((place[0] for pair in where for place in pair), default=-1)
+        arrays = 1 + max((place[0] for pair in where for place in pair), default=-1)
+        self._fixed = ctypes.addressof(self._sizes), ctypes.addressof(self._places), arrays
         self._functions: dict[tuple[str, int], Callable[[bytes], int]] = {}
         #: The width of every state and of every named value, in the order of the equations.
         self.state_widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
@@ -73,7 +72,7 @@ class Kernel:
     ) -> None:
         """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled."""
         given = START * bool(start) | TRACE * bool(trace)
-        head = (*shape, threads, reverse, self._sizes_at, self._places_at, self._arrays, lengths, given)
+        head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, tape, 0, 0, *parameters, *start, *final, *trace)
         self._run("trace" if trace else "forward", itemsize, words)
 
@@ -94,16 +93,21 @@ class Kernel:
         d_x: int,
         d_parameters: Addresses,
         d_start: Addresses,
+        same: bool = False,
     ) -> None:
-        """Run back from the forward pass's tape; 0 is a gradient that is zero, or one that is not wanted."""
-        head = (*shape, threads, reverse, self._sizes_at, self._places_at, self._arrays, lengths, START * bool(start))
+        """Run back from the forward pass's tape; 0 is a gradient that is zero, or one that is not wanted.
+
+        With `same`, `d_out` is one row, which holds for every step and row of the batch.
+        """
+        given = START * bool(start) | SAME * same
+        head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
         self._run("backward", itemsize, words)
 
     def _run(self, direction: str, itemsize: int, words: tuple[int, ...]) -> None:
         """Hand over the call: its fields and, behind them, its tables of addresses."""
         function = self._functions.get((direction, itemsize)) or self._load(direction, itemsize)
-        if function(struct.pack(f"{len(words)}q", *words)):
+        if function(struct.pack("%dq" % len(words), *words)):  # noqa: UP031, quicker
             raise UnspoolError(f"not enough memory for the {direction} pass. Use a smaller batch or fewer steps.")
 
     def prepare(self, itemsize: int) -> None:

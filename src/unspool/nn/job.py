@@ -13,6 +13,7 @@ from unspool import engine
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.engine.kernel import Place
+from unspool.nn import tapes
 from unspool.nn.unroll import States, Trace, unroll
 
 Tensors = Sequence[Tensor]
@@ -95,7 +96,9 @@ class Job:
     ) -> list[Tensor | None]:
         """Gradients of x, the states (if any were given) and the parameters."""
         x, start, parameters = self._split_whole(tensors)
-        d_out, *d_final = [None if g is None else _whole(g) for g in gradients]
+        d_out, *d_final = gradients
+        d_out = None if d_out is None else _same_row(d_out) if _is_one_row(d_out) else _whole(d_out)
+        d_final = [None if g is None else _whole(g) for g in d_final]
         d_x = torch.empty_like(x) if wants_x else None
         if self.every is None:
             found = self._backward(x, start, parameters, out, kept[0], d_out, d_final, d_x, self.ends)
@@ -106,7 +109,7 @@ class Job:
             tape = self._tape(x[part])
             _, again = self._results(x[part])
             self._forward(x[part], begin, parameters, out[part], again, ends, tape)
-            slope = None if d_out is None else d_out[part]
+            slope = None if d_out is None else d_out if d_out.dim() == 1 else d_out[part]
             into = None if d_x is None else d_x[part]
             d_start, d_parameters = self._backward(
                 x[part], begin, parameters, out[part], tape, slope, d_final, into, ends
@@ -131,7 +134,7 @@ class Job:
 
     def _tape(self, x: Tensor, clean: bool = False) -> Tensor:
         numbers = x.shape[0] * x.shape[1] * self.kernel.record
-        return x.new_zeros(numbers) if clean else x.new_empty(numbers)
+        return x.new_zeros(numbers) if clean else tapes.take(x, numbers)
 
     def _forward(
         self,
@@ -192,6 +195,7 @@ class Job:
             _at(d_x),
             [tensor.data_ptr() for tensor in d_parameters],
             [state.data_ptr() for state in d_start],
+            d_out is not None and d_out.dim() == 1,
         )
         return d_start, d_parameters
 
@@ -265,6 +269,15 @@ def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | No
 def steps_between(recompute: int | str | None, steps: int) -> int | None:
     """How many steps lie between two kept states; None keeps everything."""
     return math.ceil(math.sqrt(steps)) if recompute == "sqrt" else None if recompute is None else int(recompute)
+
+
+def _is_one_row(gradient: Tensor) -> bool:
+    """Whether all steps and rows share their memory, as in the gradient of a sum or a mean."""
+    return gradient.stride()[:2] == (0, 0)
+
+
+def _same_row(gradient: Tensor) -> Tensor:
+    return gradient[0, 0].contiguous()
 
 
 def _whole(tensor: Tensor) -> Tensor:

@@ -149,13 +149,14 @@ class _DropIn(nn.RNNBase):
 
     def _quick(self, input: Any) -> tuple[Tensor, tuple[Tensor, ...]] | None:
         """The result of a call with tensors like those of an earlier call, which need no second look."""
-        if type(input) is not Tensor or input.dim() != 3 or not input.numel() or torch.compiler.is_compiling():
-            return None
-        own = self._parameters
-        parameters = [own.get(name) for name in _known_names("l0", self.bias, self.proj_size > 0)]
-        if any(parameter is None for parameter in parameters):  # a parametrisation has it
+        if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
         recurrence = _recurrence(*self._kind(), self.bias, self.gates, self.input_size, self.hidden_size)
+        own = self._parameters
+        try:
+            parameters = [own[name] for name in _known_names("l0", self.bias, self.proj_size > 0)]
+        except KeyError:  # a parametrisation has it
+            return None
         return recurrence.quick(parameters, input, False, True)  # type: ignore[arg-type]
 
     def _packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:

@@ -164,7 +164,8 @@ template <typename Cell, typename real> class Backward {
         for (int64_t i = 0; i < w.room; ++i) slab_rows[i] = w.slab + i * p.stride;
         int64_t* d_x_at = arena().take<int64_t>(w.room);
         const int64_t width = p.size(Cell::state_widths[0]);
-        const real* no_gradient = p.call.d_out ? nullptr : arena().zeros<real>(width);
+        const bool same = !p.call.d_out || p.call.given & SAME;  // one row for all
+        const real* d_out = p.call.d_out ? static_cast<const real*>(p.call.d_out) : arena().zeros<real>(width);
         int64_t widest = 0;
         for (int k = 0; k < Cell::STATES; ++k) widest = std::max(widest, p.size(Cell::state_widths[k]));
         const real* nothing = p.start ? nullptr : arena().zeros<real>(widest);
@@ -197,8 +198,8 @@ template <typename Cell, typename real> class Backward {
             f.x = static_cast<const real*>(p.call.x) + t * p.B * p.sizes[0];
             f.out = static_cast<real*>(p.call.out) + t * p.B * width;
             f.tape = static_cast<real*>(p.call.tape) + t * p.B * p.record;
-            f.d_out = p.call.d_out ? static_cast<const real*>(p.call.d_out) + t * p.B * width : no_gradient;
-            f.d_out_stride = p.call.d_out ? width : 0;
+            f.d_out = same ? d_out : d_out + t * p.B * width;
+            f.d_out_stride = same ? 0 : width;
             f.d_x = p.call.d_x ? static_cast<real*>(p.call.d_x) + t * p.B * p.sizes[0] : nullptr;
             f.d_maps = w.slab + filled * p.stride;
             f.d_after = now;

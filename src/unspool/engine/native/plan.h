@@ -31,15 +31,15 @@ extern "C" struct Call {
     const Place (*places)[2];  // of each parameter, and of what is added to it
     int64_t arrays;            // that parameters lie in
     const int64_t* lengths;    // or null: all are `steps`
-    int64_t given;             // START, TRACE
+    int64_t given;             // START, TRACE, SAME
     const void* x;           // (T, B, input)
     void* out;               // (T, B, width of the first state)
     void* tape;              // (T, B, record) or null: keep nothing
-    const void* d_out;       // or null: zero
+    const void* d_out;       // (T, B, width), with SAME (width), or null: zero
     void* d_x;               // or null: not wanted
     void* tables[1];
 };
-enum { START = 1, TRACE = 2 };
+enum { START = 1, TRACE = 2, SAME = 4 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
