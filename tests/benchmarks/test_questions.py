@@ -28,8 +28,8 @@ EXPECTED = {
     "grid": {"training": {OURS, "torch"}, "inference": {OURS, "torch"}},
     "overhead": {"training": {OURS, "torch"}, "inference": {OURS, "torch"}},
     "user": {
-        "training": {OURS, "torch loop", "built-in"},
-        "inference": {OURS, "torch loop", "built-in"},
+        "training": {OURS, "torch loop", "careful torch loop", "built-in"},
+        "inference": {OURS, "torch loop", "careful torch loop", "built-in"},
         "cold compile": {OURS},
         "warm load": {OURS},
     },

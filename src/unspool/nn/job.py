@@ -267,8 +267,12 @@ def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | No
 
 
 def steps_between(recompute: int | str | None, steps: int) -> int | None:
-    """How many steps lie between two kept states; None keeps everything."""
-    return math.ceil(math.sqrt(steps)) if recompute == "sqrt" else None if recompute is None else int(recompute)
+    """How many steps lie between two kept states; None keeps everything.
+
+    "sqrt" is a few times √T: as many kept states as steps between them, up to a factor that makes starting each part,
+    which costs some steps' time, rare.
+    """
+    return 4 * math.ceil(math.sqrt(steps)) if recompute == "sqrt" else None if recompute is None else int(recompute)
 
 
 def _is_one_row(gradient: Tensor) -> bool:

@@ -27,7 +27,7 @@ class Recurrent(Layer):
     its first. `learn_initial` makes the initial state a parameter (`initial_h`) instead of zeros.
 
     `recompute` saves memory in training for some time: the kernel keeps only the state at every so many steps, or with
-    "sqrt" at every √T-th, and computes what lies between them once more on its way back.
+    "sqrt" at every 4√T-th, and computes what lies between them once more on its way back.
     """
 
     def __init__(

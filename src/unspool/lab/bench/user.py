@@ -38,8 +38,12 @@ def measure_cell(title: str, point: Point, settings: Settings) -> Iterator[Row]:
     x = torch.from_numpy(Case("lstm", point).x)
     torch.manual_seed(0)
     layer = Recurrent(kind, point.I, point.H)
-    loop = loop_kind(layer)
-    contestants = {OURS: of_layer(layer, x), "torch loop": of_loop(loop, loop, layer, x)}
+    loop, plain = loop_kind(layer), loop_kind(layer, careful=False)
+    contestants = {
+        OURS: of_layer(layer, x),
+        "torch loop": of_loop(plain, plain, layer, x),
+        "careful torch loop": of_loop(loop, loop, layer, x),
+    }
     if built_in:
         same = Recurrent(built_in, point.I, point.H)
         same.load_state_dict(layer.state_dict())
@@ -87,6 +91,7 @@ def judge(rows: Iterable[Row]) -> list[Finding]:
     rows = list(rows)
     training = [row for row in rows if row.kind == "training"]
     found = compare(training, ("torch loop",), "training, against a torch loop", None, 5.0)
+    found += compare(training, ("careful torch loop",), "training, against a careful torch loop", None, 5.0)
     found += compare(training, ("torch.compile",), "training, against torch.compile", None, None)
     for row in training:
         if "built-in" in row.values:

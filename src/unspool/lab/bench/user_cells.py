@@ -66,7 +66,7 @@ class ThreeStages(Cell):
 
 
 class Loop(nn.Module):
-    """A careful torch loop with a layer's weights: the gates stacked, the products with x ahead of the loop."""
+    """A torch loop with a layer's weights and the gates stacked; a careful one has the products with x ahead of it."""
 
     #: The maps that read x; those that read h alone with it; and the parameters besides.
     reads_x: tuple[str, ...] = ("i", "f", "g", "o")
@@ -77,9 +77,9 @@ class Loop(nn.Module):
     U: Tensor
     b: Tensor
 
-    def __init__(self, layer: Recurrent) -> None:
+    def __init__(self, layer: Recurrent, careful: bool = True) -> None:
         super().__init__()
-        self.H = layer.hidden_size
+        self.H, self.careful = layer.hidden_size, careful
         p = layer.cell_parameters()
         self.stacks = {
             "W": [f"W_{gate}" for gate in self.reads_x],
@@ -93,8 +93,8 @@ class Loop(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         state = (x.new_zeros(x.shape[1], self.H),) * self.states
         outputs = []
-        for a in functional.linear(x, self.W, self.b).unbind(0):
-            state = self.step(a, *state)
+        for a in functional.linear(x, self.W, self.b) if self.careful else x:
+            state = self.step(a if self.careful else functional.linear(a, self.W, self.b), *state)
             outputs.append(state[0])
         return torch.stack(outputs)
 
