@@ -69,6 +69,24 @@ def test_gradients_of_some(name: str, used: str, dtype: torch.dtype) -> None:
         near(found, grad(loss(*by_loop(layer, x, h, lengths)[part]), wanted))
 
 
+SHARED: dict[str, Callable[[Tensor], Tensor]] = {
+    "one number": lambda output: output.sum(),
+    "one row": lambda output: (output.sum((0, 1)) * torch.arange(output.shape[2])).sum(),
+    "one row a step": lambda output: (output.sum(1) * torch.arange(output.shape[0]).unsqueeze(1)).sum(),
+}
+
+
+@pytest.mark.parametrize("recompute", [None, 2])
+@pytest.mark.parametrize("name", SHARED)
+def test_gradients_that_share_their_memory(name: str, recompute: int | None) -> None:
+    layer, (x, h) = make(recompute=recompute), sequences()
+    into = [x, h, *layer.parameters()]
+    for lengths in (None, RAGGED):
+        with only_kernels():
+            found = grad(SHARED[name](layer(x, h, lengths=lengths)[0]), into)
+        near(found, grad(SHARED[name](by_loop(layer, x, h, lengths)[0]), into))
+
+
 def test_gradients_twice_from_one_graph() -> None:
     layer, (x, h) = make(), sequences()
     total = loss(*layer(x, h))

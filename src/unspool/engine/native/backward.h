@@ -50,11 +50,7 @@ template <typename Cell, typename real> class Backward {
         const int n = rows.count;
         const int64_t longest = n ? rows.lengths[0] : 0;
         Work w{};
-        // enough rows that adding to the gradients' sums pays, the more where these leave the cache
-        int64_t sums = 0;
-        for (int g = 0; g < Cell::GROUPS; ++g) sums += p.operand_size(Cell::groups[g]) * p.columns(Cell::groups[g]);
-        const int64_t fits = sums * int64_t(sizeof(real)) > (256 << 10) ? 512 : 192;
-        w.room = std::max<int64_t>(n, std::min<int64_t>(n * longest, fits));
+        w.room = std::max<int64_t>(n, std::min<int64_t>(n * longest, OUTER_ROWS));
         w.slab = arena().zeros<real>(w.room * p.stride);
         w.states = p.buffers(Cell::STATES, Cell::state_widths, n);
         w.others = p.buffers(Cell::STATES, Cell::state_widths, n);

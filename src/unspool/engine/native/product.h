@@ -336,18 +336,26 @@ template <typename real> UNSPOOL_APART void pack_row(real* panels, int64_t room,
     }
 }
 
+// So many rows at a time: enough that adding to C pays, and no more of B's columns than the first-level cache holds.
+constexpr int64_t OUTER_ROWS = 192;
+
 // The panels have room for `room` rows, of which the first K are filled.
 template <typename real>
 UNSPOOL_APART void add_outer(
     int64_t K, int64_t room, const real* packed_rows, int64_t M, const real* B, int64_t ldb, int64_t N, real* C, int64_t ldc) {
     constexpr int W = NR<real>;
-    for (int64_t n = 0; n < N; n += W) {
-        int columns = int(N - n < W ? N - n : W);
-        for (int64_t m = 0; m < M; m += MR) {
-            int rows = int(M - m < MR ? M - m : MR);
-            const real* a = packed_rows + m * room;
-            if (columns == W) outer_tile<MR, true>(K, a, B + n, ldb, C + m * ldc + n, ldc, rows, columns, m == 0);
-            else outer_tile<MR, false>(K, a, B + n, ldb, C + m * ldc + n, ldc, rows, columns, false);
+    for (int64_t k = 0; k < K; k += OUTER_ROWS) {
+        const int64_t depth = K - k < OUTER_ROWS ? K - k : OUTER_ROWS;
+        for (int64_t n = 0; n < N; n += W) {
+            const int columns = int(N - n < W ? N - n : W);
+            const real* b = B + k * ldb + n;
+            for (int64_t m = 0; m < M; m += MR) {
+                const int rows = int(M - m < MR ? M - m : MR);
+                const real* a = packed_rows + m * room + k * MR;
+                real* c = C + m * ldc + n;
+                if (columns == W) outer_tile<MR, true>(depth, a, b, ldb, c, ldc, rows, columns, m == 0);
+                else outer_tile<MR, false>(depth, a, b, ldb, c, ldc, rows, columns, false);
+            }
         }
     }
 }
