@@ -1,0 +1,116 @@
+"""Vocabularies: there and back, whatever the pieces; the order of tokens; what is not known; JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool.data.vocabulary import KINDS, UNKNOWN, Characters, Words, find_kind, load_vocabulary
+from unspool.errors import ArgumentError, DataError, UnknownNameError
+
+TEXT = "我爱你 and you 爱我\nthe cat saw the dog\n\nthe end\n"
+EXACT = [kind for kind in KINDS if kind != "words"]
+
+
+def cut(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def encoded(kind: str, text: str, size: int) -> list[int]:
+    vocabulary = KINDS[kind].fit(cut(TEXT, size))
+    return np.concatenate([np.empty(0, int), *vocabulary.encode(cut(text, size))]).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_do_not_matter(kind: str) -> None:
+    whole = encoded(kind, TEXT, len(TEXT))
+    assert all(encoded(kind, TEXT, size) == whole for size in (1, 2, 7))
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_there_and_back(kind: str) -> None:
+    vocabulary = KINDS[kind].fit([TEXT])
+    assert vocabulary.decode(vocabulary.ids(TEXT)) == TEXT
+    assert max(vocabulary.ids(TEXT)) < len(vocabulary)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+def test_bytes_know_every_text(text: str) -> None:
+    vocabulary = KINDS["bytes"].fit([])
+    assert vocabulary.decode(vocabulary.ids(text)) == text
+    assert len(vocabulary) == 256
+
+
+def test_frequent_tokens_come_first() -> None:
+    assert Characters.fit(["abbccc", "c"]).tokens == [UNKNOWN, "c", "b", "a"]
+    assert Characters.fit(["ba"]).tokens == [UNKNOWN, "a", "b"]
+    assert Characters.fit(["abbccc"], limit=3).tokens == [UNKNOWN, "c", "b"]
+    assert Words.fit(["a b b\n", "b\n"]).tokens == [UNKNOWN, "b", "<eos>", "a"]
+
+
+def test_words() -> None:
+    vocabulary = Words.fit([TEXT])
+    assert vocabulary.decode(vocabulary.ids("the  dog saw\nyou\n")) == "the dog saw\nyou\n"
+    assert vocabulary.ids("<unk> unheard-of") == [0, 0]
+    assert Words.fit(["a <unk> b"]).tokens == [UNKNOWN, "a", "b"]  # texts prepared by others have it already
+
+
+def test_what_is_not_in_the_list_is_unknown() -> None:
+    vocabulary = Characters.fit(["abc"])
+    assert vocabulary.ids("aXc") == [1, 0, 3]
+    assert vocabulary.decode([1, 0, 3]) == "a\ufffdc"
+
+
+def test_chinese_words_are_longer_than_characters() -> None:
+    words = KINDS["chinese-words"].fit(["播放周杰伦的稻香，今天天气怎么样"])
+    assert "天气" in words.dump()["tokens"]
+
+
+def test_byte_pairs_of_a_given_number() -> None:
+    vocabulary = KINDS["bpe"].fit([TEXT * 20], limit=300)
+    assert 256 < len(vocabulary) <= 300
+    assert len(vocabulary.ids(TEXT)) < len(TEXT.encode())
+    assert vocabulary.decode(vocabulary.ids("🙂 unseen")) == "🙂 unseen"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_there_and_back(kind: str) -> None:
+    vocabulary = KINDS[kind].fit([TEXT])
+    again = load_vocabulary(json.loads(json.dumps(vocabulary.dump())))
+    assert type(again) is type(vocabulary)
+    assert again.dump() == vocabulary.dump()
+    assert again.ids(TEXT) == vocabulary.ids(TEXT)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        [],
+        {},
+        {"kind": 3},
+        {"kind": "characters"},
+        {"kind": "characters", "tokens": "abc"},
+        {"kind": "characters", "tokens": ["<unk>", 1]},
+        {"kind": "characters", "tokens": ["<unk>", "a", "a"]},
+        {"kind": "words", "tokens": ["a", "b"]},
+        {"kind": "bpe"},
+        {"kind": "bpe", "tokenizer": "{}"},
+    ],
+    ids=repr,
+)
+def test_json_that_is_no_vocabulary(wrong: Any) -> None:
+    with pytest.raises(DataError, match="vocabulary"):
+        load_vocabulary(wrong)
+
+
+def test_unknown_kinds_and_sizes() -> None:
+    with pytest.raises(UnknownNameError, match="'characters'"):
+        find_kind("character")
+    with pytest.raises(ArgumentError, match="limit"):
+        KINDS["bytes"].fit([], limit=100)
