@@ -6,7 +6,8 @@
     │   ├── DTypeError (TypeError, RuntimeError)  a tensor of the wrong element type
     │   ├── ShapeError (RuntimeError)             a tensor of the wrong rank, width or count
     │   ├── DeviceError (RuntimeError)            tensors on different devices
-    │   └── UnknownNameError (KeyError)           a name that is in no list; says the nearest one
+    │   ├── UnknownNameError (KeyError)           a name that is in no list; says the nearest one
+    │   └── DataError                             a file that cannot be read as what it should be
     ├── CellError                                 a `step` that cannot be read as equations
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
@@ -62,6 +63,10 @@ class UnknownNameError(ArgumentError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class DataError(ArgumentError):
+    """A file, or what is in it, cannot be used as data."""
 
 
 class CellError(UnspoolError):

@@ -52,8 +52,8 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     write(tmp_path / "poems.txt", "x")
     with pytest.raises(DataError, match=r"no file .*poem\.txt.*has poems\.txt"):
         find_files(tmp_path / "poem.txt")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no \\*.txt file"):
-        (tmp_path / "empty").mkdir()
         find_files(tmp_path / "empty")
     with pytest.raises(DataError, match="no file is named"):
         find_files([])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,7 @@ def cut(text: str, size: int) -> list[str]:
 
 def encoded(kind: str, text: str, size: int) -> list[int]:
     vocabulary = KINDS[kind].fit(cut(TEXT, size))
-    return np.concatenate([np.empty(0, int), *vocabulary.encode(cut(text, size))]).tolist()
+    return [int(number) for part in vocabulary.encode(cut(text, size)) for number in part]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,7 +67,7 @@ def test_what_is_not_in_the_list_is_unknown() -> None:
 
 def test_chinese_words_are_longer_than_characters() -> None:
     words = KINDS["chinese-words"].fit(["播放周杰伦的稻香，今天天气怎么样"])
-    assert "天气" in words.dump()["tokens"]
+    assert "周杰伦" in words.dump()["tokens"]
 
 
 def test_byte_pairs_of_a_given_number() -> None:

@@ -1,0 +1,52 @@
+"""Windows of a token sequence in rows that go on from batch to batch: row i begins where row i stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool.data.tokens import Ids
+from unspool.errors import DataError
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A sequence as `rows` parallel parts of equal length, read in windows of `steps`.
+
+    Part i holds tokens i·n … (i+1)·n, the last of them only as a target; each token but the first is the target of the
+    one before it exactly once. What does not fill the parts, fewer than `rows` tokens, is left out at the end.
+    """
+
+    tokens: Ids
+    rows: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise DataError(
+                f"{len(self.tokens):,} tokens are too few for {self.rows} rows. Give more text, or fewer rows."
+            )
+
+    @property
+    def length(self) -> int:
+        """How many targets each part has."""
+        return (len(self.tokens) - 1) // self.rows
+
+    def __len__(self) -> int:
+        """How many windows it takes to come to the end; the last may be shorter."""
+        return -(-self.length // self.steps)
+
+    def window(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Inputs and targets, each (steps, rows)."""
+        first = number * self.steps
+        last = min(first + self.steps, self.length)
+        starts = np.arange(self.rows) * self.length
+        parts = [self.tokens[start + first : start + last + 1] for start in starts]
+        both = np.stack(parts, axis=1).astype(np.int64)
+        return both[:-1], both[1:]
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        return (self.window(number) for number in range(len(self)))

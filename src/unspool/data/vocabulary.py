@@ -1,0 +1,269 @@
+"""Vocabularies: text to ids and back, by characters, bytes, words or byte pairs; each kind is a class, kept as JSON."""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool.data.tokens import Ids
+from unspool.errors import ArgumentError, DataError, UnknownNameError
+
+UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
+
+
+class Vocabulary(ABC):
+    """A numbering of tokens. Ids run from 0 to `len(vocabulary)` − 1."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        """The tokens of a text, at most `limit` of them, the most frequent ones."""
+
+    @abstractmethod
+    def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        """The ids of a text that comes in pieces; a token may begin in one and end in the next."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        """The text of ids."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def dump(self) -> dict[str, Any]:
+        """What `load` needs, as JSON has it."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, document: dict[str, Any]) -> Self:
+        """A vocabulary from what `dump` gave; a DataError if it is anything else."""
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of a short text."""
+        return [int(number) for part in self.encode([text]) for number in part]
+
+
+class Listed(Vocabulary):
+    """Tokens in a list, the first of which stands for all that are not in it."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.tokens = list(tokens)
+        self._places = {token: place for place, token in enumerate(self.tokens)}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def dump(self) -> dict[str, Any]:
+        return {"kind": self.kind, "tokens": self.tokens}
+
+    @classmethod
+    def load(cls, document: dict[str, Any]) -> Self:
+        tokens = document.get("tokens")
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise DataError("the vocabulary's `tokens` are not a list of strings. Take vocabulary.json from the run.")
+        if len(set(tokens)) != len(tokens) or tokens[:1] != [UNKNOWN]:
+            raise DataError(f"the vocabulary's `tokens` are not {UNKNOWN!r} and others, once each. Take the run's own.")
+        return cls(tokens)
+
+    @classmethod
+    def _of(cls, counts: Counter[str], limit: int | None) -> Self:
+        """The most frequent first; those that are equally frequent in their own order."""
+        counts.pop(UNKNOWN, None)
+        ordered = sorted(counts, key=lambda token: (-counts[token], token))
+        return cls([UNKNOWN, *(ordered if limit is None else ordered[: max(limit - 1, 0)])])
+
+    def _ids(self, tokens: Iterable[str]) -> NDArray[np.int64]:
+        return np.fromiter((self._places.get(token, 0) for token in tokens), np.int64)
+
+
+class Characters(Listed):
+    """One token a character: also the plain way with Chinese."""
+
+    kind = "characters"
+
+    @classmethod
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        counts: Counter[str] = Counter()
+        for piece in pieces:
+            counts.update(piece)
+        return cls._of(counts, limit)
+
+    def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        for piece in pieces:
+            yield self._ids(piece)
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        return "".join(self.tokens[int(number)] if number else "\ufffd" for number in ids)
+
+
+class Words(Listed):
+    """One token a word between blanks, and one at the end of each line, as word models have it."""
+
+    kind = "words"
+    _word = re.compile(r"\n|[^\s]+")
+
+    @classmethod
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        counts: Counter[str] = Counter()
+        for text in _whole(pieces):
+            counts.update(cls.split(text))
+        return cls._of(counts, limit)
+
+    def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        for text in _whole(pieces):
+            yield self._ids(self.split(text))
+
+    @classmethod
+    def split(cls, text: str) -> list[str]:
+        """The words of whole lines."""
+        return [END_OF_LINE if word == "\n" else word for word in cls._word.findall(text)]
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        words = ["\n" if self.tokens[int(number)] == END_OF_LINE else self.tokens[int(number)] for number in ids]
+        return " ".join(words).replace(" \n ", "\n").replace(" \n", "\n").replace("\n ", "\n")
+
+
+class ChineseWords(Words):
+    """One token a Chinese word, as jieba divides the text; blanks are tokens too, so that nothing is lost."""
+
+    kind = "chinese-words"
+
+    @classmethod
+    def split(cls, text: str) -> list[str]:
+        return [END_OF_LINE if word == "\n" else word for word in _extra("rjieba").cut(text)]
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        tokens = (self.tokens[int(number)] for number in ids)
+        return "".join("\n" if token == END_OF_LINE else token for token in tokens)
+
+
+class Bytes(Vocabulary):
+    """The 256 bytes of UTF-8: no text is foreign to it."""
+
+    kind = "bytes"
+
+    @classmethod
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        for _ in pieces:  # nothing is learned from it, but it must be text
+            pass
+        if limit is not None and limit != 256:
+            raise ArgumentError.of("limit", limit, "is not 256, the number of bytes", "Leave it out")
+        return cls()
+
+    def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        for piece in pieces:
+            yield np.frombuffer(piece.encode(), np.uint8)
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        return codecs.decode(bytes(int(number) for number in ids), "utf-8", "replace")
+
+    def __len__(self) -> int:
+        return 256
+
+    def dump(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    @classmethod
+    def load(cls, document: dict[str, Any]) -> Self:  # noqa: ARG003, there is nothing to read
+        return cls()
+
+
+class BytePairs(Vocabulary):
+    """Byte pairs merged into ever longer tokens, by the `tokenizers` library."""
+
+    kind = "bpe"
+    SIZE = 4096
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        library = _extra("tokenizers")
+        tokenizer = library.Tokenizer(library.models.BPE())
+        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = library.decoders.ByteLevel()
+        alphabet = library.pre_tokenizers.ByteLevel.alphabet()
+        trainer = library.trainers.BpeTrainer(
+            vocab_size=limit or cls.SIZE, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
+        )
+        tokenizer.train_from_iterator((line for lines in _lines(pieces) for line in lines), trainer)
+        return cls(tokenizer)
+
+    def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        for lines in _lines(pieces):
+            found = self._tokenizer.encode_batch_fast(lines)
+            yield np.concatenate([np.array(line.ids, np.int64) for line in found])
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        return str(self._tokenizer.decode([int(number) for number in ids]))
+
+    def __len__(self) -> int:
+        return int(self._tokenizer.get_vocab_size())
+
+    def dump(self) -> dict[str, Any]:
+        return {"kind": self.kind, "tokenizer": self._tokenizer.to_str()}
+
+    @classmethod
+    def load(cls, document: dict[str, Any]) -> Self:
+        try:
+            return cls(_extra("tokenizers").Tokenizer.from_str(document["tokenizer"]))
+        except DataError:
+            raise
+        except Exception as error:  # the library raises no class of its own
+            raise DataError(f"the vocabulary's `tokenizer` cannot be read: {error}. Take the run's own.") from error
+
+
+KINDS: dict[str, type[Vocabulary]] = {kind.kind: kind for kind in (Characters, Bytes, Words, ChineseWords, BytePairs)}
+
+
+def find_kind(name: str) -> type[Vocabulary]:
+    """The vocabulary's class of a name."""
+    if name not in KINDS:
+        raise UnknownNameError.among("tokens", name, KINDS)
+    return KINDS[name]
+
+
+def load_vocabulary(document: Any) -> Vocabulary:
+    """A vocabulary from JSON."""
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise DataError("the vocabulary has no `kind`. Take vocabulary.json from the run.")
+    return find_kind(document["kind"]).load(document)
+
+
+def _whole(pieces: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces of whole lines."""
+    held: list[str] = []
+    for piece in pieces:
+        at = piece.rfind("\n") + 1
+        if at:
+            yield "".join(held) + piece[:at]
+            held = []
+        if piece[at:]:
+            held.append(piece[at:])
+    if held:
+        yield "".join(held)
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[list[str]]:
+    """The same text as lists of lines, each with its end."""
+    for text in _whole(pieces):
+        yield re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _extra(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise DataError(f"this kind of token needs the package {name}. Run: pip install {name}.") from error
