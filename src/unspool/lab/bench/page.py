@@ -14,7 +14,9 @@ from unspool.lab.bench.tables import aim, quantity, sorted_rows, written
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse } td, th { padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #ddd }
+td.number { white-space: nowrap }
 td.met { color: #080 } td.missed { color: #b00 }
+td.met::before { content: "✓ " } td.missed::before { content: "✗ " }
 """
 COLOURS = ("#636efa", "#ef553b", "#00a878", "#ab63fa", "#ffa15a")
 
@@ -50,7 +52,8 @@ def findings(found: list[Finding]) -> str:
         )
         texts = [escape(cell) for cell in cells]
         lines.append(
-            f'<tr><td>{texts[0]}</td><td class="{colour}">{texts[1]}</td><td>{texts[2]}</td><td>{texts[3]}</td></tr>'
+            f'<tr><td>{texts[0]}</td><td class="number {colour}">{texts[1]}</td>'
+            f'<td class="number">{texts[2]}</td><td>{texts[3]}</td></tr>'
         )
     return f"<table><tr><th>finding</th><th>value</th><th>aim</th><th>where</th></tr>{''.join(lines)}</table>"
 
