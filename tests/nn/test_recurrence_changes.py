@@ -203,6 +203,24 @@ def test_tensors_without_memory(what: str, where: str) -> None:
     assert in_child(work)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("where", ["x", "weight"])
+def test_memory_freed_between_calls_is_refused(where: str, training: bool) -> None:
+    """Small calls skip what was checked before; this may have changed since."""
+    layer, x = unspool.nn.GRU(3, 4), torch.randn(5, 2, 3)
+
+    def work() -> bool:
+        with torch.set_grad_enabled(training):
+            for _ in range(3):
+                layer(x)
+            _freed(x if where == "x" else next(layer.parameters()).data)
+            with pytest.raises(UnspoolError, match="freed"):
+                layer(x)
+        return True
+
+    assert in_child(work)
+
+
 # Autocast, copies
 
 

@@ -18,6 +18,8 @@ from unspool.nn.unroll import States, Trace, unroll
 
 Tensors = Sequence[Tensor]
 
+Given = tuple[int, tuple[int, int], int, bool, int, int, list[int], list[int]]
+
 PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -136,6 +138,20 @@ class Job:
         numbers = x.shape[0] * x.shape[1] * self.kernel.record
         return x.new_zeros(numbers) if clean else tapes.take(x, numbers)
 
+    def _given(self, x: Tensor, start: Tensors, parameters: Tensors, ends: Tensor | None) -> Given:
+        """What both ways of the kernel are given first."""
+        steps, rows, _ = x.shape
+        return (
+            x.element_size(),
+            (steps, rows),
+            torch.get_num_threads(),
+            self.reverse,
+            _at(ends),
+            x.data_ptr(),
+            [tensor.data_ptr() for tensor in parameters],
+            [state.data_ptr() for state in start],
+        )
+
     def _forward(
         self,
         x: Tensor,
@@ -147,16 +163,8 @@ class Job:
         tape: Tensor | None = None,
         trace: Tensors = (),
     ) -> None:
-        steps, rows, _ = x.shape
         self.kernel.forward(
-            x.element_size(),
-            (steps, rows),
-            torch.get_num_threads(),
-            self.reverse,
-            _at(ends),
-            x.data_ptr(),
-            [tensor.data_ptr() for tensor in parameters],
-            [state.data_ptr() for state in start],
+            *self._given(x, start, parameters, ends),
             out.data_ptr(),
             [state.data_ptr() for state in final],
             _at(tape),
@@ -176,18 +184,10 @@ class Job:
         ends: Tensor | None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Gradients of the states, if any were given, and of the parameters."""
-        steps, rows, _ = x.shape
         d_start = [torch.empty_like(state) for state in start]
         d_parameters = [torch.empty_like(tensor) for tensor in parameters]
         self.kernel.backward(
-            x.element_size(),
-            (steps, rows),
-            torch.get_num_threads(),
-            self.reverse,
-            _at(ends),
-            x.data_ptr(),
-            [tensor.data_ptr() for tensor in parameters],
-            [state.data_ptr() for state in start],
+            *self._given(x, start, parameters, ends),
             out.data_ptr(),
             tape.data_ptr(),
             _at(d_out),

@@ -56,10 +56,10 @@ class Recurrence:
 
         Without states it begins at zero. `recompute` and `stacked` are told in `Job`; the eager loop keeps everything.
         """
-        if states is None and ends is None and not trace and recompute is None:
-            known = self.quick(parameters, x, reverse, stacked)
-            if known is not None:
-                return *known, {}
+        plain = states is None and ends is None and not trace and recompute is None
+        known = self.quick(parameters, x, reverse, stacked) if plain else None
+        if known is not None:
+            return *known, {}
         if torch.compiler.is_compiling():
             named = self.layout.named(parameters)
             start = states or self._zeros(x)
@@ -75,7 +75,8 @@ class Recurrence:
                 unroll(self.step, self.layout.named(parameters), x, start, ends, reverse, trace), stacked
             )
         assert self._kernel is not None
-        self._remember(tensors, states)
+        if plain:
+            self._remember(tensors)
         every = None if recompute is None else steps_between(recompute, x.shape[0])
         job = Job(self._kernel, self.layout, self.step, ends, reverse, every, stacked)
         if trace:
@@ -100,14 +101,16 @@ class Recurrence:
             return None
         if forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() or not engine.enabled():
             return None
+        at, places = x.data_ptr(), [tensor.data_ptr() for tensor in parameters]
+        if not at or not all(places):  # freed
+            return None
         if torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in parameters)):
             job = Job(self._kernel, self.layout, self.step, None, reverse, None, stacked)  # type: ignore[arg-type]
             output, *finals = Differentiable.apply(job, x, *parameters)  # type: ignore[no-untyped-call]
             return output, tuple(finals)
-        steps, rows, _ = x.shape
-        at, places = x.data_ptr(), [tensor.data_ptr() for tensor in parameters]
-        if not at or not all(places) or not x.is_contiguous():
+        if not x.is_contiguous():
             return None
+        steps, rows, _ = x.shape
         output = x.new_empty(steps, rows, self._widths[0])
         lead = (1,) if stacked else ()
         final = [x.new_empty(*lead, rows, width) for width in self._widths]
@@ -116,9 +119,9 @@ class Recurrence:
         self._kernel.forward(size, (steps, rows), threads, reverse, 0, at, places, (), output.data_ptr(), ends)  # type: ignore[union-attr]
         return output, tuple(final)
 
-    def _remember(self, tensors: Tensors, states: States | None) -> None:
+    def _remember(self, tensors: Tensors) -> None:
         """That the kernel may be called with such an x and such parameters."""
-        if states is None and TensorGuards is not None and all(tensor.is_contiguous() for tensor in tensors[1:]):
+        if TensorGuards is not None and all(tensor.is_contiguous() for tensor in tensors[1:]):
             sizes = [[None, None, tensors[0].shape[2]], *(list(tensor.shape) for tensor in tensors[1:])]
             strides = [[None, None, None], *(list(tensor.stride()) for tensor in tensors[1:])]
             known = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
