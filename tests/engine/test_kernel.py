@@ -19,7 +19,7 @@ from unspool.nn.unroll import unroll
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
 
-SOON = ("lstm", "NormalisedLSTM", "ThreeStates", "UnitByUnit")  # the others where minutes do not matter
+SOON = ("lstm", "jordan", "NormalisedLSTM", "ThreeStates", "UnitByUnit")  # the others where minutes do not matter
 each_kernel = pytest.mark.parametrize(
     "cell",
     [pytest.param(VARIANTS[name], id=f"{name}-soon") for name in SOON]

@@ -219,14 +219,15 @@ template <typename Cell, typename real> class Backward {
             for (int g = 0; g < Cell::GROUPS; ++g) {
                 const Group& group = Cell::groups[g];
                 if (first_of(g) < g) continue;
-                const int64_t in = p.operand_size(group);
-                for (int r = part; r < alive; r += parts)
+                // a thread packs its own units: the others may be at the next step already, and write their operands anew
+                const int64_t in = p.operand_size(group), first = units.first[p.width_of(group)], last = units.last[p.width_of(group)];
+                for (int r = 0; r < alive; ++r)
                     pack_row(
                         w.packed_rows[g], w.room, filled + r,
                         group.origin == FROM_X       ? f.x + mine.index[r] * in
                         : group.origin == FROM_STATE ? before[group.index][r]
                                                      : w.operands[group.index] + r * in,
-                        in);
+                        in, first, last);
             }
             for (int r = 0; r < alive; ++r) d_x_at[filled + r] = (t * p.B + mine.index[r]) * p.sizes[0];
             filled += alive;

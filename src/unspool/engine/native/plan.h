@@ -102,11 +102,10 @@ template <typename Cell, typename real> struct Plan {
     };
 
     int64_t size(int width) const { return width < 0 ? 1 : sizes[width]; }
-    int64_t operand_size(const Group& g) const {
-        return g.origin == FROM_X       ? sizes[0]
-               : g.origin == FROM_STATE ? size(Cell::state_widths[g.index])
-                                        : size(Cell::operand_widths[g.index]);
+    static int width_of(const Group& g) {  // of its operand
+        return g.origin == FROM_X ? 0 : g.origin == FROM_STATE ? Cell::state_widths[g.index] : Cell::operand_widths[g.index];
     }
+    int64_t operand_size(const Group& g) const { return size(width_of(g)); }
     int64_t columns(int first, int count) const { return map_at[first + count] - map_at[first]; }
     int64_t columns(const Group& g) const { return columns(g.first, g.count); }
     const real* parameter(int p) const { return parameters[p]; }

@@ -327,13 +327,16 @@ UNSPOOL_APART void add_columns(int64_t rows, const real* from, int64_t stride, i
 // Panels of MR entries: panel p holds A[k][p·MR … p·MR+MR) for k = 0 … room−1, the last one padded with zeros.
 template <typename real> int64_t packed_rows_size(int64_t room, int64_t M) { return room * round_up(M, MR); }
 
-template <typename real> UNSPOOL_APART void pack_row(real* panels, int64_t room, int64_t k, const real* row, int64_t M) {
-    int64_t m = 0;
-    for (; m + MR <= M; m += MR) std::memcpy(panels + m * room + k * MR, row + m, MR * sizeof(real));
-    if (m < M) {
-        real* to = panels + m * room + k * MR;
-        for (int i = 0; i < MR; ++i) to[i] = m + i < M ? row[m + i] : real(0);
-    }
+// Entries first … last of one row, so that threads can share it.
+template <typename real>
+UNSPOOL_APART void pack_row(real* panels, int64_t room, int64_t k, const real* row, int64_t M, int64_t first, int64_t last) {
+    const auto place = [&](int64_t m) { return panels + (m / MR * room + k) * MR + m % MR; };
+    int64_t m = first;
+    for (; m < last && m % MR; ++m) *place(m) = row[m];
+    for (; m + MR <= last; m += MR) std::memcpy(place(m), row + m, MR * sizeof(real));
+    for (; m < last; ++m) *place(m) = row[m];
+    if (last == M)
+        for (; m % MR; ++m) *place(m) = real(0);
 }
 
 // So many rows at a time: enough that adding to C pays, and no more of B's columns than the first-level cache holds.
