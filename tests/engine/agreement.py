@@ -93,14 +93,24 @@ def by_loop(call: Call) -> Values:
 
 def assert_agree(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
     """Every value within `tolerance` of the expected one, as a share of the largest number of its tensor (or of 1)."""
-    assert list(found) == list(expected)
-    wrong = {}
-    for name, value in found.items():
-        assert value.shape == expected[name].shape, name
-        error = (value.double() - expected[name].double()).abs().max().item() / _scale(expected[name])
-        if not error <= tolerance:  # so that NaN is wrong
-            wrong[name] = error
+    wrong = {name: error for name, error in _errors(found, expected).items() if not error <= tolerance}  # NaN is wrong
     assert not wrong, f"relative errors above {tolerance}: {wrong}"
+
+
+def assert_agree_in_float32(call: Call, threads: int, exact: Values) -> None:
+    """The kernel in float32 within 1e-5 or, where a cell that grows magnifies rounding, ten times the loop's errors."""
+    call = call.to(torch.float32)
+    rounding = _errors(by_loop(call), exact).values()
+    if all(error < 1e-3 for error in rounding):  # also not NaN: the cell stays within float32
+        assert_agree(by_kernel(call, threads), exact, max(1e-5, *(10 * error for error in rounding)))
+
+
+def _errors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, float]:
+    assert {name: value.shape for name, value in found.items()} == {name: v.shape for name, v in expected.items()}
+    return {
+        name: (value.double() - expected[name].double()).abs().max().item() / _scale(expected[name])
+        for name, value in found.items()
+    }
 
 
 def _scale(value: Tensor) -> float:

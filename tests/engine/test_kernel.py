@@ -8,7 +8,15 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.engine.agreement import assert_agree, by_kernel, by_loop, draw, needs_compiler, ragged
+from tests.engine.agreement import (
+    assert_agree,
+    assert_agree_in_float32,
+    by_kernel,
+    by_loop,
+    draw,
+    needs_compiler,
+    ragged,
+)
 from tests.engine.random_cells import clear_call
 from tests.variants import VARIANTS, as_state, as_states, each_cell
 from torch.func import functional_call
@@ -50,7 +58,7 @@ def test_values_and_gradients(cell: Cell) -> None:
             call = clear_call(cell, number, steps, rows, input_size, hidden_size, lengths=lengths, reverse=reverse)
             exact = by_loop(call)
             assert_agree(by_kernel(call, threads), exact, 1e-11)
-            assert_agree(by_kernel(call.to(torch.float32), threads), exact, 1e-5)
+            assert_agree_in_float32(call, threads, exact)
 
 
 @pytest.mark.long
