@@ -4,11 +4,13 @@ from unspool import cells as cells
 from unspool import engine as engine
 from unspool import errors as errors
 from unspool import exchange as exchange
+from unspool import learning as learning
 from unspool import nn as nn
 from unspool.cells import Cell as Cell
 from unspool.cells import sigmoid as sigmoid
 from unspool.cells import tanh as tanh
 from unspool.nn.accelerate import accelerate as accelerate
 from unspool.nn.accelerate import restore as restore
+from unspool.tasks.train import train as train
 
 __version__ = "0.1.0"

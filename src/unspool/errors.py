@@ -9,6 +9,8 @@
     │   ├── UnknownNameError (KeyError)           a name that is in no list; says the nearest one
     │   └── DataError                             a file that cannot be read as what it should be
     ├── CellError                                 a `step` that cannot be read as equations
+    ├── StorageError (OSError)                    a file that cannot be written; what was there before is untouched
+    ├── TrainingError                             training that cannot go on, such as after NaN
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
 
@@ -71,6 +73,14 @@ class DataError(ArgumentError):
 
 class CellError(UnspoolError):
     """A cell's `step` cannot be read as equations."""
+
+
+class StorageError(UnspoolError, OSError):
+    """A file cannot be written; what was there before is untouched."""
+
+
+class TrainingError(UnspoolError):
+    """Training cannot go on; the message says what became of it, and where the last good state is."""
 
 
 class BuildError(UnspoolError):

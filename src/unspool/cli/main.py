@@ -11,7 +11,11 @@ import typer
 from unspool import __version__
 from unspool.cli.bench import bench
 from unspool.cli.check import check
+from unspool.cli.demo import demo
+from unspool.cli.evaluate import evaluate
+from unspool.cli.generate import generate
 from unspool.cli.terminal import console
+from unspool.cli.train import train
 from unspool.errors import ArgumentError, UnspoolError
 
 app = typer.Typer(
@@ -21,8 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(bench)
-app.command()(check)
+for command in (train, evaluate, generate, demo, bench, check):
+    app.command()(command)
 
 
 def show_version(wanted: bool) -> None:

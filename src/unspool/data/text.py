@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import glob
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -75,3 +76,17 @@ def _read(file: Path, size: int) -> Iterator[str]:
         raise DataError(f"{file} cannot be read: {error.strerror}. Check its permissions.") from error
     if held:
         yield "\n"
+
+
+def whole_lines(pieces: Iterable[str]) -> Iterator[list[str]]:
+    """The same text as lists of lines, each with its end; a line may begin in one piece and end in another."""
+    held: list[str] = []
+    for piece in pieces:
+        at = piece.rfind("\n") + 1
+        if at:
+            yield re.findall(r"[^\n]*\n|[^\n]+", "".join(held) + piece[:at])
+            held = []
+        if piece[at:]:
+            held.append(piece[at:])
+    if held:
+        yield ["".join(held)]

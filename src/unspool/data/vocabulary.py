@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import importlib
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.text import whole_lines
 from unspool.data.tokens import Ids
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
@@ -94,17 +96,28 @@ class Characters(Listed):
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
-        counts: Counter[str] = Counter()
+        counts = np.zeros(sys.maxunicode + 1, np.int64)
         for piece in pieces:
-            counts.update(piece)
-        return cls._of(counts, limit)
+            found = np.bincount(_code_points(piece))
+            counts[: len(found)] += found
+        return cls._of(Counter({chr(point): int(counts[point]) for point in np.flatnonzero(counts)}), limit)
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        places = np.zeros(sys.maxunicode + 1, np.uint32)
+        for place, token in enumerate(self.tokens[1:], 1):
+            places[ord(token)] = place
         for piece in pieces:
-            yield self._ids(piece)
+            yield places[_code_points(piece)]
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         return "".join(self.tokens[int(number)] if number else "\ufffd" for number in ids)
+
+    @classmethod
+    def load(cls, document: dict[str, Any]) -> Self:
+        found = super().load(document)
+        if any(len(token) != 1 for token in found.tokens[1:]):
+            raise DataError("the vocabulary's `tokens` are not single characters. Take vocabulary.json from the run.")
+        return found
 
 
 class Words(Listed):
@@ -116,13 +129,13 @@ class Words(Listed):
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
         counts: Counter[str] = Counter()
-        for text in _whole(pieces):
-            counts.update(cls.split(text))
+        for lines in whole_lines(pieces):
+            counts.update(cls.split("".join(lines)))
         return cls._of(counts, limit)
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
-        for text in _whole(pieces):
-            yield self._ids(self.split(text))
+        for lines in whole_lines(pieces):
+            yield self._ids(self.split("".join(lines)))
 
     @classmethod
     def split(cls, text: str) -> list[str]:
@@ -198,11 +211,11 @@ class BytePairs(Vocabulary):
         trainer = library.trainers.BpeTrainer(
             vocab_size=limit or cls.SIZE, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
         )
-        tokenizer.train_from_iterator((line for lines in _lines(pieces) for line in lines), trainer)
+        tokenizer.train_from_iterator((line for lines in whole_lines(pieces) for line in lines), trainer)
         return cls(tokenizer)
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
-        for lines in _lines(pieces):
+        for lines in whole_lines(pieces):
             found = self._tokenizer.encode_batch_fast(lines)
             yield np.concatenate([np.array(line.ids, np.int64) for line in found])
 
@@ -242,24 +255,8 @@ def load_vocabulary(document: Any) -> Vocabulary:
     return find_kind(document["kind"]).load(document)
 
 
-def _whole(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces of whole lines."""
-    held: list[str] = []
-    for piece in pieces:
-        at = piece.rfind("\n") + 1
-        if at:
-            yield "".join(held) + piece[:at]
-            held = []
-        if piece[at:]:
-            held.append(piece[at:])
-    if held:
-        yield "".join(held)
-
-
-def _lines(pieces: Iterable[str]) -> Iterator[list[str]]:
-    """The same text as lists of lines, each with its end."""
-    for text in _whole(pieces):
-        yield re.findall(r"[^\n]*\n|[^\n]+", text)
+def _code_points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _extra(name: str) -> Any:

@@ -15,6 +15,7 @@ from unspool.errors import ArgumentError, CellError
 from unspool.nn.checks import check_recompute
 from unspool.nn.layer import Layer
 from unspool.nn.recurrence import Recurrence
+from unspool.nn.regularised import Rates, Regularised
 from unspool.nn.unroll import Trace
 
 
@@ -29,6 +30,9 @@ class Recurrent(Layer):
     `recompute` saves memory in training for some time: the kernel keeps only the state at every so many steps, or with
     "sqrt" at every 4√T-th, and computes what lies between them once more on its way back.
     """
+
+    _rates = Rates()
+    _regularised: Regularised | None = None
 
     def __init__(
         self,
@@ -92,17 +96,29 @@ class Recurrent(Layer):
 
     @property
     def engine(self) -> str:
-        """What runs this layer on its own device and dtype: "kernel", or "eager" and why."""
+        """What runs this layer on its own device and dtype, in its present mode: "kernel", or "eager" and why."""
         like = next(self.parameters(), torch.empty(0))
-        why = self._recurrence.engine_for([like.new_empty(1, 1, 1), *self.cell_parameters().values()])
+        recurrence = self._regularised.recurrence(self.training) if self._regularised else self._recurrence
+        why = recurrence.engine_for([like.new_empty(1, 1, 1), *self.cell_parameters().values()])
         return "kernel" if why is None else f"eager: {why}"
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False) -> tuple[Tensor, Any, Trace]:
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
         parameters = list(self.cell_parameters().values())
-        output, states, values = self._recurrence.run(parameters, x, states, ends, self.reverse, trace, self.recompute)
+        given = parameters, x, states, ends, self.reverse, trace, self.recompute
+        if self._regularised is None:
+            output, states, values = self._recurrence.run(*given)
+        else:
+            output, states, values = self._regularised.run(self.training, *given)
         return output, states[0] if single else states, values
+
+    def regularise(self, rates: Rates) -> None:
+        """From now on, drop and keep at these rates; `Stack` says what they mean."""
+        self._rates = rates
+        self._regularised = None
+        if rates != Rates():
+            self._regularised = Regularised(rates, self._recurrence, self.input_size, self.hidden_size)
 
     def state_shapes(self, rows: int) -> Any:
         shapes = tuple(torch.Size((rows, width)) for width in self._widths.values())
@@ -137,11 +153,11 @@ class Recurrent(Layer):
             state: self.equations.size(width, self.input_size, self.hidden_size)
             for state, width in self.equations.states.items()
         }
+        self.regularise(self._rates)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            key: value for key, value in self.__dict__.items() if key not in ("equations", "_recurrence", "_widths")
-        }
+        derived = ("equations", "_recurrence", "_regularised", "_widths")
+        return {key: value for key, value in self.__dict__.items() if key not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

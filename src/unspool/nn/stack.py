@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import torch
@@ -15,6 +16,7 @@ from unspool.errors import ArgumentError, ShapeError
 from unspool.nn.bidirectional import Bidirectional
 from unspool.nn.layer import Layer, valid_steps
 from unspool.nn.recurrent import Recurrent
+from unspool.nn.regularised import Rates, drop_units
 
 Item = TypeVar("Item")
 AnyCell = str | Cell | type[Cell]
@@ -23,13 +25,23 @@ AnyCell = str | Cell | type[Cell]
 class Stack(Layer):
     """Recurrent layers, each reading the whole sequence of the one below.
 
-    `cell`, `hidden_size`, `bidirectional`, `residual` and `dropout` are one value for all layers or a list with one
-    a layer; the number of layers is the lists' length or `num_layers`.
+    `cell`, `hidden_size`, `bidirectional`, `residual`, `dropout` and the other ways to regularise are one value for
+    all layers or a list with one a layer; the number of layers is the lists' length or `num_layers`.
 
     - `residual`: the layer's output is its input plus its state (their widths must agree).
     - `skip`: layer ℓ reads the outputs of ℓ−1 and of ℓ−2, side by side; layer 0 is the input x.
     - `dropout`: in training, on a layer's output on its way up. One number leaves out the last layer, as torch.nn does.
+    - `variational`: this dropout has one mask for all steps of a call, one number a row and unit, not one for each.
+    - `recurrent_dropout`: in training, a mask on the previous state where matrices read it (or a product of it, such as
+      r·h), and nowhere else; one for all steps of a call, one number a row and unit.
+    - `weight_dropout`: in training, a mask on the recurrent matrices U (DropConnect), one for all rows and steps of a
+      call.
+    - `zoneout`: in training, every unit of every state keeps its old value with this probability, drawn anew at every
+      step; in evaluation the state is what is expected of that, p·old + (1 − p)·new.
     - `recompute`: every layer's, see `Recurrent`.
+
+    Dropout scales what it keeps by 1/(1 − p). Masks come from torch's global generator; every call draws its own. They
+    are no part of the state, so a state goes on from call to call. In evaluation all of them but zoneout do nothing.
 
     The state is a list with the state of each layer, the trace likewise. With `every_layer=True` a call returns, in
     place of the output, the list of all layers' sequences, from the lowest up.
@@ -46,6 +58,10 @@ class Stack(Layer):
         residual: bool | Sequence[bool] = False,
         skip: bool = False,
         dropout: float | Sequence[float] = 0.0,
+        variational: bool | Sequence[bool] = False,
+        recurrent_dropout: float | Sequence[float] = 0.0,
+        weight_dropout: float | Sequence[float] = 0.0,
+        zoneout: float | Sequence[float] = 0.0,
         bias: bool = True,
         batch_first: bool = False,
         learn_initial: bool = False,
@@ -55,6 +71,7 @@ class Stack(Layer):
     ) -> None:
         super().__init__()
         self.input_size, self.batch_first, self.skip = check_size("input_size", input_size), batch_first, skip
+        recurrent = {"recurrent_dropout": recurrent_dropout, "weight_dropout": weight_dropout, "zoneout": zoneout}
         count = _count(
             num_layers,
             cell=cell,
@@ -62,6 +79,8 @@ class Stack(Layer):
             bidirectional=bidirectional,
             residual=residual,
             dropout=dropout,
+            variational=variational,
+            **recurrent,
         )
         cells: list[AnyCell] = _each(cell, count)
         sizes: list[int] = _each(hidden_size, count)
@@ -70,9 +89,17 @@ class Stack(Layer):
         self.dropout: list[float] = _each(dropout, count)
         if not isinstance(dropout, Sequence):
             self.dropout[-1] = 0.0
-        for p in [dropout] if not isinstance(dropout, Sequence) else dropout:
-            if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
-                raise ArgumentError.of("dropout", p, "is not a probability", "Give a number from 0 to 1")
+        self.variational: list[bool] = _each(variational, count)
+        for same in self.variational:
+            if not isinstance(same, bool):
+                raise ArgumentError.of(
+                    "variational", same, "is neither True nor False", "Give the probability as `dropout`"
+                )
+        for name, given in {"dropout": dropout, **recurrent}.items():
+            for p in _each(given, count):
+                if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
+                    raise ArgumentError.of(name, p, "is not a probability", "Give a number from 0 to 1")
+        self.rates = [Rates(*each) for each in zip(*(_each(p, count) for p in recurrent.values()), strict=True)]
 
         self.layers = nn.ModuleList()
         widths = [self.input_size]
@@ -96,6 +123,9 @@ class Stack(Layer):
                     f"adds layer {level + 1}'s input, {read} wide, to its state, {layer.output_size} wide",
                     "Make the widths equal, or give a list such as residual=[False, True]",
                 )
+            for part in layer.modules():
+                if isinstance(part, Recurrent):
+                    part.regularise(self.rates[level])
             self.layers.append(layer)
             widths.append(layer.output_size)
         self.output_size = widths[-1]
@@ -118,14 +148,16 @@ class Stack(Layer):
         sequences: list[Tensor] = []  # what each layer gives
         rising = [x]  # what each layer gives, after dropout, below it x
         states, values = [], []
-        for layer, start, residual, p in zip(self.layers, state, self.residual, self.dropout, strict=True):
+        drops = zip(self.dropout, self.variational, strict=True)
+        for layer, start, residual, (p, same) in zip(self.layers, state, self.residual, drops, strict=True):
             assert isinstance(layer, Layer)
             read = torch.cat(rising[-2:], -1) if self.skip else rising[-1]
             output, final, named = layer.run(read, start, ends, trace)
             if residual:
                 output = output + (read if ends is None else read.masked_fill(~valid_steps(ends, len(read)), 0.0))
             sequences.append(output)
-            rising.append(functional.dropout(output, p, self.training))
+            drop = drop_units if same else functional.dropout
+            rising.append(drop(output, p, self.training))
             states.append(final)
             values.append(named)
         return sequences if every_layer else rising[-1], states, values
@@ -137,7 +169,12 @@ class Stack(Layer):
         return [layer.initial_state(rows, like) for layer in self._layers()]
 
     def extra_repr(self) -> str:
-        return f"residual={self.residual}, skip={self.skip}, dropout={self.dropout}"
+        said = [f"residual={self.residual}", f"skip={self.skip}", f"dropout={self.dropout}"]
+        said += [f"variational={self.variational}"] if any(self.variational) else []
+        for field in fields(Rates):
+            each = [getattr(rates, field.name) for rates in self.rates]
+            said += [f"{field.name}={each}"] if any(each) else []
+        return ", ".join(said)
 
     def _layers(self) -> list[Layer]:
         return [layer for layer in self.layers if isinstance(layer, Layer)]

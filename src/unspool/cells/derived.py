@@ -1,0 +1,126 @@
+"""Equations made from other equations: with masks on what their matrices read, with states that stay as they were.
+
+Whatever a derived step needs besides the cell's own states and parameters comes after them: as further states or as
+further vectors. So it runs wherever a cell runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from unspool.cells.equations import Equations
+from unspool.cells.functions import where
+from unspool.cells.symbols import Graph, Symbol, elementwise
+
+
+def with_masks(equations: Equations) -> Equations:
+    """The step with mask·s in place of a state s wherever a matrix reads s, or reads a product such as r·s.
+
+    Each such state gets a mask, which is a further state that never changes. Other uses of s stay as they are.
+    """
+    read = {
+        factor.detail
+        for node in equations.nodes
+        if node.operation == "linear"
+        for operand in node.inputs
+        for factor in _factors(operand)
+    }
+    masked = [state for state in equations.states if state in read]
+    return _Draft(equations, "mask", masked, masked=True).equations()
+
+
+def with_zoneout(equations: Equations, states: Sequence[str]) -> Equations:
+    """The step after which every unit of these states has its new value or still its old one.
+
+    Each of them gets a further state, a number from 0 up to 1 for every unit. Its binary digits say, one a step from
+    the first on, whether the unit stays (1) or not (0).
+    """
+    draft = _Draft(equations, "stays", states)
+    for state in states:
+        doubled = 2 * draft.companions[state]
+        stays = doubled >= 1
+        draft.results[state] = where(stays, draft.before[state], draft.results[state])
+        draft.results[draft.names[state]] = where(stays, doubled - 1, doubled)
+    return draft.equations()
+
+
+def with_expected_zoneout(equations: Equations, states: Sequence[str]) -> Equations:
+    """The step that gives p·old + (1 − p)·new for these states; their p is a further vector each."""
+    draft = _Draft(equations, "stays", states, vectors=True)
+    for state in states:
+        p = draft.companions[state]
+        draft.results[state] = p * draft.before[state] + (1 - p) * draft.results[state]
+    return draft.equations()
+
+
+class _Draft:
+    """A copy of equations in a graph of its own, in which some states have a companion: a state or a vector."""
+
+    def __init__(
+        self, equations: Equations, kind: str, states: Iterable[str], vectors: bool = False, masked: bool = False
+    ) -> None:
+        self.of, self.graph = equations, Graph()
+        taken = {*equations.states, *equations.parameters, *equations.named}
+        self.names = {state: _free(f"{kind}_{state}", taken) for state in states}
+        widths = {name: equations.states[state] for state, name in self.names.items()}
+        self.states = {**equations.states, **({} if vectors else widths)}
+        self.vectors = widths if vectors else {}
+        self.x = self.graph.node("input", width=equations.nodes[0].width)
+        self.before = {name: self.graph.node("state", width=width, detail=name) for name, width in self.states.items()}
+        made = {name: self.graph.node("vector", width=width, detail=name) for name, width in self.vectors.items()}
+        self.companions = {state: (made or self.before)[name] for state, name in self.names.items()}
+        self._known = self._copy(self.companions if masked else {})
+        self.results = {
+            **self.before,
+            **{state: self._known[value] for state, value in zip(equations.states, equations.results, strict=True)},
+        }
+
+    def equations(self) -> Equations:
+        """The draft, without what is not used any more."""
+        results = {state: self.results[state] for state in self.states}
+        named = {**{name: self._known[value] for name, value in self.of.named.items()}, **results}
+        needed = {self.x, *self.before.values(), *named.values()}
+        for node in reversed(self.graph.nodes):
+            if node in needed:
+                needed.update(node.inputs)
+        place = {node: index for index, node in enumerate(self.graph.nodes) if node in needed}
+        return Equations(
+            title=self.of.title,
+            sizes=self.of.sizes,
+            states=self.states,
+            parameters={**self.of.parameters, **{name: (width,) for name, width in self.vectors.items()}},
+            initial={**self.of.initial, **dict.fromkeys(self.vectors, 0.0)},
+            nodes=tuple(place),
+            named=dict(sorted(named.items(), key=lambda item: place[item[1]])),
+            results=tuple(results.values()),
+        )
+
+    def _copy(self, masks: Mapping[str, Symbol]) -> dict[Symbol, Symbol]:
+        """Every symbol's copy; linear maps read masked states."""
+        known: dict[Symbol, Symbol] = {}
+
+        def read(operand: Symbol) -> Symbol:
+            if operand.operation == "state" and operand.detail in masks:
+                return masks[operand.detail] * known[operand]
+            if operand.operation == "multiply":
+                return elementwise("multiply", *map(read, operand.inputs))
+            return known[operand]
+
+        for node in self.of.nodes:
+            linear = node.operation == "linear"
+            inputs = tuple(read(value) if linear else known[value] for value in node.inputs)
+            known[node] = self.graph.node(node.operation, inputs, node.width, node.detail)
+        return known
+
+
+def _factors(operand: Symbol) -> list[Symbol]:
+    """The states that the operand is, or is a product of."""
+    if operand.operation == "multiply":
+        return [factor for value in operand.inputs for factor in _factors(value)]
+    return [operand] if operand.operation == "state" else []
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,103 @@
+"""A run told in plain lines, for a file, a pipe or a terminal that cannot do more."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console
+
+from unspool.cli.figures import decimal, duration, further, perplexity_of, share, speed
+from unspool.cli.finish import render_finish
+from unspool.cli.sample import harmless, indented
+from unspool.cli.terminal import WIDTH
+from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, Started, Stepped
+
+#: Seconds between two lines about steps.
+PAUSE = 10.0
+
+
+class PlainView:
+    """One line an event; of steps, one every ten seconds. No colours, and the cursor stays where it is."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream = sys.stdout if stream is None else stream
+        self.clock = clock
+        self.unit = "units"
+        self._stepped: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to put back."""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started():
+                self.unit = harmless(event.unit)
+                self.write(started(event))
+            case Stepped():
+                now = self.clock()
+                if self._stepped is None or now - self._stepped >= PAUSE:
+                    self._stepped = now
+                    self.write(stepped(event, self.unit))
+            case Evaluated():
+                self.write(evaluated(event))
+                if event.sample:
+                    self.write(indented(event.sample))
+            case Saved():
+                self.write(f"saved step {event.step:,} · {harmless(event.path)}")
+            case Advised():
+                self.write(f"advice at step {event.step:,}: {harmless(event.text)}")
+            case Finished():
+                self.write(finished(event))
+
+    def write(self, text: str) -> None:
+        """A line, at once; what the stream's encoding lacks becomes a question mark."""
+        encoding = self.stream.encoding or "utf-8"
+        self.stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        self.stream.flush()
+
+
+def started(event: Started) -> str:
+    """Where, what, how large, and the plan."""
+    how_long = "as long as there is time" if event.steps is None else f"{event.steps:,} steps"
+    pieces = [f"{'resumed' if event.step else 'started'} {harmless(event.run)}", harmless(event.task)]
+    pieces += [f"{event.parameters:,} parameters", how_long]
+    pieces += [f"at step {event.step:,}"] if event.step else []
+    pieces += [harmless(f"{name}: {words}") for name, words in event.plan.items()]
+    pieces += [harmless(f"{name} has loss {decimal(loss)}") for name, loss in event.baselines.items()]
+    return " · ".join(pieces)
+
+
+def stepped(event: Stepped, unit: str) -> str:
+    """step 400 · epoch 0.8 · 40% · loss 1.873 · 24,310 characters/s · 1:12 to go."""
+    return (
+        f"step {event.step:,} · epoch {event.epoch:.1f} · {share(event.fraction)} · loss {decimal(event.loss)} · "
+        f"{speed(event.speed, unit)} · {duration(event.remaining)} to go"
+    )
+
+
+def evaluated(event: Evaluated) -> str:
+    """The figures, each with its name."""
+    figures = event.validation
+    pieces = [f"evaluated step {event.step:,}", f"epoch {event.epoch:.1f}", f"training {decimal(event.training)}"]
+    pieces += [f"validation {decimal(figures.get('loss'))}", f"perplexity {perplexity_of(figures)}"]
+    pieces += [f"{harmless(name)} {decimal(figures[name])}" for name in further([figures])]
+    pieces += ["best so far"] if event.best else []
+    return " · ".join(pieces)
+
+
+def finished(event: Finished) -> str:
+    """The last words as text."""
+    out = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, highlight=False)
+    with out.capture() as capture:
+        out.print(render_finish(event, plain=True), crop=False)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))

@@ -1,0 +1,38 @@
+"""TensorBoard: a run's figures in the form that its viewer reads; torch's own writer makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from unspool.errors import ArgumentError
+from unspool.learning.events import Evaluated, Event, Finished, Listener, Started, Stepped
+
+
+class TensorBoard:
+    """A listener that passes everything on, and writes losses, rates and samples below the run's folder."""
+
+    def __init__(self, listener: Listener) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ArgumentError(
+                "`--tensorboard` needs the package tensorboard. Run: pip install 'unspool[tensorboard]'."
+            ) from error
+        self._listener, self._make = listener, SummaryWriter
+        self._writer: Any = None
+
+    def __call__(self, event: Event) -> None:
+        """Write what can be drawn, and pass it on."""
+        self._listener(event)
+        if isinstance(event, Started):
+            self._writer = self._make(str(Path(event.run) / "tensorboard"), purge_step=event.step or None)
+        elif isinstance(event, Stepped):
+            for name in ("loss", "rate", "speed", "norm", "clipped"):
+                self._writer.add_scalar(f"training/{name}", getattr(event, name), event.step)
+        elif isinstance(event, Evaluated):
+            for name, value in event.validation.items():
+                self._writer.add_scalar(f"validation/{name}", value, event.step)
+            self._writer.add_text("sample", f"```\n{event.sample}\n```", event.step)
+        elif isinstance(event, Finished):
+            self._writer.close()

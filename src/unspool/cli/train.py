@@ -1,0 +1,311 @@
+"""unspool train: from a file to a trained model, in a run's folder."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch import distributed
+
+from unspool.cli.terminal import console
+from unspool.cli.views import choose_view
+from unspool.errors import ArgumentError
+from unspool.learning.events import Listener
+from unspool.learning.loop import Loop
+from unspool.learning.run import check_free
+from unspool.learning.stopping import Stop
+from unspool.tasks.config import Config
+from unspool.tasks.recipes import RECIPES
+from unspool.tasks.train import Trained, describe, plan, silent
+from unspool.tasks.train import train as run_training
+
+Many = list[str] | None
+DATA, MODEL, TRAINING, RUN = "Data", "Model", "Training", "Run"
+
+
+def train(
+    files: Annotated[
+        Many, typer.Argument(metavar="FILE…", help="Text files, folders or patterns; with --resume a run.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="What is learned: lm. Guessed from the file if not said.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="characters, bytes, words, chinese-words or bpe.", rich_help_panel=DATA)
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Keep so many tokens, the most frequent.", rich_help_panel=DATA)
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="tail: validate on the text's end; lines: on lines drawn by chance.", rich_help_panel=DATA),
+    ] = None,
+    validation: Annotated[
+        Many, typer.Option(help="A share such as 0.1, or files. Repeat for more files.", rich_help_panel=DATA)
+    ] = None,
+    test: Annotated[Many, typer.Option(help="A share, or files, to test on at the end.", rich_help_panel=DATA)] = None,
+    cell: Annotated[
+        str | None, typer.Option(help="lstm, gru, elman, …: `unspool check` lists them.", rich_help_panel=MODEL)
+    ] = None,
+    hidden: Annotated[int | None, typer.Option(help="Units of a layer.", rich_help_panel=MODEL)] = None,
+    layers: Annotated[int | None, typer.Option(help="Layers on top of each other.", rich_help_panel=MODEL)] = None,
+    embedding: Annotated[int | None, typer.Option(help="Width of a token's vector.", rich_help_panel=MODEL)] = None,
+    tie: Annotated[
+        bool | None, typer.Option("--tie", help="Read out by the embedding's matrix.", rich_help_panel=MODEL)
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Between layers, before and after them.", rich_help_panel=MODEL)
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="kernel: ours; torch: torch.nn's layers.", rich_help_panel=MODEL)
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(help="Read the data so often.", rich_help_panel=TRAINING)] = None,
+    steps: Annotated[int | None, typer.Option(help="Or: make so many updates.", rich_help_panel=TRAINING)] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Or: train so long; the rate follows the clock.", rich_help_panel=TRAINING)
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Rows read side by side.", rich_help_panel=TRAINING)] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Steps that gradients go back, or all.", rich_help_panel=TRAINING)
+    ] = None,
+    optimiser: Annotated[str | None, typer.Option(help="adamw, adam or sgd.", rich_help_panel=TRAINING)] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=TRAINING)] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="constant, linear, cosine, epoch or plateau.", rich_help_panel=TRAINING)
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="Updates over which the rate rises.", rich_help_panel=TRAINING)
+    ] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of a gradient.", rich_help_panel=TRAINING)] = None,
+    average: Annotated[
+        str | None, typer.Option(help="Keep a mean of the weights: exponential or tail.", rich_help_panel=TRAINING)
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many evaluations without progress.", rich_help_panel=TRAINING)
+    ] = None,
+    evaluate_every: Annotated[
+        int | None, typer.Option(help="Updates between evaluations.", rich_help_panel=TRAINING)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, dropout and chance.", rich_help_panel=TRAINING)] = None,
+    set_: Annotated[
+        Many,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting: --set zoneout=0.1. Repeat for more.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
+    find_rate: Annotated[
+        bool, typer.Option("--find-rate", help="Try learning rates, and suggest one.", rich_help_panel=TRAINING)
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's folder; runs/NAME if not said.", rich_help_panel=RUN)
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run.", rich_help_panel=RUN)] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Begin anew in a run's folder that exists.", rich_help_panel=RUN)
+    ] = False,
+    recipe: Annotated[str | None, typer.Option(help=f"{', '.join(RECIPES)}.", rich_help_panel=RUN)] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="TOML", help="Settings from a file.", rich_help_panel=RUN)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show the plan, measure, and stop.", rich_help_panel=RUN)
+    ] = False,
+    nproc: Annotated[int, typer.Option(min=1, help="Processes that train together.", rich_help_panel=RUN)] = 1,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write for TensorBoard too.", rich_help_panel=RUN)
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.", rich_help_panel=RUN)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.", rich_help_panel=RUN)] = False,
+) -> None:
+    """Train a model on text, and keep it in a run's folder.
+
+    Settings come from the recipe, then from the config file, then from these options. Ctrl-C saves and leaves.
+
+    **Examples**
+
+    - `unspool train book.txt`: a character model, ten epochs, into runs/book
+    - `unspool train book.txt --minutes 5 --hidden 384`: the best that five minutes give
+    - `unspool train 'books/*.txt' --tokens bpe --vocabulary 8000 --layers 2 --dropout 0.2`
+    - `unspool train train.txt --validation valid.txt --test test.txt --recipe zaremba-small`
+    - `unspool train names.txt --split lines --epochs 20`: each line by itself
+    - `unspool train runs/book --resume`: go on where it stopped
+    - `unspool train book.txt --dry-run --config mine.toml`: is all well, and how long will it take?
+    - `unspool train book.txt --nproc 2` or `torchrun -m unspool train book.txt`: several processes
+    """
+    options: dict[str, Any] = {
+        **{
+            "tokens": tokens,
+            "vocabulary": vocabulary,
+            "split": split,
+            "validation": share(validation),
+            "test": share(test),
+        },
+        **{"cell": cell, "hidden": hidden, "layers": layers, "embedding": embedding, "tie": tie, "dropout": dropout},
+        **{"engine": engine, "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch},
+        **{"window": int(window) if window is not None and window.lstrip("-").isdigit() else window},
+        **{"optimiser": optimiser, "rate": rate, "schedule": schedule, "warmup": warmup, "clip": clip},
+        **{"average": average, "patience": patience, "evaluate_every": evaluate_every, "seed": seed},
+        **others(set_ or ()),
+    }
+    if nproc > 1 and "WORLD_SIZE" not in os.environ:
+        raise typer.Exit(several(nproc))
+    if "WORLD_SIZE" in os.environ and not distributed.is_initialized():
+        distributed.init_process_group("gloo")
+    if resume:
+        if len(files or ()) > 1 or (files and out is not None):
+            raise ArgumentError.of("FILE", files, "is more than one run", "Give the run's folder alone")
+        finish(
+            follow(
+                out=Path(files[0]) if files else out,
+                resume=True,
+                options=options,
+                json=json,
+                quiet=quiet,
+                tensorboard=tensorboard,
+                task=task,
+                recipe=recipe,
+                config=config,
+            )
+        )
+        return
+    source = files or None
+    if dry_run or find_rate:
+        settings = plan(source, task=task, recipe=recipe, config=config, **options)
+        if out is not None:
+            check_free(out, force)
+        rehearse(settings) if dry_run else suggest(settings)
+        return
+    out = out or free_name(Path(files[0]).stem if files else "run")
+    finish(
+        follow(
+            source=source,
+            out=out,
+            force=force,
+            options=options,
+            json=json,
+            quiet=quiet,
+            tensorboard=tensorboard,
+            task=task,
+            recipe=recipe,
+            config=config,
+        )
+    )
+
+
+def follow(
+    *,
+    json: bool,
+    quiet: bool,
+    tensorboard: bool = False,
+    options: dict[str, Any] | None = None,
+    source: Any = None,
+    **given: Any,
+) -> Trained:
+    """Train, and show it."""
+    with choose_view(json=json, quiet=quiet) as view:
+        tell: Listener = view
+        if tensorboard:
+            from unspool.cli.tensorboard import TensorBoard
+
+            tell = TensorBoard(view)
+        return run_training(source, tell=tell, **given, **(options or {}))
+
+
+def finish(trained: Trained) -> None:
+    """Leave as the run ended."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+    if trained.finished.reason == "interrupted":
+        raise typer.Exit(130)
+
+
+def share(given: Many) -> float | list[str] | None:
+    """A share of the text, or files."""
+    if given and len(given) == 1:
+        try:
+            return float(given[0])
+        except ValueError:
+            pass
+    return given or None
+
+
+def others(given: Any) -> dict[str, Any]:
+    """Settings that have no option of their own, NAME=VALUE as TOML has values."""
+    import tomllib
+
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ArgumentError.of("set", one, "has no =", "Give NAME=VALUE, such as --set zoneout=0.1")
+        try:
+            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except ValueError:
+            found[name.strip()] = value
+    return found
+
+
+def free_name(stem: str) -> Path:
+    """A folder in runs/ that is not there yet."""
+    numbers = ["", *(f"-{number}" for number in range(2, 10_000))]
+    return next(path for number in numbers if not (path := Path("runs") / f"{stem}{number}").exists())
+
+
+def several(count: int) -> int:
+    """The same command in processes that torchrun starts; its exit code."""
+    arguments = sys.argv[1:]
+    place = next(i for i, word in enumerate(arguments) if word == "--nproc" or word.startswith("--nproc="))
+    rest = arguments[:place] + arguments[place + (1 if "=" in arguments[place] else 2) :]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    environment = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // count)), **os.environ}
+    return subprocess.run([*command, "-m", "unspool", *rest], env=environment, check=False).returncode
+
+
+def _loop(settings: Config) -> Loop:
+    task = settings.task.prepare(settings.data, settings.training.seed)
+    torch.manual_seed(settings.training.seed)
+    return Loop(task, task.make_learner(settings.model), settings.training, None, silent, Stop())
+
+
+def rehearse(settings: Config) -> None:
+    """Show the plan; make some updates, to say how long it takes and how much memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    loop = _loop(settings)
+    seconds = loop.rehearse(1.0)
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    if settings.training.minutes is not None:
+        steps = int(60 * settings.training.minutes / seconds)
+        time = f"{settings.training.minutes:g} min, about {steps:,} updates or {steps / loop.updates:.1f} epochs"
+    else:
+        assert loop.steps is not None
+        time = f"about {loop.steps * seconds / 60:.1f} min for {loop.steps:,} updates, without evaluations"
+    units = settings.training.batch * (settings.training.window if isinstance(settings.training.window, int) else 1)
+    shown = {
+        **loop.task.describe(),
+        **describe(settings, loop),
+        "parameters": f"{sum(parameter.numel() for parameter in loop.parameters):,}",
+        "memory": f"about {memory:,.0f} MB for training",
+        "time": time,
+        "speed": f"{units / seconds:,.0f} {loop.task.unit}/s, measured",
+    }
+    for name, value in shown.items():
+        console().print(f"{name:<12} {value}", soft_wrap=True)
+    console().print("All is well. Run it without --dry-run.")
+
+
+def suggest(settings: Config) -> None:
+    """Try learning rates on the real model and data."""
+    from unspool.learning.finder import find_rate
+
+    loop = _loop(settings.__class__(settings.task, settings.data, settings.model, settings.training))
+    found = find_rate(loop.try_rate)
+    for rate, loss in list(zip(found.rates, found.losses, strict=True))[:: max(1, len(found.rates) // 20)]:
+        console().print(f"{rate:10.2e}   loss {loss:.3f}")
+    console().print(f"Suggested: --rate {found.suggestion:.1e}")

@@ -1,0 +1,116 @@
+"""Advice to a person who watches losses: what the course of training says, and which options to turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Evaluations without which no course can be seen: two intervals, so that one odd value decides nothing.
+FEWEST = 3
+#: Changes below this share of the loss are noise: another seed, or another order of the data, moves it by about 1 %.
+NOISE = 0.02
+#: Nor is a smaller change than this one, in nats, news to anyone, however small the loss itself: 1 % of perplexity.
+SMALLEST = 0.01
+#: Evaluations in a row that must lie above the best one by more than noise before it counts as overfitting.
+EVALUATIONS_PAST_THE_BEST = 2
+#: Training loss above its best by this share is no noise any more: 30 % of 2 nats is a perplexity 1.8 times as high.
+STEEP = 0.3
+#: Nor is it steep below this rise, in nats: a loss of 0.01 may triple without any harm.
+STEEPEST_HARMLESS = 0.3
+#: Evaluations in which a loss that moves at all has moved; before that, warm-up alone may hold it still.
+PATIENCE_WITH_A_STALL = 4
+#: Below this training loss, in nats, standing still is not a fault: nine choices in ten are foreseen.
+LEARNED = 0.1
+#: Training and validation closer than this share of the loss: nothing was learned by heart, there is room for more.
+CLOSE = 0.05
+#: A fall by this share over the last two evaluations is still going on; noise does not do it to both losses at once.
+STILL_FALLING = 0.01
+#: From this share of the planned training on it is too late for what is left of it to finish the fall.
+NEAR_THE_END = 0.8
+
+
+@dataclass(frozen=True)
+class Point:
+    """One evaluation: updates done, mean training loss since the last one, and validation loss, in nats."""
+
+    step: int
+    training: float
+    validation: float
+
+
+def advise(history: Sequence[Point], *, fraction: float = 1.0) -> str | None:
+    """What is wrong with the course of training and what to do about it; None if it is healthy or too short to tell.
+
+    `fraction` is the share of the planned training that is done: near its end only is a loss that still falls a fault.
+    """
+    for look in (_divergence, _overfitting, _stall):
+        if found := look(history):
+            return found
+    return _underfitting(history) if fraction >= NEAR_THE_END else None
+
+
+def _divergence(history: Sequence[Point]) -> str | None:
+    remedy = "Lower `--rate` (a third of it, say), or limit gradients by `--clip 1`."
+    for point in history:
+        if not (math.isfinite(point.training) and math.isfinite(point.validation)):
+            return f"Diverged: the loss is no longer a finite number at step {point.step:,}. {remedy}"
+    if len(history) < 2:
+        return None
+    best, last = min(history, key=lambda point: point.training), history[-1]
+    if last.training - best.training <= max(STEEP * abs(best.training), STEEPEST_HARMLESS):
+        return None
+    return (
+        f"Diverging: training loss rose from {best.training:.3f} at step {best.step:,} to {last.training:.3f}. {remedy}"
+    )
+
+
+def _overfitting(history: Sequence[Point]) -> str | None:
+    if len(history) < FEWEST:
+        return None
+    best = min(history, key=lambda point: point.validation)
+    last = history[-1]
+    since = [point for point in history if point.step > best.step][-EVALUATIONS_PAST_THE_BEST:]
+    if len(since) < EVALUATIONS_PAST_THE_BEST or last.training >= best.training:
+        return None
+    if any(point.validation - best.validation <= _noise(best.validation) for point in since):
+        return None
+    return (
+        f"Overfitting: validation loss was best at step {best.step:,} ({best.validation:.3f}) and has risen to "
+        f"{last.validation:.3f} since, while training loss fell from {best.training:.3f} to {last.training:.3f}. "
+        "Try `--dropout 0.3`, fewer `--epochs` or `--patience`, a smaller `--hidden`, or more text."
+    )
+
+
+def _stall(history: Sequence[Point]) -> str | None:
+    if len(history) < PATIENCE_WITH_A_STALL:
+        return None
+    first, last = history[0], history[-1]
+    moved = max(abs(point.training - first.training) for point in history)
+    if moved > _noise(first.training) or last.training < LEARNED:
+        return None
+    return (
+        f"Stalled: training loss has stood at {last.training:.3f} since step {first.step:,}. If that is no better than "
+        "guessing, look at `--rate`: ten times as high if it is small, a tenth if it is large."
+    )
+
+
+def _underfitting(history: Sequence[Point]) -> str | None:
+    if len(history) < FEWEST:
+        return None
+    before, last = history[-3], history[-1]
+    if abs(last.validation - last.training) > CLOSE * abs(last.training):
+        return None
+    for loss, earlier in ((last.training, before.training), (last.validation, before.validation)):
+        if earlier - loss <= max(STILL_FALLING * abs(earlier), SMALLEST):
+            return None
+    if last.validation > min(point.validation for point in history):
+        return None
+    return (
+        f"Underfitting: training loss ({last.training:.3f}) and validation loss ({last.validation:.3f}) are close and "
+        "both still fall. Try more `--epochs`, a larger `--hidden`, or a higher `--rate`."
+    )
+
+
+def _noise(loss: float) -> float:
+    return max(NOISE * abs(loss), SMALLEST)

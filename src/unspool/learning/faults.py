@@ -1,0 +1,53 @@
+"""Where NaN or infinity came from: the first layer that gives it, or the parameters whose gradients have it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def find_fault(learner: nn.Module, batch: Any, carried: Any) -> str:
+    """In words, the first module (in order of their ends) whose output is not finite for this batch."""
+    for name, parameter in learner.named_parameters():
+        if not parameter.detach().isfinite().all():
+            return f"the parameter {name} holds {_what(parameter)}"
+    found: list[str] = []
+    handles = []
+
+    def watch(name: str) -> Any:
+        def see(module: nn.Module, _inputs: Any, output: Any) -> None:
+            bad = next((leaf for leaf in leaves(output) if not leaf.detach().isfinite().all()), None)
+            if bad is not None and not found:
+                found.append(f"the output of {name or 'the model'} ({type(module).__name__}) holds {_what(bad)}")
+
+        return see
+
+    again = copy.deepcopy(learner)
+    for name, module in again.named_modules():
+        handles.append(module.register_forward_hook(watch(name)))
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        again(batch, carried)
+    torch.set_rng_state(state)
+    if found:
+        return found[0]
+    for name, parameter in learner.named_parameters():
+        gradient = parameter.grad
+        if gradient is not None and not (gradient._values() if gradient.is_sparse else gradient).isfinite().all():
+            return f"the gradient of {name} holds {_what(gradient.to_dense())}"
+    return "the loss is not finite"
+
+
+def leaves(tree: Any) -> list[Tensor]:
+    """The tensors in nested tuples, lists and dicts, in order."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    parts = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, tuple | list) else ()
+    return [leaf for part in parts for leaf in leaves(part)]
+
+
+def _what(values: Tensor) -> str:
+    return "NaN" if values.detach().isnan().any() else "infinity"

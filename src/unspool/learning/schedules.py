@@ -1,0 +1,138 @@
+"""Learning-rate schedules: pure functions from how far training has come to a factor of the base rate.
+
+A schedule keeps nothing. Training that resumes from a checkpoint has the same progress, and so the same rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+from unspool.errors import ArgumentError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far training has come: updates done, the share of the plan, the epoch from 0, validation losses so far."""
+
+    step: int
+    fraction: float
+    epoch: int
+    validation: tuple[float, ...] = ()
+
+
+class Shape(Protocol):
+    """The course of the rate, warm-up apart."""
+
+    def factor(self, progress: Progress) -> float: ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """1, always."""
+
+    def factor(self, progress: Progress) -> float:  # noqa: ARG002 - the same whatever the progress
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Linear:
+    """From 1 to `final` in a straight line over the planned training."""
+
+    final: float
+
+    def factor(self, progress: Progress) -> float:
+        return 1 + (self.final - 1) * _clamp(progress.fraction)
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """From 1 to `final` along half a cosine: slow at both ends."""
+
+    final: float
+
+    def factor(self, progress: Progress) -> float:
+        return self.final + (1 - self.final) * (1 + math.cos(math.pi * _clamp(progress.fraction))) / 2
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """1 for the first `decay_after` epochs, then times `decay` with every epoch."""
+
+    decay: float
+    decay_after: int
+
+    def factor(self, progress: Progress) -> float:
+        return float(self.decay ** max(0, progress.epoch - self.decay_after + 1))
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """Times `decay` whenever the best validation loss is more than `patience` evaluations old; counted anew after."""
+
+    decay: float
+    patience: int
+
+    def factor(self, progress: Progress) -> float:
+        best, waited, decays = math.inf, 0, 0
+        for loss in progress.validation:
+            if loss < best:
+                best, waited = loss, 0
+            else:  # NaN too: it is no improvement
+                waited += 1
+            if waited > self.patience:
+                waited, decays = 0, decays + 1
+        return float(self.decay**decays)
+
+
+#: Name → the shape; a shape's fields are the options of `make_schedule` that it reads.
+SHAPES: Mapping[str, type[Constant | Linear | Cosine | Epoch | Plateau]] = {
+    "constant": Constant,
+    "linear": Linear,
+    "cosine": Cosine,
+    "epoch": Epoch,
+    "plateau": Plateau,
+}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A shape after a warm-up of `warmup` updates, in which the factor rises in a straight line from 1/warmup to 1."""
+
+    shape: Shape
+    warmup: int = 0
+
+    def factor(self, progress: Progress) -> float:
+        """What the base rate is multiplied by for the update after `progress.step` updates."""
+        warmth = min(1.0, (progress.step + 1) / self.warmup) if self.warmup else 1.0
+        return warmth * self.shape.factor(progress)
+
+
+def make_schedule(
+    name: str,
+    *,
+    warmup: int = 0,
+    final: float = 0.0,
+    decay: float = 0.5,
+    decay_after: int = 4,
+    patience: int = 1,
+) -> Schedule:
+    """The schedule called `name`: constant, linear, cosine, epoch or plateau. Options of other shapes are not read."""
+    if name not in SHAPES:
+        raise UnknownNameError.among("name", name, SHAPES)
+    for option, count in (("warmup", warmup), ("decay_after", decay_after), ("patience", patience)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ArgumentError.of(option, count, "is not a whole number from 0", "Give how many, 0 for none")
+    if not 0 <= final < math.inf:
+        raise ArgumentError.of("final", final, "is no factor of a rate", "Give a number from 0, mostly up to 1")
+    if not 0 < decay <= 1:
+        raise ArgumentError.of("decay", decay, "is not above 0 and at most 1", "Give 0.5 to halve the rate")
+    options: dict[str, Any] = {"final": final, "decay": decay, "decay_after": decay_after, "patience": patience}
+    shape = SHAPES[name]
+    return Schedule(shape(**{field.name: options[field.name] for field in fields(shape)}), warmup)
+
+
+def _clamp(fraction: float) -> float:
+    return min(max(fraction, 0.0), 1.0)

@@ -1,0 +1,1 @@
+"""What a network is for: tasks, from their data to their measures."""

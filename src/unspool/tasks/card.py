@@ -1,0 +1,48 @@
+"""The model card: what was trained on what, how, by which versions, and how good it is."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from unspool.learning.contract import Learner, Task
+from unspool.learning.events import Finished
+from unspool.learning.run import RunFolder
+from unspool.tasks.config import Config
+
+PACKAGES = ("unspool", "torch", "numpy", "safetensors")
+
+
+def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner, finished: Finished) -> None:
+    """Write MODEL_CARD.md."""
+    parameters = sum(parameter.numel() for parameter in learner.parameters())
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    facts = {
+        "task": task.name,
+        "model": f"{settings.model.layers} × {settings.model.hidden} {settings.model.cell}, {parameters:,} parameters",
+        **task.describe(),
+        "data's SHA-256": task.digest,
+        "seed": str(settings.training.seed),
+        "training": f"{finished.step:,} updates in {finished.seconds:.0f} s; {finished.reason}",
+        "best": f"after {finished.best_step:,} updates",
+        "versions": f"{versions}, Python {platform.python_version()}, {platform.machine()}",
+    }
+    lines = [f"# {folder.path.name}", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    figures = {"validation": finished.validation, "test": finished.test}
+    if any(figures.values()):
+        lines += ["", "## Figures", "", "| | loss (nats) | perplexity | bits |", "|---|---|---|---|"]
+        for name, found in figures.items():
+            if found:
+                lines.append("| " + " | ".join([f"**{name}**", *(f"{value:.4f}" for value in found.values())]) + " |")
+        for name, loss in finished.baselines.items():
+            lines.append(f"| {name}, validation | {loss:.4f} | | |")
+    if finished.sample:
+        quoted = "\n".join("    " + line for line in finished.sample.splitlines())
+        lines += ["", "## Sample", "", quoted]
+    lines += [
+        *("", "## Use", "", f"    unspool generate {folder.path}", f"    unspool evaluate {folder.path} FILE", ""),
+        "The settings are in `config.toml`, the weights in `model.safetensors`. The model says what is likely in text",
+        "like that it was trained on; it knows nothing else, and what it says may be wrong.",
+    ]
+    folder.write_card("\n".join(lines) + "\n")

@@ -1,0 +1,272 @@
+"""Language models: text in, the next token out; what a text file is trained to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unspool.data.batches import Windows
+from unspool.data.corpus import Corpus, Division, prepare
+from unspool.data.tokens import Ids
+from unspool.data.vocabulary import KINDS, Vocabulary
+from unspool.errors import DataError
+from unspool.learning.contract import Batches, Learner, Outcome, Task
+from unspool.learning.files import write_file
+from unspool.learning.forcing import free_run
+from unspool.learning.linear_cross_entropy import linear_cross_entropy
+from unspool.learning.settings import Count, Section, Share, Size
+from unspool.nn import NGram
+from unspool.nn.layer import map_leaves
+from unspool.tasks.body import BodySettings, make_body
+from unspool.tasks.generation import Sampling, generate
+
+#: Steps of a window when nothing is learned: long, so that the loop costs nothing, and short enough to stay in cache.
+READING = 512
+#: Tokens that an n-gram baseline counts at most: the last ones of the training text.
+COUNTED = 2_000_000
+SAMPLE = 300
+
+
+class TextData(Section):
+    """The text, and how it is divided into tokens and parts."""
+
+    files: Annotated[tuple[str, ...], Field(min_length=1)]
+    """text files, folders and patterns"""
+    tokens: Literal[tuple(KINDS)] = "characters"  # type: ignore[valid-type]
+    """what a token is"""
+    vocabulary: Size | None = None
+    """most frequent tokens that are kept; all if not said (4,096 for bpe)"""
+    split: Literal["tail", "lines"] = "tail"
+    """tail: the text's end is for validation; lines: each line goes to one part, by chance, and lines are shuffled"""
+    validation: Share | tuple[str, ...] = 0.1
+    """share of the text, or files, to validate on"""
+    test: Share | tuple[str, ...] = 0.0
+    """share of the text, or files, to test on at the end"""
+    split_seed: Count = 0
+    """of the chance by which lines are divided and shuffled"""
+
+
+class LanguageModelSettings(BodySettings):
+    """A language model: embedding, recurrent layers, read-out."""
+
+    embedding: Size | None = None
+    """width of a token's vector; as wide as a layer, but at most 64 for characters and bytes"""
+    tie: bool = False
+    """the read-out uses the embedding's matrix"""
+
+
+class LanguageModel(Learner):
+    """P(next token | all before): embedding → recurrent layers → read-out. The state goes on from call to call."""
+
+    def __init__(self, vocabulary_size: int, settings: LanguageModelSettings) -> None:
+        super().__init__()
+        width = settings.embedding or settings.hidden
+        self.embedding = nn.Embedding(vocabulary_size, width)
+        nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(width))
+        self.body = make_body(settings, width)
+        self.projection = nn.Linear(settings.hidden, width) if settings.tie and settings.hidden != width else None
+        self.dropout, self.variational = settings.dropout, settings.variational
+        self.read_out = (
+            self.embedding.weight if settings.tie else nn.Parameter(torch.empty(vocabulary_size, settings.hidden))
+        )
+        self.read_out_bias = nn.Parameter(torch.zeros(vocabulary_size))
+        if not settings.tie:
+            bound = 1 / math.sqrt(settings.hidden)
+            nn.init.uniform_(self.read_out, -bound, bound)
+        if settings.initial is not None:
+            for parameter in self.parameters():
+                nn.init.uniform_(parameter, -settings.initial, settings.initial)
+
+    def forward(self, batch: tuple[Tensor, Tensor], carried: Any, truth: float = 1.0) -> Outcome:
+        """The mean cross-entropy of `(ids, targets)`, each (time, rows), in nats."""
+        ids, targets = batch
+        if truth < 1:
+            return self._run_free(ids, targets, carried, truth)
+        features, output, carried = self.features(ids, carried)
+        loss = linear_cross_entropy(features, self.read_out, self.read_out_bias, targets)
+        return Outcome(loss, targets.numel(), carried, output)
+
+    def carry(self, rows: int) -> Any:
+        """A state of zeros."""
+        with torch.no_grad():
+            _, state = self.body(self.embedding.weight.new_zeros(1, rows, self.embedding.embedding_dim))
+        return map_leaves(torch.zeros_like, state)
+
+    def features(self, ids: Tensor, state: Any) -> tuple[Tensor, Tensor, Any]:
+        """What the read-out reads, the recurrent layers' output, and the state."""
+        output, state = self.body(self._drop(self.embedding(ids)), state)
+        features = self._drop(output)
+        return features if self.projection is None else self.projection(features), output, state
+
+    def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Logits of what follows the last of `ids` (time, rows), and the state."""
+        features, _, state = self.features(ids, state)
+        return functional.linear(features[-1], self.read_out, self.read_out_bias), state
+
+    def _run_free(self, ids: Tensor, targets: Tensor, carried: Any, truth: float) -> Outcome:
+        outputs: list[Tensor] = []
+
+        def predict(now: Tensor, state: Any) -> tuple[Tensor, Any]:
+            features, output, state = self.features(now.unsqueeze(0), state)
+            outputs.append(output)
+            return functional.linear(features[0], self.read_out, self.read_out_bias), state
+
+        logits, carried = free_run(predict, ids, carried, truth)
+        loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return Outcome(loss, targets.numel(), carried, torch.cat(outputs))
+
+    def _drop(self, values: Tensor) -> Tensor:
+        if not self.training or not self.dropout:
+            return values
+        if not self.variational:
+            return functional.dropout(values, self.dropout)
+        return values * functional.dropout(torch.ones_like(values[:1]), self.dropout)
+
+
+class TextWindows(Batches):
+    """Windows of a text as tensors."""
+
+    def __init__(self, tokens: Ids, rows: int, steps: int | None, rank: int = 0, ranks: int = 1) -> None:
+        self._windows = Windows(tokens, rows, steps or max(1, (len(tokens) - 1) // rows))
+        self._mine = slice(rows * rank // ranks, rows * (rank + 1) // ranks)
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        inputs, targets = self._windows.window(number)
+        return tuple(torch.from_numpy(np.ascontiguousarray(part[:, self._mine])) for part in (inputs, targets))  # type: ignore[return-value]
+
+
+class LanguageModelling(Task):
+    """Learning to say what comes next in a text."""
+
+    name = "lm"
+    Data = TextData
+    Model = LanguageModelSettings
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self._baselines: dict[str, float] = {}
+
+    @classmethod
+    def prepare(cls, data: TextData, seed: int) -> Self:  # noqa: ARG003 - text is not drawn from
+        division = Division(data.split, data.validation, data.test, data.split_seed)
+        corpus = prepare(data.files, division, data.tokens, data.vocabulary)
+        if len(corpus.training) < 2 or len(corpus.validation) < 2:
+            sizes = f"{len(corpus.training)} token(s) to train on and {len(corpus.validation)} to validate on"
+            raise DataError(f"{', '.join(data.files)}: {sizes} are too few. Give more text, or another `validation`.")
+        return cls(corpus)
+
+    def make_learner(self, settings: LanguageModelSettings) -> LanguageModel:
+        return make_model(self.vocabulary, settings)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Tokens and their ids."""
+        return self.corpus.vocabulary
+
+    @property
+    def unit(self) -> str:
+        return self.vocabulary.kind if self.vocabulary.kind in ("characters", "bytes", "words") else "tokens"
+
+    @property
+    def digest(self) -> str:
+        return self.corpus.digest
+
+    def describe(self) -> Mapping[str, str]:
+        parts = {part: len(getattr(self.corpus, part)) for part in ("training", "validation", "test")}
+        return {
+            "data": ", ".join(f"{count:,} for {part}" for part, count in parts.items() if count) + f" ({self.unit})",
+            "vocabulary": f"{len(self.vocabulary):,} {self.unit}",
+        }
+
+    def batches(self, rows: int, window: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:  # noqa: ARG002
+        found = TextWindows(self.corpus.training, rows, window, rank, ranks)
+        length = (len(self.corpus.training) - 1) // rows
+        if window is not None and window > length:
+            raise DataError(
+                f"`window` (={window}) is longer than the text: {len(self.corpus.training):,} {self.unit} in {rows} "
+                f"rows are {length} steps. Give --window {max(1, length // 2)} or less, or a smaller --batch."
+            )
+        return found
+
+    @torch.no_grad()
+    def evaluate(self, learner: Any, part: str, rows: int = 1, limit: int | None = None) -> dict[str, float]:
+        tokens = getattr(self.corpus, part)[: None if limit is None else limit + 1]
+        if len(tokens) < 2:
+            return {}
+        rows = max(1, min(rows, (len(tokens) - 1) // READING))
+        return figures(self.measure(learner, tokens, rows))
+
+    @staticmethod
+    @torch.no_grad()
+    def measure(learner: LanguageModel, tokens: Ids, rows: int = 1) -> float:
+        """Mean cross-entropy of a text that is read once through, in `rows` parts; the state goes on."""
+        was = learner.training
+        learner.eval()
+        total, count, state = 0.0, 0, learner.carry(rows)
+        windows = TextWindows(tokens, rows, READING)
+        for number in range(len(windows)):
+            found = learner(windows[number], state)
+            total, count, state = total + float(found.loss) * found.units, count + found.units, found.carried
+        learner.train(was)
+        return total / count
+
+    def baselines(self) -> dict[str, float]:
+        self._baselines = self._baselines or self._count()
+        return self._baselines
+
+    def _count(self) -> dict[str, float]:
+        size = len(self.vocabulary)
+        training, validation = self.corpus.training[-COUNTED:], self.corpus.validation[:COUNTED]
+        found = {"uniform": math.log(size)}
+        for name, order in (("unigram", 1), ("5-gram", 5)):
+            model = NGram(order, size).fit(np.asarray(training))
+            # the validation text's first token is context alone, as it is for the network
+            found[name] = float(-model.log_probability(np.asarray(validation))[1:].mean())
+        return found
+
+    def sample(self, learner: Any, seed: int) -> str:
+        was = learner.training
+        learner.eval()
+        try:
+            prompt = self.vocabulary.ids("\n") or [int(self.corpus.training[0])]
+            generator = torch.Generator().manual_seed(seed)
+            sampling = Sampling(temperature=0.8, banned=unsayable(self.vocabulary))
+            ids = list(islice(generate(learner, prompt, SAMPLE, sampling, generator), SAMPLE))
+            return self.vocabulary.decode(ids)
+        finally:
+            learner.train(was)
+
+    def save(self, folder: Path) -> None:
+        text = json.dumps(self.vocabulary.dump(), ensure_ascii=False, indent=1)
+        write_file(folder / "vocabulary.json", text.encode())
+
+
+def make_model(vocabulary: Vocabulary, settings: LanguageModelSettings) -> LanguageModel:
+    """A fresh model of a vocabulary."""
+    if settings.embedding is None and vocabulary.kind in ("characters", "bytes"):
+        settings = settings.model_copy(update={"embedding": min(settings.hidden, 64)})
+    return LanguageModel(len(vocabulary), settings)
+
+
+def figures(loss: float) -> dict[str, float]:
+    """A mean cross-entropy as people read it: perplexity, and bits a token."""
+    perplexity = math.exp(loss) if loss < 700 else math.inf
+    return {"loss": loss, "perplexity": perplexity, "bits": loss / math.log(2)}
+
+
+def unsayable(vocabulary: Vocabulary) -> tuple[int, ...]:
+    """Ids that stand for no text: the unknown token."""
+    return (0,) if vocabulary.kind not in ("bytes", "bpe") and len(vocabulary) > 1 else ()

@@ -1,0 +1,177 @@
+"""train: from settings to a finished run, begun or gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unspool.data.text import Source
+from unspool.errors import ArgumentError
+from unspool.learning.contract import Learner, Task
+from unspool.learning.events import Event, Finished, Listener, Started
+from unspool.learning.loop import Loop
+from unspool.learning.ranks import Ranks
+from unspool.learning.run import RunFolder, check_free, check_run
+from unspool.learning.stopping import listening
+from unspool.tasks.card import write_card
+from unspool.tasks.catalogue import find_task
+from unspool.tasks.config import Config, read_config, read_toml, to_sections
+from unspool.tasks.recipes import find_recipe
+
+#: Settings of which one says when training ends.
+ENDS = {"epochs", "steps", "minutes"}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a run."""
+
+    path: Path
+    task: Task
+    learner: Learner
+    finished: Finished
+
+
+def silent(event: Event) -> None:
+    """A listener that has nothing to say."""
+
+
+def plan(
+    source: Source | None = None,
+    *,
+    task: str | None = None,
+    recipe: str | None = None,
+    config: str | Path | None = None,
+    **options: Any,
+) -> Config:
+    """The checked settings of a run: those of the recipe, then of the config file, then the options."""
+    documents: list[Mapping[str, Any]] = [{"training": {"epochs": 10.0}}]
+    documents += [find_recipe(recipe)] if recipe is not None else []
+    documents += [read_toml(Path(config))] if config is not None else []
+    said = task or next((document["task"] for document in reversed(documents) if "task" in document), "lm")
+    kind = find_task(said) if isinstance(said, str) else find_task(str(said))
+    given = {name: value for name, value in options.items() if value is not None}
+    if source is not None:
+        given["files"] = [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
+    documents.append(to_sections(given, kind))
+    return read_config(*_with_one_end(documents), task=task)
+
+
+def _with_one_end(documents: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of the ends of training that different documents say, such as 10 epochs and 5 minutes, the last holds."""
+    saying = [place for place, document in enumerate(documents) if ENDS & set(document.get("training", ()))]
+    for place in saying[:-1]:
+        training = {key: value for key, value in documents[place]["training"].items() if key not in ENDS}
+        documents[place] = {**documents[place], "training": training}
+    return documents
+
+
+def train(
+    source: Source | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    tell: Listener = silent,
+    task: str | None = None,
+    recipe: str | None = None,
+    config: str | Path | None = None,
+    **options: Any,
+) -> Trained:
+    """Train a model and keep everything about it in the folder `out`.
+
+        unspool.train("book.txt", out="runs/book", hidden=256, epochs=10)
+        unspool.train(out="runs/book", resume=True)
+
+    `options` are the settings of the config's sections, by name: see `unspool train --help`. `tell` hears what happens.
+    """
+    if out is None:
+        raise ArgumentError.of("out", out, "is missing", "Give the folder of the run, such as out='runs/book'")
+    path = Path(out)
+    if resume:
+        said = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
+        for name, value in said.items():
+            if value is not None:
+                raise ArgumentError.of(
+                    name, value, "cannot change in a run that goes on", "Leave it out, or begin a new run"
+                )
+        settings = read_config(check_run(path))
+        return _run(settings, RunFolder.open(path) if Ranks().first else RunFolder(path), True, tell)
+    settings = plan(source, task=task, recipe=recipe, config=config, **options)
+    if Ranks().first:
+        check_free(path, force)
+    return _run(settings, None, False, tell, path, force)
+
+
+def _run(
+    settings: Config,
+    folder: RunFolder | None,
+    resume: bool,
+    tell: Listener,
+    path: Path | None = None,
+    force: bool = False,
+) -> Trained:
+    training, ranks = settings.training, Ranks()
+    if not ranks.first:
+        ranks.meet()  # the first prepares the data for all
+    task = settings.task.prepare(settings.data, training.seed)
+    if ranks.first:
+        ranks.meet()
+    torch.manual_seed(training.seed)
+    learner = task.make_learner(settings.model)
+    if ranks.together:
+        torch.manual_seed(training.seed + ranks.rank)  # each its own dropout
+    with listening() as stop:
+        loop = Loop(task, learner, training, folder, tell if ranks.first else silent, stop)
+        if folder is None:
+            assert path is not None
+            folder = loop.folder = RunFolder.create(path, force) if ranks.first else RunFolder(path)
+            if ranks.first:
+                task.save(path)
+                folder.write_config(settings.dump())
+        ranks.meet()
+        try:
+            resumed = resume and loop.resume()
+            if ranks.first:
+                tell(_started(settings, task, learner, folder, loop))
+            if not resumed:
+                loop.save()
+            finished = loop.run()
+            if ranks.first:
+                write_card(folder, settings, task, learner, finished)
+                tell(finished)
+            return Trained(folder.path, task, learner, finished)
+        finally:
+            folder.close()
+
+
+def _started(settings: Config, task: Task, learner: Learner, folder: RunFolder, loop: Loop) -> Started:
+    count = sum(parameter.numel() for parameter in learner.parameters())
+    return Started(
+        str(folder.path),
+        task.name,
+        {**describe(settings, loop), **task.describe()},
+        count,
+        task.unit,
+        loop.position.step,
+        loop.steps,
+        task.baselines(),
+    )
+
+
+def describe(settings: Config, loop: Loop) -> dict[str, str]:
+    """Model and training, in words."""
+    model, training = settings.model, settings.training
+    end = f"{training.minutes:g} minutes" if loop.steps is None else f"{loop.steps:,} updates"
+    window = "whole rows" if training.window == "all" else f"{training.window} steps"
+    processes = f" in {loop.ranks.count} processes" if loop.ranks.together else ""
+    engine = " (torch.nn)" if model.engine == "torch" else ""
+    return {
+        "model": f"{model.layers} × {model.hidden} {model.cell}{engine}",
+        "training": f"{training.optimiser} at {training.rate:g} ({training.schedule}), "
+        f"{training.batch} rows × {window}, {end}{processes}",
+    }

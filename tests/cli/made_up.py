@@ -1,0 +1,68 @@
+"""A run that never was, for the views to show; and a stream that closes."""
+
+from __future__ import annotations
+
+import io
+import math
+
+from unspool.learning.events import Evaluated, Finished, Started, Stepped
+
+NAN, INF = math.nan, math.inf
+STARTED = Started(
+    run="runs/hamlet",
+    task="text",
+    plan={"data": "hamlet.txt, 180,000 characters", "model": "2 × LSTM of 256"},
+    parameters=1_234_567,
+    unit="characters",
+    step=0,
+    steps=1000,
+    baselines={"unigram": 3.32, "bigram": 2.45},
+)
+STEPPED = Stepped(
+    step=400,
+    epoch=0.8,
+    fraction=0.4,
+    loss=1.8734,
+    rate=0.002,
+    speed=24310.2,
+    seconds=48.2,
+    remaining=72.4,
+    norm=0.8431,
+    clipped=0.031,
+)
+SAMPLE = "To be, or not\n\tto be"
+EVALUATED = Evaluated(
+    step=400,
+    epoch=0.8,
+    fraction=0.4,
+    seconds=48.2,
+    training=1.8734,
+    validation={"loss": 1.9, "perplexity": 6.6859, "bits": 2.7411},
+    best=True,
+    sample=SAMPLE,
+)
+FINISHED = Finished(
+    step=1000,
+    seconds=120.0,
+    reason="done",
+    run="runs/hamlet",
+    best_step=800,
+    validation={"loss": 1.5, "bits": 1.5 / math.log(2)},
+    test={"loss": 1.6, "bits": 1.6 / math.log(2)},
+    baselines={"unigram": 3.32, "bigram": 2.45},
+    sample=SAMPLE,
+)
+HOSTILE = "[bold]bold[/bold] :smile: \x1b[31mred\x1b[0m \x07\r\x9b2J \u202eback \ud800 end\x7f"
+SHOWN = "[bold]bold[/bold] :smile: ␛[31mred␛[0m ␇␍\ufffd2J \ufffdback \ufffd end␡"
+CHINESE = "满纸荒唐言，一把辛酸泪！都云作者痴，谁解其中味？" * 4
+
+
+class Closing(io.StringIO):
+    """A stream that nobody reads any more, from some moment on."""
+
+    error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        if self.error is not None:
+            raise self.error
+        return super().write(text)

@@ -1,0 +1,79 @@
+"""The last words about a run: the figures beside the baselines, and commands that can be copied."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+
+from rich.console import Console
+from tests.cli.made_up import FINISHED, NAN
+
+from unspool.cli.views import render_finish
+from unspool.learning.events import Finished
+
+
+def last_words(event: Finished, width: int = 100) -> list[str]:
+    out = Console(file=io.StringIO(), width=width, color_system=None, highlight=False, markup=False)
+    with out.capture() as capture:
+        out.print(render_finish(event), crop=False)
+    return [line.rstrip() for line in capture.get().rstrip("\n").split("\n")]
+
+
+def test_finish_in_a_frame() -> None:
+    lines = last_words(FINISHED, 60)
+    assert "╭─ sample of the best model " + "─" * 31 + "╮" in lines
+    assert "│ To be, or not" + " " * 44 + "│" in lines
+
+
+def test_an_interrupted_run_says_how_to_go_on() -> None:
+    lines = last_words(replace(FINISHED, reason="interrupted", run="runs/my hamlet"))
+    assert lines[0].startswith("Interrupted after 1,000 steps and 2:00")
+    assert lines[-3:] == [
+        "to go on: unspool train --resume 'runs/my hamlet'",
+        "next: unspool generate 'runs/my hamlet' --prompt To",
+        "      unspool evaluate 'runs/my hamlet' FILE",
+    ]
+
+
+def test_commands_are_never_broken() -> None:
+    run = "runs/" + "a-long-name-" * 8
+    lines = last_words(replace(FINISHED, run=run), 60)
+    assert lines[-3:] == [
+        f"next: unspool generate {run} --prompt To",
+        f"      unspool evaluate {run} FILE",
+        f"      unspool train --resume {run}",
+    ]
+
+
+def test_finish_counts_a_baselines_bits_as_the_models() -> None:
+    """Bits a byte where a unit has two bytes: half of those a unit."""
+    event = replace(
+        FINISHED, validation={"loss": 1.5, "bits": 0.75 / math.log(2)}, test={}, baselines={"x": math.log(4)}
+    )
+    assert last_words(event)[3:5] == [
+        "model               1.500        4.48  1.082",
+        "x                   1.386        4.00  1.000",
+    ]
+
+
+def test_finish_says_when_a_network_was_not_worth_it() -> None:
+    text = " ".join(last_words(replace(FINISHED, baselines={"bigram": 1.25, "odd": NAN, "unigram": 3.0})))
+    assert "The model is not better than bigram, which needs no network: 0.250 nats behind." in text
+
+
+def test_finish_of_a_run_with_nothing() -> None:
+    lines = last_words(
+        replace(FINISHED, validation={"loss": NAN}, test={}, baselines={}, sample="", reason="stopped early")
+    )
+    assert lines == [
+        "Stopped early: the validation loss no longer fell after 1,000 steps and 2:00 · best at step 800 ·",
+        "runs/hamlet",
+        "",
+        "on validation data  loss  perplexity",
+        "model                NaN         NaN",
+        "",
+        "next: unspool generate runs/hamlet",
+        "      unspool evaluate runs/hamlet FILE",
+        "      unspool train --resume runs/hamlet",
+    ]
