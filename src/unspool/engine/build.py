@@ -42,12 +42,22 @@ def enabled() -> bool:
     return "UNSPOOL_ENGINE" not in os.environ or os.environ["UNSPOOL_ENGINE"].lower() != "off"
 
 
-_building = threading.Lock()
+class _Building:
+    """One build at a time. A child of a fork has a lock of its own: the thread that held it is not there to let go."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def after_fork(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_Building.after_fork)
 
 
 def load(source: str, *defines: str) -> ctypes.CDLL:
     """The library of a source with these macros: the wheel's, else from the cache, else compiled now."""
-    with _building:
+    with _Building.lock:
         return _load(source, defines)
 
 
@@ -106,7 +116,11 @@ def cache_folder() -> Path:
     """The private folder of built kernels; a temporary one, with one warning, where that cannot be written."""
     chosen = os.environ.get("UNSPOOL_CACHE")
     try:
-        base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unspool"
+        base = (
+            Path(chosen).absolute()
+            if chosen
+            else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unspool"
+        )
     except RuntimeError as error:  # a user without a home
         return _temporary_folder(str(error))
     try:

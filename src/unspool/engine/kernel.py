@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 from collections.abc import Callable, Sequence
 
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
 from unspool.engine.emit import emit, record_length
-from unspool.errors import UnspoolError
+from unspool.errors import BuildError, UnspoolError
 
 #: Addresses of arrays; 0 where there is none.
 Addresses = Sequence[int]
@@ -19,7 +20,20 @@ Place = tuple[int, int]
 NOWHERE: Place = (-1, 0)
 
 #: What a call may be given beside what it needs: bits of `Call::given` in native/plan.h.
-START, TRACE, SAME = 1, 2, 4
+START, TRACE, SAME, FORKED = 1, 2, 4, 8
+
+
+class _Process:
+    """What a fork leaves behind in this process: the dead threads of an OpenMP runtime that does not notice."""
+
+    forked = 0
+
+    @classmethod
+    def after_fork(cls) -> None:
+        cls.forked = FORKED
+
+
+os.register_at_fork(after_in_child=_Process.after_fork)
 
 
 class Kernel:
@@ -71,7 +85,7 @@ class Kernel:
         trace: Addresses = (),
     ) -> None:
         """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled."""
-        given = START * bool(start) | TRACE * bool(trace)
+        given = START * bool(start) | TRACE * bool(trace) | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, tape, 0, 0, *parameters, *start, *final, *trace)
         self._run("trace" if trace else "forward", itemsize, words)
@@ -99,7 +113,7 @@ class Kernel:
 
         With `same`, `d_out` is one row, which holds for every step and row of the batch.
         """
-        given = START * bool(start) | SAME * same
+        given = START * bool(start) | SAME * same | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
         self._run("backward", itemsize, words)
@@ -119,7 +133,10 @@ class Kernel:
         real = {4: "float", 8: "double"}[itemsize]
         library = load(self._source, f"UNSPOOL_REAL={real}", f"UNSPOOL_TRACE={int(direction == 'trace')}")
         for name in ("trace",) if direction == "trace" else ("forward", "backward"):
-            function = library.unspool_backward if name == "backward" else library.unspool_forward
+            try:
+                function = library.unspool_backward if name == "backward" else library.unspool_forward
+            except AttributeError as error:
+                raise BuildError(f"the compiler made a library without our functions: {error}. Look at it.") from error
             function.argtypes = [ctypes.c_char_p]
             self._functions[name, itemsize] = function
         return self._functions[direction, itemsize]

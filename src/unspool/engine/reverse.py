@@ -116,7 +116,8 @@ class _Reverse:
                 y = self._value(node)
                 self._add(inputs[0], op("multiply", g, op("subtract", number(1), op("multiply", y, y))))
             case "relu":
-                self._add(inputs[0], op("where", op("less", number(0), self._value(node)), g, number(0)))
+                # the comparisons, here and below, are those that let NaN through as torch does
+                self._add(inputs[0], op("where", op("less_equal", self._value(node), number(0)), number(0), g))
             case "exp":
                 self._add(inputs[0], op("multiply", g, self._value(node)))
             case "log":
@@ -133,8 +134,8 @@ class _Reverse:
                     a, b = b, a
                 half = op("multiply", number(0.5), g)  # at a tie each side takes half, as in torch
                 for target, lower, upper in ((inputs[0], a, b), (inputs[1], b, a)):
-                    tie = op("where", op("less_equal", lower, upper), half, number(0))
-                    self._add(target, op("where", op("less", lower, upper), g, tie))
+                    winning = op("where", op("less_equal", upper, lower), half, g)
+                    self._add(target, op("where", op("less", upper, lower), number(0), winning))
             case "where":
                 condition = self._value(inputs[0])
                 self._add(inputs[1], op("where", condition, g, number(0)))

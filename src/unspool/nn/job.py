@@ -257,6 +257,8 @@ def _is_plain(gradient: Tensor | None) -> bool:
 def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     again = torch.is_grad_enabled()
     with torch.enable_grad():
+        # views of their own: one input may depend on another, or be another, and each gets its own paths alone
+        tensors = [tensor.view_as(tensor) for tensor in tensors]
         results = ctx.job.eager(*tensors)
     pairs = [(result, g) for result, g in zip(results, gradients, strict=True) if g is not None]
     wanted = [tensor for tensor, needed in zip(tensors, ctx.needs_input_grad[1:], strict=True) if needed]

@@ -13,7 +13,9 @@ namespace unspool {
 // A call returns 0, or 1 if there was not enough memory.
 template <typename Pass> int run(const void* call) noexcept {
     try {
-        Pass(*static_cast<const Call*>(call)).run();
+        const Call& asked = *static_cast<const Call*>(call);
+        if (asked.given & FORKED) OpenMP::forked = true;  // before this library was loaded, perhaps
+        Pass(asked).run();
         return 0;
     } catch (...) {
         return 1;

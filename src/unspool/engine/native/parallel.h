@@ -6,6 +6,8 @@
 #include <sched.h>
 
 #include <atomic>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -33,24 +35,42 @@ struct OpenMP {
 template <typename Body> void run_parallel(int count, Body&& body) {
     static const OpenMP openmp;
     if (count <= 1) return body(0, 1);
+    std::atomic<bool> failed{false};
+    auto careful = [&](int thread, int threads) {  // what is thrown must not leave a thread
+        try {
+            body(thread, threads);
+        } catch (...) {
+            failed = true;
+        }
+    };
     if (openmp.usable()) {
         struct Shared {
-            Body* body;
+            decltype(careful)* body;
             const OpenMP* openmp;
-        } shared{&body, &openmp};
+        } shared{&careful, &openmp};
         openmp.parallel(
             [](void* data) {
                 auto* shared = static_cast<Shared*>(data);
                 (*shared->body)(shared->openmp->thread(), shared->openmp->threads());
             },
             &shared, unsigned(count), 0);
-        return;
+    } else {
+        std::vector<std::thread> others;
+        others.reserve(size_t(count) - 1);
+        std::atomic<int> there{0};  // how many there are is known when all that can be are
+        try {
+            for (int k = 1; k < count; ++k)
+                others.emplace_back([&careful, &there, k] {
+                    while (!there) sched_yield();
+                    careful(k, there);
+                });
+        } catch (const std::system_error&) {  // no more threads: with those that there are
+        }
+        there = int(others.size()) + 1;
+        careful(0, there);
+        for (auto& other : others) other.join();
     }
-    std::vector<std::thread> others;
-    others.reserve(size_t(count) - 1);
-    for (int k = 1; k < count; ++k) others.emplace_back([&body, k, count] { body(k, count); });
-    body(0, count);
-    for (auto& other : others) other.join();
+    if (failed) throw std::bad_alloc();
 }
 
 // Where threads wait for each other many thousand times a second: they spin, and give way only when that takes long.
@@ -65,14 +85,21 @@ class Barrier {
             return;
         }
         for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
-            if (spins > 4000) sched_yield();
+            if (spins > 4000) {
+                if (deserted_) throw std::bad_alloc();
+                sched_yield();
+            }
 #if defined(__x86_64__)
             else __builtin_ia32_pause();
 #endif
         }
     }
 
+    // One will not come: the others need not wait.
+    void desert() { deserted_ = true; }
+
    private:
+    std::atomic<bool> deserted_{false};
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<unsigned> round_{0};
 };

@@ -31,7 +31,7 @@ extern "C" struct Call {
     const Place (*places)[2];  // of each parameter, and of what is added to it
     int64_t arrays;            // that parameters lie in
     const int64_t* lengths;    // or null: all are `steps`
-    int64_t given;             // START, TRACE, SAME
+    int64_t given;             // START, TRACE, SAME, FORKED
     const void* x;           // (T, B, input)
     void* out;               // (T, B, width of the first state)
     void* tape;              // (T, B, record) or null: keep nothing
@@ -39,7 +39,7 @@ extern "C" struct Call {
     void* d_x;               // or null: not wanted
     void* tables[1];
 };
-enum { START = 1, TRACE = 2, SAME = 4 };
+enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
@@ -150,10 +150,8 @@ template <typename Cell, typename real> struct Plan {
         return f;
     }
 
-    // Does a share of the work, or a part of every share's, in each thread. What a thread cannot do for want of memory
-    // is told when all are done.
+    // Does a share of the work, or a part of every share's, in each thread.
     template <typename Body> void in_shares(Body&& body) {
-        std::atomic<bool> failed{false};
         run_parallel(threads, [&](int thread, int count) {
             try {
                 if (thread) arena().reset();
@@ -161,10 +159,10 @@ template <typename Cell, typename real> struct Plan {
                 else
                     for (int share = thread; share < shares; share += count) body(share, 0, 1);
             } catch (...) {
-                failed = true;
+                barrier.desert();
+                throw;
             }
         });
-        if (failed) throw std::bad_alloc();
     }
 
     // One thread's units of a state of row r, from one array of states (or zero) to another.
