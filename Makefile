@@ -6,7 +6,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 # The tests run in one process a core, so each process computes with one thread.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
 
-.PHONY: setup demo test test-long sanitize lint clean
+.PHONY: setup demo tour test test-long sanitize lint clean
 
 setup: .venv/.ready
 
@@ -18,6 +18,9 @@ setup: .venv/.ready
 	touch $@
 
 demo: setup
+	$(BIN)/unspool demo
+
+tour: setup
 	$(BIN)/python tools/run_readme.py
 
 test: setup lint

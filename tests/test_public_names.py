@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-PACKAGES = ("unspool", "unspool.cells", "unspool.nn", "unspool.engine", "unspool.exchange")
+PACKAGES = ("unspool", "unspool.cells", "unspool.nn", "unspool.engine", "unspool.exchange", "unspool.learning")
 MODULES = (*PACKAGES, "unspool.nn.init", "unspool.errors")
 
 #: Classes that unspool makes and a user only reads: the reference shows no call for them.

@@ -121,6 +121,7 @@ def test_the_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = dict(re.findall(r"^([\w-]+):.*\n((?:\t.*\n)*)", makefile, re.MULTILINE))
     commands = set(re.findall(r"make ([\w-]+)", README.read_text(encoding="utf-8")))
-    assert {"demo", "test", "test-long"} <= commands <= set(targets)
-    assert TOOL.name in targets["demo"]
+    assert {"demo", "tour", "test", "test-long"} <= commands <= set(targets)
+    assert TOOL.name in targets["tour"]
+    assert "unspool demo" in targets["demo"]
     assert "$(TEST)" in targets["test"]

@@ -1,4 +1,4 @@
-"""Runs the README's tour as printed and shows each block with what it prints: `make demo`."""
+"""Runs the README's tour as printed and shows each block with what it prints: `make tour`."""
 
 from __future__ import annotations
 

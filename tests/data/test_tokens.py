@@ -1,17 +1,14 @@
-"""Tokens in mapped files, and windows over them."""
+"""Tokens in mapped files."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from unspool.data.batches import Windows
 from unspool.data.tokens import Ids, map_tokens, smallest_type, write_tokens
-from unspool.errors import DataError
 
 
 @pytest.mark.parametrize(("size", "width"), [(2, 1), (256, 1), (257, 2), (65536, 2), (65537, 4)])
@@ -43,32 +40,3 @@ def test_nothing_is_half_written(tmp_path: Path) -> None:
 def test_no_tokens(tmp_path: Path) -> None:
     write_tokens(tmp_path / "none", [], 10)
     assert map_tokens(tmp_path / "none", 10).tolist() == []
-
-
-@pytest.mark.parametrize(("count", "rows", "steps"), [(31, 3, 4), (30, 3, 4), (2, 1, 9), (101, 1, 10), (40, 7, 1)])
-def test_every_token_is_a_target_once_and_rows_go_on(count: int, rows: int, steps: int) -> None:
-    windows = Windows(np.arange(count), rows, steps)
-    inputs = np.concatenate([x for x, _ in windows])
-    targets = np.concatenate([y for _, y in windows])
-    assert (targets == inputs + 1).all()
-    assert inputs.shape == (windows.length, rows)
-    assert (np.diff(inputs, axis=0) == 1).all()  # row i goes on where it stopped
-    flat = np.sort(targets.ravel())
-    assert flat.tolist() == list(range(1, 1 + windows.length * rows))
-    assert count - 1 - windows.length * rows < rows
-    lengths = [len(x) for x, _ in windows]
-    assert len(lengths) == len(windows)
-    assert lengths[:-1] == [steps] * (len(windows) - 1)
-    assert inputs.dtype == np.int64
-
-
-def test_any_window_by_its_number() -> None:
-    windows = Windows(np.arange(50), 4, 5)
-    for number, (x, y) in enumerate(itertools.islice(windows, 3)):
-        assert (windows.window(number)[0] == x).all()
-        assert (windows.window(number)[1] == y).all()
-
-
-def test_too_few_tokens() -> None:
-    with pytest.raises(DataError, match="3 tokens are too few for 8 rows"):
-        Windows(np.arange(3), 8, 5)

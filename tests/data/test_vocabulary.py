@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -43,6 +44,37 @@ def test_bytes_know_every_text(text: str) -> None:
     vocabulary = KINDS["bytes"].fit([])
     assert vocabulary.decode(vocabulary.ids(text)) == text
     assert len(vocabulary) == 256
+
+
+@pytest.mark.parametrize("kind", EXACT)
+@given(text=st.text(st.sampled_from("ab 我爱\t\n\u2028\x85🙂'1."), max_size=30), size=st.integers(1, 30))
+def test_any_text_comes_back_in_any_pieces(kind: str, text: str, size: int) -> None:
+    vocabulary = KINDS[kind].fit(cut(text, size))
+    ids = [int(number) for part in vocabulary.encode(cut(text, size)) for number in part]
+    assert vocabulary.decode(ids) == text
+    assert ids == vocabulary.ids(text)
+
+
+@given(st.text(st.sampled_from("ab我\t\n \u2028\x85\x1c"), max_size=30))
+def test_words_are_what_stands_between_blanks(text: str) -> None:
+    words = [
+        word for line in re.split("(\n)", text) for word in (["<eos>"] if line == "\n" else re.findall(r"\S+", line))
+    ]
+    assert Words.split(text) == words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_characters_are_refused(kind: str) -> None:
+    vocabulary = KINDS[kind].fit([TEXT])
+    with pytest.raises(DataError, match="character 2 .* half of a pair"):
+        vocabulary.ids("ab\udc80")
+
+
+def test_byte_pairs_of_a_long_line_are_those_of_its_words() -> None:
+    text = "the cat  saw a dog's tail, " * 200
+    vocabulary = KINDS["bpe"].fit([TEXT * 20], limit=300)
+    words = re.findall(r"'s| ?[a-z]+| ?[^\sa-z]+|\s+(?!\S)|\s+", text)
+    assert vocabulary.ids(text) == [number for word in words for number in vocabulary.ids(word)]
 
 
 def test_frequent_tokens_come_first() -> None:
@@ -113,3 +145,5 @@ def test_unknown_kinds_and_sizes() -> None:
         find_kind("character")
     with pytest.raises(ArgumentError, match="limit"):
         KINDS["bytes"].fit([], limit=100)
+    with pytest.raises(ArgumentError, match="`limit`.*256 bytes"):
+        KINDS["bpe"].fit([], limit=255)

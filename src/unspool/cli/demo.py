@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import pydoc_data.topics
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unspool.cli.train import finish, follow, free_name
+from unspool.data.cache import cache_folder, made_once
+
+NAME = "python-reference.txt"
 
 
 def demo(
@@ -26,9 +32,7 @@ def demo(
     - `unspool demo --minutes 1 --out /tmp/demo`
     """
     out = out or free_name("demo")
-    with tempfile.TemporaryDirectory() as folder:
-        text = Path(folder) / "python-reference.txt"
-        text.write_text(reference(), encoding="utf-8")
+    with kept_reference() as text:
         options = {"hidden": 256, "minutes": minutes, "rate": 4e-3, "batch": 32, "window": 64}
         finish(follow(source=str(text), out=out, options=options, json=json, quiet=quiet))
 
@@ -36,3 +40,23 @@ def demo(
 def reference() -> str:
     """The Python language reference, 465 kB of English."""
     return "\n".join(text for _, text in sorted(pydoc_data.topics.topics.items()))
+
+
+@contextmanager
+def kept_reference() -> Iterator[Path]:
+    """Its file, in the cache, so that the run can go on and be evaluated another day; without a cache, for now."""
+    content = reference().encode()
+    key = hashlib.sha256(content).hexdigest()[:32]
+
+    def make(folder: Path) -> None:
+        (folder / NAME).write_bytes(content)
+
+    made_once("demo", key, make, lambda folder: (folder / NAME).is_file())
+    kept = cache_folder() / "demo" / key / NAME
+    if kept.is_file():
+        yield kept
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / NAME
+        text.write_bytes(content)
+        yield text

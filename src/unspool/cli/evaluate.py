@@ -9,8 +9,11 @@ from typing import Annotated
 import typer
 
 from unspool.cli.terminal import console
-from unspool.learning.run import check_run
-from unspool.tasks.config import read_config
+from unspool.cli.views import finite
+from unspool.errors import DataError
+from unspool.learning.contract import Task
+from unspool.learning.run import RunFolder
+from unspool.tasks.config import Config
 from unspool.tasks.speaker import Speaker
 
 
@@ -33,12 +36,24 @@ def evaluate(
     if files:
         found = {", ".join(files): speaker.evaluate(files)}
     else:
-        config = read_config(check_run(run))
-        task = config.task.prepare(config.data, config.training.seed)
+        task = own_data(run, speaker.config)
         found = {part: task.evaluate(speaker.model, part) for part in ("validation", "test")}
     for name, figures in found.items():
         if figures and json:
-            print(json_.dumps({"data": name, **figures}, ensure_ascii=False))
+            print(json_.dumps(finite({"data": name, **figures})))
         elif figures:
             words = " · ".join(f"{key} {value:.4f}" for key, value in figures.items())
             console().print(f"{name}: {words}", soft_wrap=True)
+
+
+def own_data(run: Path, config: Config) -> Task:
+    """What a run was trained on; it is refused if it is not there, or has changed since."""
+    remedy = f"Bring it back, or name a file: unspool evaluate {run} FILE."
+    try:
+        task = config.task.prepare(config.data, config.training.seed)
+    except DataError as error:
+        raise DataError(f"the run's own data cannot be read: {error} {remedy}") from error
+    checkpoint = RunFolder(run).read_checkpoint()
+    if checkpoint is not None and checkpoint.facts["data"] != task.digest:
+        raise DataError(f"the run's own data has changed since it was trained on. {remedy}")
+    return task

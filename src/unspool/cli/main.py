@@ -51,3 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UnspoolError as error:
         console(error=True).print(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(2 if isinstance(error, ArgumentError) else 1)
+    except OSError as error:  # of the machine, and not of unspool: a trace would tell nobody anything
+        console(error=True).print(f"error: {error}", style="red", soft_wrap=True)
+        sys.exit(1)

@@ -26,7 +26,9 @@ class TensorBoard:
         """Write what can be drawn, and pass it on."""
         self._listener(event)
         if isinstance(event, Started):
-            self._writer = self._make(str(Path(event.run) / "tensorboard"), purge_step=event.step or None)
+            # what a run that was killed wrote after the checkpoint that it goes on from is not drawn
+            purge = event.step + 1 if event.step else None
+            self._writer = self._make(str(Path(event.run) / "tensorboard"), purge_step=purge)
         elif isinstance(event, Stepped):
             for name in ("loss", "rate", "speed", "norm", "clipped"):
                 self._writer.add_scalar(f"training/{name}", getattr(event, name), event.step)
@@ -34,5 +36,6 @@ class TensorBoard:
             for name, value in event.validation.items():
                 self._writer.add_scalar(f"validation/{name}", value, event.step)
             self._writer.add_text("sample", f"```\n{event.sample}\n```", event.step)
+            self._writer.flush()  # whatever happens next
         elif isinstance(event, Finished):
             self._writer.close()

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
-import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from torch import distributed
 
+from unspool.cli.processes import Together, watch_starter
 from unspool.cli.terminal import console
 from unspool.cli.views import choose_view
 from unspool.errors import ArgumentError
 from unspool.learning.events import Listener
 from unspool.learning.loop import Loop
-from unspool.learning.run import check_free
+from unspool.learning.ranks import OthersFailedError, Ranks, joined
+from unspool.learning.run import check_free, check_run
 from unspool.learning.stopping import Stop
-from unspool.tasks.config import Config
+from unspool.tasks.config import Config, read_config
 from unspool.tasks.recipes import RECIPES
 from unspool.tasks.train import Trained, describe, plan, silent
 from unspool.tasks.train import train as run_training
 
 Many = list[str] | None
 DATA, MODEL, TRAINING, RUN = "Data", "Model", "Training", "Run"
+WHOLE = re.compile(r"[-+]?[0-9]+")
+#: What has an option of its own, and is no setting.
+NO_SETTINGS = {"source", "files", "out", "resume", "force", "tell", "task", "recipe", "config"}
 
 
 def train(
@@ -149,54 +155,39 @@ def train(
         },
         **{"cell": cell, "hidden": hidden, "layers": layers, "embedding": embedding, "tie": tie, "dropout": dropout},
         **{"engine": engine, "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch},
-        **{"window": int(window) if window is not None and window.lstrip("-").isdigit() else window},
+        **{"window": int(window) if window is not None and WHOLE.fullmatch(window) else window},
         **{"optimiser": optimiser, "rate": rate, "schedule": schedule, "warmup": warmup, "clip": clip},
         **{"average": average, "patience": patience, "evaluate_every": evaluate_every, "seed": seed},
         **others(set_ or ()),
     }
-    if nproc > 1 and "WORLD_SIZE" not in os.environ:
-        raise typer.Exit(several(nproc))
-    if "WORLD_SIZE" in os.environ and not distributed.is_initialized():
-        distributed.init_process_group("gloo")
+    given = {"task": task, "recipe": recipe, "config": config, **options}
     if resume:
         if len(files or ()) > 1 or (files and out is not None):
             raise ArgumentError.of("FILE", files, "is more than one run", "Give the run's folder alone")
-        finish(
-            follow(
-                out=Path(files[0]) if files else out,
-                resume=True,
-                options=options,
-                json=json,
-                quiet=quiet,
-                tensorboard=tensorboard,
-                task=task,
-                recipe=recipe,
-                config=config,
-            )
-        )
-        return
-    source = files or None
-    if dry_run or find_rate:
-        settings = plan(source, task=task, recipe=recipe, config=config, **options)
-        if out is not None:
+        if out is None and not files:
+            raise ArgumentError.of("FILE", files, "is missing", "Give the run's folder")
+        out, files = Path(files[0]) if files else out, None
+    elif not files and config is None:
+        raise ArgumentError.of("FILE", files, "is missing", "Give text: unspool train book.txt")
+    if nproc > 1 and "WORLD_SIZE" not in os.environ:
+        settings = plan(files, **given) if not resume or out is None else read_config(check_run(out))
+        if out is not None and not resume:
             check_free(out, force)
-        rehearse(settings) if dry_run else suggest(settings)
-        return
-    out = out or free_name(Path(files[0]).stem if files else "run")
-    finish(
-        follow(
-            source=source,
-            out=out,
-            force=force,
-            options=options,
-            json=json,
-            quiet=quiet,
-            tensorboard=tensorboard,
-            task=task,
-            recipe=recipe,
-            config=config,
-        )
-    )
+        raise typer.Exit(several(nproc, settings.training.batch))
+    with among_others() as ranks:
+        if ranks.first and nproc not in (1, ranks.count):
+            raise ArgumentError.of("nproc", nproc, f"is not torchrun's {ranks.count}", "Leave it out")
+        if dry_run or find_rate:
+            with ranks.in_turn():
+                settings = plan(files, **given)
+                if out is not None:
+                    check_free(out, force)
+            rehearse(settings) if dry_run else suggest(settings)
+            return
+        if not resume:
+            out = Path(ranks.tell_text(str(out or free_name(Path(files[0]).stem if files else "run"))))
+        view = {"json": json, "quiet": quiet, "tensorboard": tensorboard}
+        finish(follow(source=files, out=out, resume=resume, force=force, options=given, **view))
 
 
 def follow(
@@ -209,9 +200,10 @@ def follow(
     **given: Any,
 ) -> Trained:
     """Train, and show it."""
-    with choose_view(json=json, quiet=quiet) as view:
+    first = Ranks().first
+    with choose_view(json=json and first, quiet=quiet or not first) as view:
         tell: Listener = view
-        if tensorboard:
+        if tensorboard and first:
             from unspool.cli.tensorboard import TensorBoard
 
             tell = TensorBoard(view)
@@ -220,8 +212,6 @@ def follow(
 
 def finish(trained: Trained) -> None:
     """Leave as the run ended."""
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
     if trained.finished.reason == "interrupted":
         raise typer.Exit(130)
 
@@ -245,39 +235,57 @@ def others(given: Any) -> dict[str, Any]:
         name, equals, value = one.partition("=")
         if not equals:
             raise ArgumentError.of("set", one, "has no =", "Give NAME=VALUE, such as --set zoneout=0.1")
+        name = name.strip()
+        if name in NO_SETTINGS:
+            raise ArgumentError.of("set", one, "is no setting", "Use the option of that name, or FILE")
         try:
-            found[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+            found[name] = tomllib.loads(f"value = {value}")["value"]
         except ValueError:
-            found[name.strip()] = value
+            found[name] = value
     return found
 
 
 def free_name(stem: str) -> Path:
     """A folder in runs/ that is not there yet."""
+    stem = re.sub(r"[*?\[\]]", "", stem).strip(".- ") or "run"  # of a pattern, or of the folder "."
     numbers = ["", *(f"-{number}" for number in range(2, 10_000))]
     return next(path for number in numbers if not (path := Path("runs") / f"{stem}{number}").exists())
 
 
-def several(count: int) -> int:
-    """The same command in processes that torchrun starts; its exit code."""
-    arguments = sys.argv[1:]
-    place = next(i for i, word in enumerate(arguments) if word == "--nproc" or word.startswith("--nproc="))
-    rest = arguments[:place] + arguments[place + (1 if "=" in arguments[place] else 2) :]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    environment = {"OMP_NUM_THREADS": str(max(1, torch.get_num_threads() // count)), **os.environ}
-    return subprocess.run([*command, "-m", "unspool", *rest], env=environment, check=False).returncode
+def several(count: int, batch: int) -> int:
+    """The same command in so many processes; its exit code."""
+    if batch % count:
+        raise ArgumentError.of("batch", batch, f"does not divide among {count} processes", "Give a multiple")
+    if not any(word.startswith("--nproc") for word in sys.argv):
+        raise ArgumentError.of("nproc", count, "starts the command line again", "Give it there, or use torchrun")
+    return Together([sys.executable, *sys.orig_argv[1:]], count).run()
 
 
-def _loop(settings: Config) -> Loop:
-    task = settings.task.prepare(settings.data, settings.training.seed)
-    torch.manual_seed(settings.training.seed)
-    return Loop(task, task.make_learner(settings.model), settings.training, None, silent, Stop())
+@contextmanager
+def among_others() -> Iterator[Ranks]:
+    """This process among those that train together; if they fail, the first of them says it."""
+    watch_starter()
+    try:
+        with joined() as ranks:
+            yield ranks
+    except OthersFailedError:
+        if os.environ.get("RANK", "0") == "0":
+            raise
+        raise typer.Exit(1) from None
+
+
+def make_loop(settings: Config) -> Loop:
+    """What trains, without a folder to keep anything in."""
+    with Ranks().in_turn():
+        task = settings.task.prepare(settings.data, settings.training.seed)
+        torch.manual_seed(settings.training.seed)
+        return Loop(task, task.make_learner(settings.model), settings.training, None, silent, Stop())
 
 
 def rehearse(settings: Config) -> None:
     """Show the plan; make some updates, to say how long it takes and how much memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    loop = _loop(settings)
+    loop = make_loop(settings)
     seconds = loop.rehearse(1.0)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     if settings.training.minutes is not None:
@@ -295,6 +303,8 @@ def rehearse(settings: Config) -> None:
         "time": time,
         "speed": f"{units / seconds:,.0f} {loop.task.unit}/s, measured",
     }
+    if not loop.ranks.first:
+        return
     for name, value in shown.items():
         console().print(f"{name:<12} {value}", soft_wrap=True)
     console().print("All is well. Run it without --dry-run.")
@@ -304,8 +314,10 @@ def suggest(settings: Config) -> None:
     """Try learning rates on the real model and data."""
     from unspool.learning.finder import find_rate
 
-    loop = _loop(settings.__class__(settings.task, settings.data, settings.model, settings.training))
+    loop = make_loop(settings)
     found = find_rate(loop.try_rate)
+    if not loop.ranks.first:
+        return
     for rate, loss in list(zip(found.rates, found.losses, strict=True))[:: max(1, len(found.rates) // 20)]:
         console().print(f"{rate:10.2e}   loss {loss:.3f}")
     console().print(f"Suggested: --rate {found.suggestion:.1e}")

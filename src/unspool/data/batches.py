@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.tokens import Ids
-from unspool.errors import DataError
+from unspool.errors import ArgumentError, DataError
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ class Windows:
     steps: int
 
     def __post_init__(self) -> None:
+        for name in ("rows", "steps"):
+            if getattr(self, name) < 1:
+                raise ArgumentError.of(name, getattr(self, name), "is not a positive number", "Give 1 or more")
         if self.length < 1:
             raise DataError(
                 f"{len(self.tokens):,} tokens are too few for {self.rows} rows. Give more text, or fewer rows."
@@ -41,6 +44,8 @@ class Windows:
 
     def window(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Inputs and targets, each (steps, rows)."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"window {number} is not one of {len(self)}")  # ends `for` over what is built on this
         first = number * self.steps
         last = min(first + self.steps, self.length)
         starts = np.arange(self.rows) * self.length

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import glob
-import re
+import io
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,29 +13,47 @@ from unspool.errors import DataError
 
 #: Bytes read at a time.
 PIECE = 1 << 20
+#: Characters of a line from which on it may be taken in parts: some texts are a single line.
+LONG = 1 << 16
 
 Source = str | Path | Sequence[str | Path]
 
 
 def find_files(source: Source) -> list[Path]:
-    """The files that a path, a folder, a pattern such as `books/*.txt`, or a list of these names; each once."""
+    """The files that a path, a folder, a pattern such as `books/*.txt`, or a list of these names; each file once."""
     several = [source] if isinstance(source, str | Path) else list(source)
-    found = dict.fromkeys(file for one in several for file in _find(str(one)))
+    found: dict[tuple[int, int], Path] = {}
+    for one in several:
+        try:
+            for file in _find(str(one)):
+                found.setdefault(identity(file), file)
+        except OSError as error:
+            raise DataError(f"{one} cannot be read: {error.strerror}. Check the path and its permissions.") from error
     if not found:
         raise DataError(f"no file is named by {several}. Give a text file, a folder or a pattern.")
-    return list(found)
+    return list(found.values())
+
+
+def identity(file: Path) -> tuple[int, int]:
+    """The same for all names of one file, be they links."""
+    status = file.stat()
+    return status.st_dev, status.st_ino
 
 
 def _find(name: str) -> list[Path]:
-    path = Path(name).expanduser()
+    if not name:
+        raise DataError("a file's name is empty. Give a text file, a folder or a pattern.")
+    path = Path(os.path.expanduser(name))
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+        files = _visible(path.rglob("*.txt"), path)
         if not files:
             raise DataError(f"the folder {name} has no *.txt file in it. Name the files, or give a pattern.")
         return files
     if path.exists():
+        if not path.is_file():
+            raise DataError(f"{name} is a pipe or a device, and text is read more than once. Write it to a file first.")
         return [path]
-    files = sorted(Path(file) for file in glob.glob(str(path), recursive=True) if Path(file).is_file())
+    files = _visible(_match(path), path)
     if not files:
         near = sorted(file.name for file in path.parent.glob("*") if file.is_file()) if path.parent.is_dir() else []
         there = f" {path.parent} has {', '.join(near[:5])}{'…' if len(near) > 5 else ''}." if near else ""
@@ -42,17 +61,43 @@ def _find(name: str) -> list[Path]:
     return files
 
 
+def _match(pattern: Path) -> Iterable[Path]:
+    """What fits a pattern. Unlike the module glob, Path.glob follows no links below `**`; they may lead in circles."""
+    if not glob.has_magic(str(pattern)):
+        return []
+    try:
+        return list(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+    except ValueError as error:
+        raise DataError(f"{pattern} is not a pattern: {error}. Give one such as books/**/*.txt.") from error
+
+
+def _visible(found: Iterable[Path], named: Path) -> list[Path]:
+    """Files in order, without those in hidden places that were not named: editors and systems keep copies there."""
+    files = (file for file in found if file.is_file())
+    return sorted(file for file in files if not any(part[0] == "." for part in {*file.parts} - {*named.parts}))
+
+
 def read_pieces(files: Iterable[Path], size: int = PIECE) -> Iterator[str]:
-    """The text of the files, one after the other, in pieces; line ends are "\\n"."""
+    """The text of the files, one after the other, in pieces; line ends are "\\n", and a file ends no later than a line.
+
+    The last line of the last file alone may be without an end.
+    """
+    last = "\n"
     for file in files:
-        yield from _read(file, size)
+        for number, piece in enumerate(filter(None, _read(file, size))):
+            if not number and last != "\n":
+                yield "\n"
+            yield piece
+            last = piece[-1]
 
 
 def _read(file: Path, size: int) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
-    held, at = "", 0
+    held = ""
     try:
         with file.open("rb") as stream:
+            at = 3 if stream.read(3) == codecs.BOM_UTF8 else 0
+            stream.seek(at)
             while raw := stream.read(size):
                 if b"\0" in raw:
                     place = at + raw.index(b"\0")
@@ -68,7 +113,9 @@ def _read(file: Path, size: int) -> Iterator[str]:
                     ) from error
                 at += len(raw)
                 held = "\r" if text.endswith("\r") else ""  # it may be half of "\r\n"
-                yield text.removeprefix("\ufeff").removesuffix(held).replace("\r\n", "\n").replace("\r", "\n")
+                if "\r" in text:
+                    text = text.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n")
+                yield text
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise DataError(f"{file} ends within a character. It was cut off; get the whole file.") from error
@@ -78,15 +125,25 @@ def _read(file: Path, size: int) -> Iterator[str]:
         yield "\n"
 
 
-def whole_lines(pieces: Iterable[str]) -> Iterator[list[str]]:
-    """The same text as lists of lines, each with its end; a line may begin in one piece and end in another."""
+def whole_lines(pieces: Iterable[str], longest: float = LONG) -> Iterator[str]:
+    """The same text in pieces that end where lines do.
+
+    Lines of more than `longest` characters are also cut before a blank, so that a text without lines is not held whole.
+    """
     held: list[str] = []
     for piece in pieces:
         at = piece.rfind("\n") + 1
+        if not at and sum(map(len, held)) + len(piece) > longest:
+            at = len(piece[: max(piece.rfind(" "), 0)].rstrip())  # all blanks go with the word after them
         if at:
-            yield re.findall(r"[^\n]*\n|[^\n]+", "".join(held) + piece[:at])
+            yield "".join(held) + piece[:at]
             held = []
-        if piece[at:]:
+        if at < len(piece):
             held.append(piece[at:])
     if held:
-        yield ["".join(held)]
+        yield "".join(held)
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines with their ends; nothing but "\\n" ends one."""
+    return list(io.StringIO(text, newline="\n"))

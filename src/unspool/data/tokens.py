@@ -27,7 +27,7 @@ def write_tokens(path: Path, pieces: Iterable[Ids], size: int) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             for piece in pieces:
-                piece.astype(kind).tofile(stream)
+                stream.write(piece.astype(kind, copy=False).tobytes())
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

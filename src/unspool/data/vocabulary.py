@@ -9,13 +9,14 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.text import whole_lines
-from unspool.data.tokens import Ids
+from unspool.data.text import split_lines, whole_lines
+from unspool.data.tokens import Ids, smallest_type
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
 UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
@@ -53,6 +54,11 @@ class Vocabulary(ABC):
 
     def ids(self, text: str) -> list[int]:
         """The ids of a short text."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            place = f"character {error.start} ({text[error.start]!r})"
+            raise DataError(f"the text is not Unicode: {place} is half of a pair. Give UTF-8 text.") from error
         return [int(number) for part in self.encode([text]) for number in part]
 
 
@@ -86,7 +92,7 @@ class Listed(Vocabulary):
         return cls([UNKNOWN, *(ordered if limit is None else ordered[: max(limit - 1, 0)])])
 
     def _ids(self, tokens: Iterable[str]) -> NDArray[np.int64]:
-        return np.fromiter((self._places.get(token, 0) for token in tokens), np.int64)
+        return np.fromiter(map(self._places.get, tokens, repeat(0)), np.int64)
 
 
 class Characters(Listed):
@@ -103,11 +109,11 @@ class Characters(Listed):
         return cls._of(Counter({chr(point): int(counts[point]) for point in np.flatnonzero(counts)}), limit)
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
-        places = np.zeros(sys.maxunicode + 1, np.uint32)
+        places = np.zeros(sys.maxunicode + 1, smallest_type(len(self)))
         for place, token in enumerate(self.tokens[1:], 1):
             places[ord(token)] = place
         for piece in pieces:
-            yield places[_code_points(piece)]
+            yield places.take(_code_points(piece))
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         return "".join(self.tokens[int(number)] if number else "\ufffd" for number in ids)
@@ -124,23 +130,22 @@ class Words(Listed):
     """One token a word between blanks, and one at the end of each line, as word models have it."""
 
     kind = "words"
-    _word = re.compile(r"\n|[^\s]+")
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
         counts: Counter[str] = Counter()
-        for lines in whole_lines(pieces):
-            counts.update(cls.split("".join(lines)))
+        for text in whole_lines(pieces):
+            counts.update(cls.split(text))
         return cls._of(counts, limit)
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
-        for lines in whole_lines(pieces):
-            yield self._ids(self.split("".join(lines)))
+        for text in whole_lines(pieces):
+            yield self._ids(self.split(text))
 
     @classmethod
     def split(cls, text: str) -> list[str]:
         """The words of whole lines."""
-        return [END_OF_LINE if word == "\n" else word for word in cls._word.findall(text)]
+        return text.replace("\n", f" {END_OF_LINE} ").split()
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         words = ["\n" if self.tokens[int(number)] == END_OF_LINE else self.tokens[int(number)] for number in ids]
@@ -167,9 +172,7 @@ class Bytes(Vocabulary):
     kind = "bytes"
 
     @classmethod
-    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
-        for _ in pieces:  # nothing is learned from it, but it must be text
-            pass
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:  # noqa: ARG003, nothing is learned
         if limit is not None and limit != 256:
             raise ArgumentError.of("limit", limit, "is not 256, the number of bytes", "Leave it out")
         return cls()
@@ -197,12 +200,17 @@ class BytePairs(Vocabulary):
 
     kind = "bpe"
     SIZE = 4096
+    #: Long lines in parts that end before a blank. A word of a million letters would take the library hours, for
+    #: merging takes it the square of a word's length; so it is cut as well.
+    _part = re.compile(r".{1,1000}(?<=\S)(?=\s)|.{1,1000}", re.DOTALL)
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        if limit is not None and limit < 256:
+            raise ArgumentError.of("limit", limit, "is less than the 256 bytes that pairs are made of", "Give more")
         library = _extra("tokenizers")
         tokenizer = library.Tokenizer(library.models.BPE())
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -211,13 +219,18 @@ class BytePairs(Vocabulary):
         trainer = library.trainers.BpeTrainer(
             vocab_size=limit or cls.SIZE, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
         )
-        tokenizer.train_from_iterator((line for lines in whole_lines(pieces) for line in lines), trainer)
+        tokenizer.train_from_iterator(cls._parts(pieces), trainer)
         return cls(tokenizer)
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
-        for lines in whole_lines(pieces):
-            found = self._tokenizer.encode_batch_fast(lines)
-            yield np.concatenate([np.array(line.ids, np.int64) for line in found])
+        for parts in self._parts(pieces):
+            found = self._tokenizer.encode_batch_fast(parts)
+            yield np.concatenate([np.array(part.ids, np.int64) for part in found])
+
+    @classmethod
+    def _parts(cls, pieces: Iterable[str]) -> Iterator[list[str]]:
+        for text in whole_lines(pieces):
+            yield [part for line in split_lines(text) for part in cls._part.findall(line)]
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         return str(self._tokenizer.decode([int(number) for number in ids]))

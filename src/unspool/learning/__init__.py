@@ -9,9 +9,9 @@ from unspool.learning.finder import find_rate as find_rate
 from unspool.learning.finder import restored as restored
 from unspool.learning.forcing import Forcing as Forcing
 from unspool.learning.forcing import free_run as free_run
-from unspool.learning.linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from unspool.learning.optimisers import make_optimiser as make_optimiser
 from unspool.learning.penalties import activation_penalty as activation_penalty
 from unspool.learning.penalties import temporal_penalty as temporal_penalty
+from unspool.learning.read_out import linear_cross_entropy as linear_cross_entropy
 from unspool.learning.schedules import Progress as Progress
 from unspool.learning.schedules import make_schedule as make_schedule

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 
 def find_fault(learner: nn.Module, batch: Any, carried: Any) -> str:
     """In words, the first module (in order of their ends) whose output is not finite for this batch."""
-    for name, parameter in learner.named_parameters():
-        if not parameter.detach().isfinite().all():
-            return f"the parameter {name} holds {_what(parameter)}"
+    if bad := find_bad_number(learner):
+        return bad
     found: list[str] = []
     handles = []
 
@@ -39,6 +39,17 @@ def find_fault(learner: nn.Module, batch: Any, carried: Any) -> str:
         if gradient is not None and not (gradient._values() if gradient.is_sparse else gradient).isfinite().all():
             return f"the gradient of {name} holds {_what(gradient.to_dense())}"
     return "the loss is not finite"
+
+
+def find_bad_number(learner: nn.Module, optimiser: Optimizer | None = None) -> str | None:
+    """In words, the first parameter that holds NaN or infinity, or whose memory in the optimiser does."""
+    for name, parameter in learner.named_parameters():
+        if not parameter.detach().isfinite().all():
+            return f"the parameter {name} holds {_what(parameter)}"
+        for key, value in (optimiser.state.get(parameter, {}) if optimiser is not None else {}).items():
+            if isinstance(value, Tensor) and not value.isfinite().all():
+                return f"the optimiser's {key} of the parameter {name} holds {_what(value)}"
+    return None
 
 
 def leaves(tree: Any) -> list[Tensor]:

@@ -6,15 +6,18 @@ parameters, what is carried from batch to batch, and the state of torch's random
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
 
-import torch
-from torch import Tensor
+import safetensors.torch
+from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, DataError, TrainingError
 from unspool.learning.advice import Point, advise
@@ -23,20 +26,21 @@ from unspool.learning.bptt import detach
 from unspool.learning.clipping import clip_gradients
 from unspool.learning.contract import Batches, Learner, Outcome, Task
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
-from unspool.learning.faults import find_fault, leaves
+from unspool.learning.faults import find_bad_number, find_fault
 from unspool.learning.files import read_tensors
 from unspool.learning.forcing import Forcing
-from unspool.learning.optimisers import load_optimiser, make_optimiser, make_sparse, optimiser_tensors
+from unspool.learning.optimisers import make_optimiser, make_sparse
+from unspool.learning.pace import Pace
 from unspool.learning.penalties import activation_penalty, temporal_penalty
-from unspool.learning.position import Position
+from unspool.learning.position import Parts, Position, own
 from unspool.learning.ranks import Ranks
 from unspool.learning.run import RunFolder
 from unspool.learning.schedules import Progress, make_schedule
 from unspool.learning.settings import Training
 from unspool.learning.stopping import Stop
 
-#: Seconds between two events about steps; and between two of them that are kept; and between two checkpoints.
-TELL, KEEP, CHECKPOINT = 0.25, 5.0, 60.0
+#: Seconds between two checkpoints, if nothing else is said.
+CHECKPOINT = 60.0
 #: Evaluations in a run, if nothing else is said; and rows in which validation data is read on the way.
 EVALUATIONS, ROWS = 10, 16
 
@@ -81,37 +85,56 @@ class Loop:
         self.average = (
             None if settings.average is None else Average(self.parameters, settings.average, settings.average_decay)
         )
-        self.model = self.ranks.wrap(learner)
+        self._parts = Parts(learner, self.optimiser, self.average)
         self.position = Position()
         self.carried = learner.carry(self.rows)
-        self._since = self._told = self._kept = self._saved = time.monotonic()
-        self._recent = [0.0, 0]  # loss and units since the last event
+        self._since, self._pace = time.monotonic(), Pace()
         self._norm = 0.0
+        self._damaged: tuple[Path, ...] = ()  # checkpoints newer than the one that training goes on from
+        self._clock = self._saved = 0.0  # seconds of the first process, which all go by; and at the last checkpoint
+        self._asked = False
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The learner, whose gradients are those of all processes together."""
+        return self.ranks.wrap(self.learner, lambda model: model(self.batches[0], self.learner.carry(self.rows)).loss)
 
     # ── the whole of it ──
 
     def resume(self) -> bool:
         """Go on from the newest checkpoint; False if there is none."""
         found = None if self.folder is None or not self.ranks.first else self.folder.read_checkpoint()
-        (there,) = self.ranks.tell([found is not None])
-        if there:
-            if self.ranks.together:
-                assert self.folder is not None
-                self.ranks.meet()
-                found = found or RunFolder(self.folder.path).read_checkpoint()
-            assert found is not None
-            self._restore(*found)
-        return bool(there)
+        tensors, facts, self._damaged = found or ({}, {}, ())
+        if facts:
+            self._check(facts)  # what is wrong is said by the first
+        facts = json.loads(self.ranks.tell_text(json.dumps(facts)))  # the others do not touch the folder
+        if not facts:
+            return False
+        if self.ranks.together:
+            tensors = safetensors.torch.load(self.ranks.tell_bytes(safetensors.torch.save(tensors)))
+        self._parts.unpack(tensors, facts["optimiser"], self.carried, self.ranks.rank)
+        self.position = Position(**facts["position"])
+        self.batches = self._batches(self.position.epoch)
+        if self.folder is not None and self.ranks.first:
+            self.folder.take_back(facts["logs"])
+        return True
 
     def run(self) -> Finished:
         """Train to the end, or until someone asks to stop."""
-        self._since = self._told = self._kept = self._saved = time.monotonic()
+        self._since, self._pace = time.monotonic(), Pace()
         self.learner.train()
+        for path in self._damaged:
+            self._say(Advised(self.position.step, f"{path} cannot be read: going on from an earlier checkpoint."))
         reason = "done"
+        self._agree()
+        self._saved = self._clock
         while True:
-            fraction, stop = self.ranks.tell([self._fraction(), self._stop.asked])
-            if stop:
+            fraction = self._fraction()
+            if self._asked:
                 reason = "interrupted"
+                break
+            if self.settings.patience is not None and self._stale() >= self.settings.patience:
+                reason = "stopped early"
                 break
             if fraction >= 1:
                 break
@@ -119,32 +142,35 @@ class Loop:
             evaluated = self._evaluation_is_due(fraction)
             if evaluated:
                 self._evaluate()
-            if self.settings.patience is not None and self._stale() >= self.settings.patience:
-                reason = "stopped early"
-                break
             if evaluated or self._checkpoint_is_due():
                 self.save()
         if reason == "done" and self.position.step not in self.position.evaluated:
             self._evaluate()
         self.save()
+        self._stop.kept = True
         return self._finish(reason)
 
     def save(self) -> None:
         """Write a checkpoint."""
-        self._saved = time.monotonic()
-        random = self.ranks.gather([torch.get_rng_state(), *leaves(self.carried)])
+        self._saved = self._clock
+        if fault := find_bad_number(self.learner, self.optimiser):
+            self._fail(self.position.step, fault)
+        ranks = self.ranks.gather(own(self.carried))
         if self.folder is None or not self.ranks.first:
             return
-        tensors, facts = self._state(random)
+        tensors, optimiser = self._parts.pack(ranks)
+        self.position.seconds, self._since = self._seconds(), time.monotonic()
+        known = {"data": self.task.digest, "ranks": self.ranks.count}
+        facts = {"position": asdict(self.position), "optimiser": optimiser, **known}
         path = self.folder.write_checkpoint(self.position.step, tensors, facts)
-        self.folder.forget_checkpoints(self.settings.keep, self.position.best_step)
+        self.folder.forget_checkpoints(self.position.step, self.settings.keep, self.position.best_step)
         self._say(Saved(self.position.step, str(path)))
 
     def rehearse(self, seconds: float) -> float:
         """Make updates for about so long, and say how many seconds one takes; the model is changed by it."""
         self._update(0.0)  # kernels are built, memory is taken
         begun, count = time.perf_counter(), 0
-        while count == 0 or time.perf_counter() - begun < seconds:
+        while count == 0 or self.ranks.tell([time.perf_counter() - begun])[0] < seconds:
             self._update(0.0)
             count += 1
         return (time.perf_counter() - begun) / count
@@ -154,6 +180,16 @@ class Loop:
         loss, units = self.position.loss, self.position.units
         self._update(0.0, rate)
         return (self.position.loss - loss) / (self.position.units - units)
+
+    def _check(self, facts: Mapping[str, Any]) -> None:
+        if facts["data"] != self.task.digest:
+            raise DataError(
+                "the data has changed since the run was begun. Begin a new run, or bring the old data back."
+            )
+        if facts["ranks"] != self.ranks.count:
+            raise ArgumentError.of(
+                "nproc", self.ranks.count, f"differs from the run's {facts['ranks']}", f"Give --nproc {facts['ranks']}"
+            )
 
     # ── one update ──
 
@@ -167,23 +203,21 @@ class Loop:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
         last = min(position.batch + settings.accumulate, len(self.batches))
-        share = 1 / (last - position.batch)
+        share, loss, units = 1 / (last - position.batch), 0.0, 0
+        bad: tuple[Any, Any] | None = None
         for number in range(position.batch, last):
             batch = self.batches[number]
             with nullcontext() if number == last - 1 else self.ranks.without_meeting(self.model):
                 outcome = self.model(batch, self.carried, truth)
                 (share * self._with_penalties(outcome)).backward()
-            loss = float(outcome.loss)
-            if not math.isfinite(loss):
-                self._fail(batch)
-            self.carried = detach(outcome.carried)
-            self._recent[0] += loss * outcome.units
-            self._recent[1] += outcome.units
-            position.loss += loss * outcome.units
-            position.units += outcome.units
+            loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
+            if bad is None and not math.isfinite(loss):
+                bad = batch, self.carried
+            before, self.carried = self.carried, detach(outcome.carried)
+        total = self._agree(loss, units)
         self._norm = clip_gradients(self.parameters, settings.clip)
-        if not math.isfinite(self._norm):
-            self._fail(batch)
+        if not (math.isfinite(total) and math.isfinite(self._norm)):
+            self._fail(position.step + 1, self._find_fault(*(bad or (batch, before)), bad is not None))
         position.clipped += settings.clip is not None and self._norm > settings.clip
         self.optimiser.step()
         position.step += 1
@@ -204,74 +238,41 @@ class Loop:
             loss = loss + temporal_penalty(outcome.output, self.settings.temporal_penalty)
         return loss
 
-    def _fail(self, batch: Any) -> None:
-        fault = find_fault(self.learner, batch, self.carried)
+    def _agree(self, loss: float = 0.0, units: int = 0) -> float:
+        """All processes' losses are summed; the first one's clock, and anyone's wish to stop, hold for all."""
+        seconds = self._seconds() if self.ranks.first else 0.0
+        total, count, self._clock, asked = self.ranks.sum([loss, units, seconds, self._stop.asked])
+        self._asked = asked > 0
+        self._pace.count(total, count)
+        self.position.loss += total
+        self.position.units += int(count)
+        return total
+
+    def _find_fault(self, batch: Any, carried: Any, mine: bool) -> str:
+        # A gradient is everyone's, a loss one's own: where that is bad, it began.
+        return self.ranks.one_says(find_fault(self.learner, batch, carried), mine)
+
+    def _fail(self, step: int, fault: str) -> NoReturn:
         kept = self.folder.checkpoints() if self.folder is not None else []
         where = f" The last good checkpoint is {kept[-1]}." if kept else ""
-        raise TrainingError(
-            f"training diverged at step {self.position.step + 1}: {fault}.{where} Lower --rate, or clip gradients by "
-            "--clip 1."
-        )
-
-    # ── what a run is at a moment ──
-
-    def _state(self, ranks: list[list[Tensor]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        tensors = {f"model.{name}": tensor for name, tensor in self.learner.state_dict().items()}
-        ours, facts = optimiser_tensors(self.optimiser)
-        tensors |= {f"optimiser.{name}": tensor for name, tensor in ours.items()}
-        if self.average is not None:
-            tensors |= {f"average.{name}": tensor for name, tensor in self.average.tensors().items()}
-        for rank, (random, *carried) in enumerate(ranks):
-            tensors[f"random.{rank}"] = random
-            tensors |= {f"carried.{rank}.{place}": tensor for place, tensor in enumerate(carried)}
-        self.position.seconds, self._since = self._seconds(), time.monotonic()
-        position = asdict(self.position)
-        return tensors, {"position": position, "optimiser": facts, "data": self.task.digest, "ranks": self.ranks.count}
-
-    def _restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        if facts["data"] != self.task.digest:
-            raise DataError(
-                "the data has changed since the run was begun. Begin a new run, or bring the old data back."
-            )
-        if facts["ranks"] != self.ranks.count:
-            raise ArgumentError.of(
-                "nproc", self.ranks.count, f"differs from the run's {facts['ranks']}", f"Give --nproc {facts['ranks']}"
-            )
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(name + "."): value for key, value in tensors.items() if key.startswith(name + ".")}
-
-        try:
-            self.learner.load_state_dict(part("model"))
-        except RuntimeError as error:
-            raise DataError(f"the checkpoint does not fit the model: {error}. Take the run's own config.") from error
-        load_optimiser(self.optimiser, part("optimiser"), facts["optimiser"])
-        if self.average is not None:
-            self.average.load(part("average"))
-        kept = part(f"carried.{self.ranks.rank}")
-        for place, leaf in enumerate(leaves(self.carried)):
-            leaf.copy_(kept[str(place)])
-        self.position = Position(**facts["position"])
-        self.batches = self._batches(self.position.epoch)
-        torch.set_rng_state(tensors[f"random.{self.ranks.rank}"])
+        text = f"training diverged at step {step}: {fault}.{where} Lower --rate, or clip gradients by --clip 1."
+        raise self.ranks.agreed(TrainingError(text))
 
     # ── evaluation ──
 
     def _evaluate(self) -> None:
         position = self.position
-        loss, units = self.ranks.sum([position.loss, position.units])
-        training = loss / units if units else None
+        training = position.loss / position.units if position.units else None
         position.loss, position.units = 0.0, 0
         with self._averaged():
             validation, sample = {"loss": math.nan}, ""
             if self.ranks.first:
                 validation = self.task.evaluate(self.learner, "validation", ROWS, self.settings.evaluate_limit)
                 sample = self.task.sample(self.learner, self.settings.seed)
-            (found,) = self.ranks.tell([validation["loss"]])
+            found, self._clock = self.ranks.tell([validation["loss"], self._seconds()])
             if not math.isfinite(found):
-                raise TrainingError(
-                    f"the validation loss at step {position.step} is not finite. Lower --rate, or clip by --clip 1."
-                )
+                fault = self._find_fault(self.batches[position.batch], self.carried, mine=False)
+                self._fail(position.step, f"the validation loss is not finite; {fault}")
             best = position.best is None or found < position.best
             position.validation.append(found)
             position.training.append(math.nan if training is None else training)
@@ -282,12 +283,8 @@ class Loop:
                     facts = {"step": position.step, "validation": validation}
                     self.folder.write_best(self.learner.state_dict(), facts)
         if self.ranks.first:
-            self._say(
-                Evaluated(
-                    *(position.step, self._epochs(), self._fraction(), self._seconds()),
-                    *(training, validation, best, sample),
-                )
-            )
+            moment = position.step, self._epochs(), self._fraction(), self._seconds()
+            self._say(Evaluated(*moment, training, validation, best, sample))
             if self.folder is not None:
                 self.folder.log_sample(position.step, sample)
             self._advise()
@@ -298,9 +295,8 @@ class Loop:
     def _advise(self) -> None:
         position = self.position
         values = zip(position.evaluated, position.training, position.validation, strict=True)
-        text = advise(
-            [Point(*value) for value in values if math.isfinite(value[1])], fraction=min(1.0, self._fraction())
-        )
+        points = [Point(*value) for value in values if math.isfinite(value[1])]
+        text = advise(points, fraction=min(1.0, self._fraction()))
         if text != position.advice and text is not None:
             self._say(Advised(position.step, text))
         position.advice = text
@@ -315,7 +311,7 @@ class Loop:
             validation = self.task.evaluate(self.learner, "validation")
             test = self.task.evaluate(self.learner, "test")
             sample = self.task.sample(self.learner, self.settings.seed)
-        self.ranks.meet()
+        self.ranks.share(self.learner.state_dict().values())
         run = "" if self.folder is None else str(self.folder.path)
         baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
         return Finished(
@@ -350,7 +346,7 @@ class Loop:
 
     def _fraction(self) -> float:
         if self.settings.minutes is not None:
-            return self._seconds() / (60 * self.settings.minutes)
+            return self._clock / (60 * self.settings.minutes)
         assert self.steps is not None
         return self.position.step / self.steps
 
@@ -368,43 +364,30 @@ class Loop:
         if settings.schedule in ("epoch", "plateau"):
             return self.position.batch == 0
         if self.steps is None:
-            (now,) = self.ranks.tell([self._fraction()])
-            return int(now * EVALUATIONS) > int(before * EVALUATIONS)
+            return int(self._fraction() * EVALUATIONS) > int(before * EVALUATIONS)
         return step % max(1, self.steps // EVALUATIONS) == 0
 
     def _checkpoint_is_due(self) -> bool:
         if self.settings.checkpoint_every is not None:
             return self.position.step % self.settings.checkpoint_every == 0
-        (due,) = self.ranks.tell([time.monotonic() - self._saved > CHECKPOINT])
-        return bool(due)
+        return self._clock - self._saved > CHECKPOINT
 
     def _stale(self) -> int:
         """Evaluations since the best."""
         return sum(step > self.position.best_step for step in self.position.evaluated)
 
     def _tell_step(self, rate: float) -> None:
-        now = time.monotonic()
-        if now - self._told < TELL or not self.ranks.first:
+        if not self.ranks.first or not self._pace.is_due():
             return
-        position, (loss, units) = self.position, self._recent
-        seconds, fraction = self._seconds(), self._fraction()
-        spent = now - self._told
-        self._told = now
-        self._recent = [0.0, 0]
+        loss, speed, keep = self._pace.take()
+        position, seconds, fraction = self.position, self._seconds(), self._fraction()
         remaining = seconds * (1 - fraction) / fraction if fraction > 0 else math.inf
         event = Stepped(
-            *(position.step, self._epochs(), min(1.0, fraction), loss / units if units else math.nan, rate),
-            *(
-                units * self.ranks.count / spent,
-                seconds,
-                max(0.0, remaining),
-                self._norm,
-                position.clipped / position.step,
-            ),
+            *(position.step, self._epochs(), min(1.0, fraction), loss, rate, speed, seconds, max(0.0, remaining)),
+            *(self._norm, position.clipped / position.step),
         )
         self._tell(event)
-        if self.folder is not None and now - self._kept >= KEEP:
-            self._kept = now
+        if self.folder is not None and keep:
             self.folder.log(event)
 
     def _say(self, event: Event) -> None:

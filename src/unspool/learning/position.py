@@ -1,8 +1,19 @@
-"""Where a run is, in numbers: what a checkpoint keeps beside tensors."""
+"""Where a run is: in numbers, and in tensors by name; what a checkpoint keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from unspool.errors import DataError
+from unspool.learning.averaging import Average
+from unspool.learning.faults import leaves
+from unspool.learning.optimisers import load_optimiser, optimiser_tensors
 
 
 @dataclass
@@ -22,3 +33,45 @@ class Position:
     best: float | None = None
     best_step: int = 0
     advice: str | None = None
+
+
+class Parts(NamedTuple):
+    """What a run changes as it goes on: tensors that have names in a checkpoint."""
+
+    learner: nn.Module
+    optimiser: Optimizer
+    average: Average | None
+
+    def pack(self, ranks: Sequence[Sequence[Tensor]]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All tensors by name, and the optimiser's facts; `ranks` are what `own` gave in each process."""
+        found, facts = optimiser_tensors(self.optimiser)
+        average = {} if self.average is None else self.average.tensors()
+        parts = {"model": self.learner.state_dict(), "optimiser": found, "average": average}
+        tensors = {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.items()}
+        for rank, (random, *carried) in enumerate(ranks):
+            tensors[f"random.{rank}"] = random
+            tensors |= {f"carried.{rank}.{place}": tensor for place, tensor in enumerate(carried)}
+        return tensors, facts
+
+    def unpack(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], carried: Any, rank: int) -> None:
+        """Put what `pack` gave back to where it was, in the process `rank`."""
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {key.removeprefix(name + "."): value for key, value in tensors.items() if key.startswith(name + ".")}
+
+        try:
+            self.learner.load_state_dict(part("model"))
+        except RuntimeError as error:
+            raise DataError(f"the checkpoint does not fit the model: {error}. Take the run's own config.") from error
+        load_optimiser(self.optimiser, part("optimiser"), facts)
+        if self.average is not None:
+            self.average.load(part("average"))
+        kept = part(f"carried.{rank}")
+        for place, leaf in enumerate(leaves(carried)):
+            leaf.copy_(kept[str(place)])
+        torch.set_rng_state(tensors[f"random.{rank}"])
+
+
+def own(carried: Any) -> list[Tensor]:
+    """What each process has of its own: the state of torch's random numbers, and what is carried."""
+    return [torch.get_rng_state(), *leaves(carried)]

@@ -2,43 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from unspool.errors import TrainingError
+
+#: The variable that says where processes find each other, if not by torchrun's MASTER_ADDR: a URL of torch's.
+MEETING = "UNSPOOL_MEETING"
+#: One process prepares data and evaluates while the others wait. A process that has ended is noticed at once, without
+#: this limit; whoever starts processes ends those that hang.
+PATIENCE = timedelta(weeks=4)
+
+
+class OthersFailedError(TrainingError):
+    """Training ends in this process because it does in another one, which says why."""
 
 
 class Ranks:
     """This process among those that train together; alone if torch.distributed is not in use."""
 
     def __init__(self) -> None:
-        self.together = distributed.is_available() and distributed.is_initialized()
-        self.rank = distributed.get_rank() if self.together else 0
-        self.count = distributed.get_world_size() if self.together else 1
+        here = distributed.is_available() and distributed.is_initialized()
+        self.rank = distributed.get_rank() if here else 0
+        self.count = distributed.get_world_size() if here else 1
+
+    @property
+    def together(self) -> bool:
+        """Whether there are others."""
+        return self.count > 1
 
     @property
     def first(self) -> bool:
         """Whether this is the process that writes and talks."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """The module, with gradients that are means over all processes."""
-        return DistributedDataParallel(module) if self.together else module
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """The first process goes through the block alone, the others after it: they find what it has made.
+
+        What is wrong for all is said once, by the first: if it fails, the others do not come so far.
+        """
+        if not self.first:
+            self.meet()
+        yield
+        if self.first:
+            self.meet()
+
+    def wrap(self, module: nn.Module, example: Callable[[nn.Module], Tensor]) -> nn.Module:
+        """The module, with gradients that are means over all processes; `example` is a loss of it."""
+        if not self.together:
+            return module
+        wrapped = DistributedDataParallel(module)
+        # DDP arranges gradients anew after the first that it sees, and the last bit of a sum of three or more depends
+        # on the arrangement. So it is made before training, where a run that is resumed makes it too.
+        state = torch.get_rng_state()
+        example(wrapped).backward()
+        module.zero_grad(set_to_none=True)
+        torch.set_rng_state(state)
+        return wrapped
 
     def without_meeting(self, module: nn.Module) -> AbstractContextManager[Any]:
         """Gradients that stay with each process for now."""
         return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
 
-    def tell(self, values: Sequence[float]) -> list[float]:
-        """The first process's values, everywhere."""
-        if not self.together:
-            return list(values)
-        told = torch.tensor(values, dtype=torch.float64)
-        distributed.broadcast(told, 0)
-        return told.tolist()
+    def seed(self, seed: int) -> int:
+        """A seed of this process's own; neighbouring runs share none with it, as they would with seed + rank."""
+        drawn = torch.randint(2**31, (self.count,), generator=torch.Generator().manual_seed(seed))
+        return int(drawn[self.rank]) if self.together else seed
+
+    def agreed(self, error: TrainingError) -> TrainingError:
+        """An error that all processes raise at once: the first one's to say."""
+        return error if self.first else OthersFailedError(str(error))
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """The sum of all processes' values, everywhere."""
@@ -48,15 +89,77 @@ class Ranks:
         distributed.all_reduce(total)
         return total.tolist()
 
-    def gather(self, value: Any) -> list[Any]:
-        """All processes' values, in the first one; elsewhere nothing."""
+    def tell(self, values: Sequence[float], source: int = 0) -> list[float]:
+        """The values of one process, everywhere; all give as many."""
         if not self.together:
-            return [value]
-        found: list[Any] | None = [None] * self.count if self.first else None
-        distributed.gather_object(value, found)
-        return found or []
+            return list(values)
+        told = torch.tensor(values, dtype=torch.float64)
+        distributed.broadcast(told, source)
+        return told.tolist()
+
+    def tell_bytes(self, content: bytes, source: int = 0) -> bytes:
+        """The content that one process gives, everywhere."""
+        if not self.together:
+            return content
+        (size,) = self.tell([len(content)], source)
+        told = torch.zeros(int(size), dtype=torch.uint8)
+        if self.rank == source and content:
+            told.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+        distributed.broadcast(told, source)
+        return told.numpy().tobytes()
+
+    def tell_text(self, text: str, source: int = 0) -> str:
+        """The text that one process gives, everywhere; names of files that are not UTF-8 come through."""
+        return self.tell_bytes(text.encode(errors="surrogateescape"), source).decode(errors="surrogateescape")
+
+    def one_says(self, text: str, knows: bool) -> str:
+        """The text of the first process that `knows`, everywhere; of the very first if none does."""
+        knowing = self.sum([float(knows and rank == self.rank) for rank in range(self.count)])
+        return self.tell_text(text, next((rank for rank, known in enumerate(knowing) if known), 0))
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """The first process's tensors into those of the others."""
+        for tensor in tensors if self.together else ():
+            distributed.broadcast(tensor.detach(), 0)
+
+    def gather(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        """All processes' tensors, of the same shapes, in the first one; elsewhere nothing."""
+        if not self.together:
+            return [list(tensors)]
+        found: list[list[Tensor]] = [[] for _ in range(self.count)]
+        for tensor in tensors:
+            parts = [torch.empty_like(tensor) for _ in range(self.count)] if self.first else None
+            distributed.gather(tensor.detach().contiguous(), parts)
+            for one, part in zip(found, parts or (), strict=False):
+                one.append(part)
+        return found if self.first else []
 
     def meet(self) -> None:
         """Wait for all."""
         if self.together:
             distributed.barrier()
+
+
+@contextmanager
+def joined() -> Iterator[Ranks]:
+    """This process among those that torchrun or `unspool train --nproc` started; alone if neither did.
+
+    A group that was joined before stays as it is. If another process ends, what this one raises is `OthersFailedError`.
+    """
+    joining = "RANK" in os.environ and "WORLD_SIZE" in os.environ and not distributed.is_initialized()
+    if joining:
+        rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        distributed.init_process_group(
+            "gloo", init_method=os.environ.get(MEETING, "env://"), rank=rank, world_size=count, timeout=PATIENCE
+        )
+    try:
+        yield Ranks()
+    except RuntimeError as error:
+        if "gloo" not in str(error):  # it has no exception of its own
+            raise
+        raise OthersFailedError(
+            "a process that trained with this one has ended. Go on from the last checkpoint by --resume."
+        ) from error
+    finally:
+        if joining:
+            distributed.destroy_process_group()

@@ -13,6 +13,8 @@ class Stop:
     """Whether someone has asked to end."""
 
     asked = False
+    #: All that there is to keep is kept: whoever asks from now on need not wait.
+    kept = False
 
 
 @contextmanager
@@ -24,11 +26,13 @@ def listening() -> Iterator[Stop]:
         return
 
     def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's own
-        if stop.asked:
+        if stop.asked or stop.kept:
             raise KeyboardInterrupt
         stop.asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A signal that is ignored stays so: a job in the background does not end by the Ctrl-C meant for another.
+    heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield stop
     finally:

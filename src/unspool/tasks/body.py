@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor, nn
 
 from unspool import nn as recurrent
 from unspool.cells import CATALOGUE, find_cell
 from unspool.errors import ArgumentError
 from unspool.learning.settings import Positive, Section, Share, Size
+from unspool.nn.layer import map_leaves
+
+#: Cells that torch.nn has, and what makes them.
+IN_TORCH: dict[str, Any] = {
+    "elman": nn.RNN,
+    "elman-relu": lambda *sizes, **options: nn.RNN(*sizes, nonlinearity="relu", **options),
+    "lstm": nn.LSTM,
+    "gru-reset-after": nn.GRU,
+}
+#: Settings of a body that it has not.
+NOT_IN_TORCH = ("residual", "variational", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias")
 
 
 def _known_cell(name: str) -> str:
@@ -34,6 +45,16 @@ class BodySettings(Section):
     forget_bias: float | None = Field(None, description="of gates that keep the state")
     engine: Literal["kernel", "torch"] = Field("kernel", description="kernel: ours; torch: torch.nn's own layers")
 
+    @model_validator(mode="after")
+    def _fits_engine(self) -> Self:
+        if self.engine == "torch" and self.cell.lower() not in IN_TORCH:
+            cells = ", ".join(IN_TORCH)
+            raise ArgumentError.of("engine", "torch", f"has no cell {self.cell!r}", f"Take one of {cells}, or kernel")
+        asked = [name for name in NOT_IN_TORCH if getattr(self, name) not in (None, False, 0)]
+        if self.engine == "torch" and asked:
+            raise ArgumentError.of("engine", "torch", f"has no {', '.join(asked)}", "Leave it out, or take kernel")
+        return self
+
 
 def make_body(settings: BodySettings, input_size: int) -> nn.Module:
     """The recurrent layers, called as `output, state = body(x, state)`."""
@@ -56,28 +77,11 @@ def make_body(settings: BodySettings, input_size: int) -> nn.Module:
     return body
 
 
-#: Cells that torch.nn has, and what makes them.
-IN_TORCH: dict[str, Any] = {
-    "elman": nn.RNN,
-    "elman-relu": lambda *sizes, **options: nn.RNN(*sizes, nonlinearity="relu", **options),
-    "lstm": nn.LSTM,
-    "gru-reset-after": nn.GRU,
-}
-
-
 class TorchBody(nn.Module):
     """torch.nn's layers in the place of ours: to compare, or where theirs are wanted."""
 
     def __init__(self, settings: BodySettings, input_size: int) -> None:
         super().__init__()
-        if settings.cell.lower() not in IN_TORCH:
-            raise ArgumentError.of(
-                "engine", "torch", f"has no cell {settings.cell!r}", f"Take --cell {', '.join(IN_TORCH)}, or our engine"
-            )
-        ours = ("residual", "variational", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias")
-        asked = [name for name in ours if getattr(settings, name)]
-        if asked:
-            raise ArgumentError.of("engine", "torch", f"has no {', '.join(asked)}", "Leave it out, or take our engine")
         make = IN_TORCH[settings.cell.lower()]
         self.layers = make(
             input_size, settings.hidden, settings.layers, dropout=settings.dropout * (settings.layers > 1)
@@ -85,6 +89,10 @@ class TorchBody(nn.Module):
         self.output_size = settings.hidden
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """As a stack is called; the state is torch.nn's."""
-        output, state = self.layers(x, state)
-        return output, state
+        """As a stack is called; in the state too rows come first, and torch.nn's layers after them."""
+        output, state = self.layers(x, None if state is None else map_leaves(_swap, state))
+        return output, map_leaves(_swap, state)
+
+
+def _swap(part: Tensor) -> Tensor:
+    return part.transpose(0, 1).contiguous()

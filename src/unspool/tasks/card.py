@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from importlib import metadata
 
 from unspool.learning.contract import Learner, Task
@@ -27,7 +28,7 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
         "best": f"after {finished.best_step:,} updates",
         "versions": f"{versions}, Python {platform.python_version()}, {platform.machine()}",
     }
-    lines = [f"# {folder.path.name}", "", "| | |", "|---|---|"]
+    lines = [f"# {folder.path.resolve().name}", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in facts.items()]
     figures = {"validation": finished.validation, "test": finished.test}
     if any(figures.values()):
@@ -40,8 +41,9 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
     if finished.sample:
         quoted = "\n".join("    " + line for line in finished.sample.splitlines())
         lines += ["", "## Sample", "", quoted]
+    run = shlex.quote(str(folder.path))
     lines += [
-        *("", "## Use", "", f"    unspool generate {folder.path}", f"    unspool evaluate {folder.path} FILE", ""),
+        *("", "## Use", "", f"    unspool generate {run}", f"    unspool evaluate {run} FILE", ""),
         "The settings are in `config.toml`, the weights in `model.safetensors`. The model says what is likely in text",
         "like that it was trained on; it knows nothing else, and what it says may be wrong.",
     ]

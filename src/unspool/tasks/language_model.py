@@ -23,7 +23,7 @@ from unspool.errors import DataError
 from unspool.learning.contract import Batches, Learner, Outcome, Task
 from unspool.learning.files import write_file
 from unspool.learning.forcing import free_run
-from unspool.learning.linear_cross_entropy import linear_cross_entropy
+from unspool.learning.read_out import linear_cross_entropy
 from unspool.learning.settings import Count, Section, Share, Size
 from unspool.nn import NGram
 from unspool.nn.layer import map_leaves

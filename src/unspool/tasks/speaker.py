@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import torch
 
-from unspool.data.text import Source, find_files, read_pieces
+from unspool.data.corpus import Division, prepare
+from unspool.data.text import Source
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.files import read_tensors
@@ -36,7 +36,8 @@ class Speaker:
         try:
             vocabulary = load_vocabulary(json.loads((path / "vocabulary.json").read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
-            raise DataError(f"{path / 'vocabulary.json'} cannot be read: {error}.") from error
+            said = str(error).removesuffix(".")
+            raise DataError(f"{path / 'vocabulary.json'} cannot be read: {said}.") from error
         if not (path / "model.safetensors").exists():
             raise DataError(f"{path} has no model yet. Go on with it: unspool train {path} --resume.")
         tensors, _ = read_tensors(path / "model.safetensors")
@@ -49,7 +50,7 @@ class Speaker:
 
     def evaluate(self, source: Source) -> dict[str, float]:
         """Loss, perplexity and bits of text files, read once through."""
-        ids = np.concatenate([np.empty(0, np.int64), *self.vocabulary.encode(read_pieces(find_files(source)))])
+        ids = prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
         if len(ids) < 2:
             raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
         return figures(LanguageModelling.measure(self.model, ids))
@@ -57,23 +58,22 @@ class Speaker:
     def stream(
         self, prompt: str, count: int, sampling: Sampling, seed: int | None = None, stop: Sequence[str] = ()
     ) -> Iterator[str]:
-        """What it says after a prompt, piece by piece, as soon as a piece is certain."""
+        """What it says after a prompt, piece by piece, as soon as a piece is certain; bad input is refused at once."""
         generator = torch.Generator()
         generator.seed() if seed is None else generator.manual_seed(seed)
         ids = self.prompt(prompt)
         text = TextStream(self.vocabulary.decode, tuple(stop), ids)
-        for token in generate(self.model, ids, count, sampling, generator):
-            piece = text.push(token)
-            if piece:
-                yield piece
-            if text.stopped:
-                return
-        yield text.finish()
+        return _pieces(text, generate(self.model, ids, count, sampling, generator))
 
-    def likeliest(self, prompt: str, count: int, width: int) -> list[tuple[float, str]]:
+    def likeliest(self, prompt: str, count: int, width: int, stop: str | None = None) -> list[tuple[float, str]]:
         """The likeliest continuations by beam search, with the logarithms of their probabilities, best first."""
-        found = beam_search(self.model, self.prompt(prompt), count, width, banned=self.silent)
-        return [(score, self.vocabulary.decode(ids)) for score, ids in found]
+        ids = self.prompt(prompt)
+        ends = [None] if stop is None else self.vocabulary.ids(stop)
+        if len(ends) != 1 or ends[0] in self.silent:
+            remedy = "Leave it out, or draw samples, which stop anywhere"
+            raise ArgumentError.of("stop", stop, "is not one token, at which a search can stop", remedy)
+        found = beam_search(self.model, ids, count, width, stop_id=ends[0], banned=self.silent)
+        return [(score, "".join(_pieces(TextStream(self.vocabulary.decode, (), ids), said))) for score, said in found]
 
     @property
     def silent(self) -> tuple[int, ...]:
@@ -81,6 +81,26 @@ class Speaker:
         return unsayable(self.vocabulary)
 
     def prompt(self, text: str) -> list[int]:
-        """The ids to start from: of the text, or of a new line where there is none."""
-        ids = self.vocabulary.ids(text or "\n")
-        return ids or [min(1, len(self.vocabulary) - 1)]
+        """The ids to start from: of the text; of a new line where that has none; else the most frequent token."""
+        for one in (text, "\n"):
+            ids = self.vocabulary.ids(one)
+            if ids and (one == text or not set(ids) <= set(self.silent)):
+                return ids
+        return [min(1, len(self.vocabulary) - 1)]
+
+    def foreign(self, text: str) -> list[str]:
+        """The characters of a text that the vocabulary has not, each once; of words none, as they are not spelled."""
+        if self.vocabulary.kind != "characters":
+            return []
+        pairs = zip(text, self.vocabulary.ids(text), strict=True)
+        return list(dict.fromkeys(character for character, number in pairs if number in self.silent))
+
+
+def _pieces(text: TextStream, tokens: Iterable[int]) -> Iterator[str]:
+    for token in tokens:
+        piece = text.push(token)
+        if piece:
+            yield piece
+        if text.stopped:
+            return
+    yield text.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import torch
 
 from unspool.data.text import Source
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Learner, Task
 from unspool.learning.events import Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
-from unspool.learning.ranks import Ranks
+from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run import RunFolder, check_free, check_run
 from unspool.learning.stopping import listening
 from unspool.tasks.card import write_card
@@ -92,61 +93,57 @@ def train(
     if out is None:
         raise ArgumentError.of("out", out, "is missing", "Give the folder of the run, such as out='runs/book'")
     path = Path(out)
-    if resume:
-        said = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
-        for name, value in said.items():
-            if value is not None:
-                raise ArgumentError.of(
-                    name, value, "cannot change in a run that goes on", "Leave it out, or begin a new run"
-                )
-        settings = read_config(check_run(path))
-        return _run(settings, RunFolder.open(path) if Ranks().first else RunFolder(path), True, tell)
-    settings = plan(source, task=task, recipe=recipe, config=config, **options)
-    if Ranks().first:
-        check_free(path, force)
-    return _run(settings, None, False, tell, path, force)
+    said = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
+    with joined() as ranks, ExitStack() as held:
+        with ranks.in_turn():
+            settings = _resumed(path, said) if resume else plan(**said)
+            folder = RunFolder.open(path) if resume and ranks.first else RunFolder(path)
+            held.enter_context(closing(folder))
+            if ranks.first and not resume:
+                check_free(path, force)
+            loop = _make_loop(settings, folder, tell, held)
+            if ranks.first and not resume:
+                folder.begin(settings.dump(), force)
+        return _run(settings, folder, loop, resume, tell)
 
 
-def _run(
-    settings: Config,
-    folder: RunFolder | None,
-    resume: bool,
-    tell: Listener,
-    path: Path | None = None,
-    force: bool = False,
-) -> Trained:
+def _resumed(path: Path, said: Mapping[str, Any]) -> Config:
+    for name, value in said.items():
+        if value is not None:
+            raise ArgumentError.of(
+                name, value, "cannot change in a run that goes on", "Leave it out, or begin a new run"
+            )
+    return read_config(check_run(path))
+
+
+def _make_loop(settings: Config, folder: RunFolder, tell: Listener, held: ExitStack) -> Loop:
     training, ranks = settings.training, Ranks()
-    if not ranks.first:
-        ranks.meet()  # the first prepares the data for all
     task = settings.task.prepare(settings.data, training.seed)
-    if ranks.first:
-        ranks.meet()
     torch.manual_seed(training.seed)
     learner = task.make_learner(settings.model)
     if ranks.together:
-        torch.manual_seed(training.seed + ranks.rank)  # each its own dropout
-    with listening() as stop:
-        loop = Loop(task, learner, training, folder, tell if ranks.first else silent, stop)
-        if folder is None:
-            assert path is not None
-            folder = loop.folder = RunFolder.create(path, force) if ranks.first else RunFolder(path)
-            if ranks.first:
-                task.save(path)
-                folder.write_config(settings.dump())
-        ranks.meet()
-        try:
-            resumed = resume and loop.resume()
-            if ranks.first:
-                tell(_started(settings, task, learner, folder, loop))
-            if not resumed:
-                loop.save()
-            finished = loop.run()
-            if ranks.first:
-                write_card(folder, settings, task, learner, finished)
-                tell(finished)
-            return Trained(folder.path, task, learner, finished)
-        finally:
-            folder.close()
+        torch.manual_seed(ranks.seed(training.seed))  # each its own dropout
+    stop = held.enter_context(listening())
+    return Loop(task, learner, training, folder, tell if ranks.first else silent, stop)
+
+
+def _run(settings: Config, folder: RunFolder, loop: Loop, resume: bool, tell: Listener) -> Trained:
+    task, learner, ranks = loop.task, loop.learner, loop.ranks
+    if ranks.tell_text(task.digest) != task.digest:
+        raise DataError("the data is not that of the first process. Give all processes the same files.")
+    resumed = resume and loop.resume()
+    if ranks.first and not resumed:  # also where a run was ended before its first checkpoint
+        folder.take_back({})
+        task.save(folder.path)
+    if ranks.first:
+        tell(_started(settings, task, learner, folder, loop))
+    if not resumed:
+        loop.save()
+    finished = loop.run()
+    if ranks.first:
+        write_card(folder, settings, task, learner, finished)
+        tell(finished)
+    return Trained(folder.path, task, learner, finished)
 
 
 def _started(settings: Config, task: Task, learner: Learner, folder: RunFolder, loop: Loop) -> Started:

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from unspool.errors import ShapeError
-from unspool.learning import linear_cross_entropy as module
-from unspool.learning.linear_cross_entropy import linear_cross_entropy
+from unspool.learning import read_out as module
+from unspool.learning.read_out import linear_cross_entropy
 
 
 def draw(rows: tuple[int, ...], width: int, classes: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
@@ -68,6 +68,17 @@ def test_only_what_is_wanted() -> None:
     torch.testing.assert_close(value, functional.cross_entropy(functional.linear(h, W, b), targets).detach())
     expected = torch.autograd.grad(functional.cross_entropy(functional.linear(h, W, b), targets), W)[0]
     torch.testing.assert_close(d_W, expected)
+
+
+def test_going_back_twice_gives_the_same_twice() -> None:
+    h, W, b, targets = draw((9,), 6, 11)
+    loss = 3 * linear_cross_entropy(h, W, b, targets)
+    first = torch.autograd.grad(loss, [h, W, b], retain_graph=True)
+    kept = [gradient.clone() for gradient in first]
+    for gradient in first:
+        gradient.zero_()  # as an optimiser may
+    for again, gradient in zip(torch.autograd.grad(loss, [h, W, b]), kept, strict=True):
+        torch.testing.assert_close(again, gradient, rtol=0, atol=0)
 
 
 def test_logits_of_a_slab_at_most() -> None:

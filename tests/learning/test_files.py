@@ -1,0 +1,134 @@
+"""Files are whole or not there, hold what was put into them bit for bit, and say when they are damaged."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from tests.learning.watched_disk import fail, watched
+
+from unspool.errors import DataError, StorageError
+from unspool.learning.files import find_temporaries, make_folder, read_tensors, storing, write_file, write_tensors
+
+TENSORS = {
+    "weight": torch.tensor([[1.5, -0.0, math.nan], [math.inf, 1e-45, 3.0]]),
+    "transposed": torch.arange(6.0).reshape(2, 3).t(),
+    "half": torch.tensor([0.1, 0.2], dtype=torch.bfloat16),
+    "count": torch.tensor(7),
+    "state": torch.arange(5, dtype=torch.uint8),
+    "nothing": torch.zeros(0, 3),
+}
+FACTS = {"step": 3, "loss": 0.1 + 0.2, "words": "Füße\n", "nested": {"list": [1, None, math.inf]}}
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"first", b"", b"second" * 100_000):
+        write_file(path, content)
+        assert path.read_bytes() == content
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_file(tmp_path / "file", b"content")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_a_write_that_fails_leaves_the_old_file_or_the_new_one_and_nothing_else(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "file"
+    write_file(path, b"old content")
+    with watched(tmp_path, at, fail) as asked, pytest.raises(StorageError, match=f"{path}.*No space left.*--resume"):
+        write_file(path, b"new content")
+    assert asked == ["write", "fsync", "replace", "fsync"][:at]
+    assert path.read_bytes() == (b"new content" if at == 4 else b"old content")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_crash_leaves_is_found_and_nothing_else(tmp_path: Path) -> None:
+    left = {".config.toml-0123abcd", ".step-000000001.safetensors-ffffffff"}
+    others = {"config.toml", ".gitignore", ".hidden-file", ".notes-0123abcz", "notes-0123abcd", ".notes-0123abcd-more"}
+    for name in left | others:
+        (tmp_path / name).touch()
+    assert {path.name for path in find_temporaries(tmp_path)} == left
+    assert [path.name for path in find_temporaries(tmp_path, "config.toml")] == [".config.toml-0123abcd"]
+    assert find_temporaries(tmp_path / "missing") == []
+
+
+def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="file/c cannot be written: Not a directory"):
+        make_folder(tmp_path / "file" / "c")
+
+
+def test_an_error_of_storage_is_not_wrapped_twice(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="^inner cannot"), storing(tmp_path / "outer"), storing(Path("inner")):
+        fail()
+
+
+def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "file", TENSORS, FACTS)
+    tensors, facts = read_tensors(tmp_path / "file")
+    assert facts == FACTS
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name].reshape(-1).view(torch.uint8), tensor.reshape(-1).view(torch.uint8))
+        assert tensors[name].shape == tensor.shape
+
+
+def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        write_tensors(tmp_path / name, TENSORS, FACTS)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_tensors_that_share_memory_are_kept_each(tmp_path: Path) -> None:
+    tied = torch.nn.Parameter(torch.randn(3, 2))
+    write_tensors(tmp_path / "file", {"embedding": tied, "read_out": tied}, {})
+    tensors, _ = read_tensors(tmp_path / "file")
+    assert torch.equal(tensors["embedding"], tied)
+    assert torch.equal(tensors["read_out"], tied)
+
+
+def test_every_damage_is_noticed(tmp_path: Path) -> None:
+    path, weight, facts = tmp_path / "file", torch.arange(8.0), {"step": 12, "logs": {"a": 5}}
+    write_tensors(path, {"weight": weight, "count": torch.tensor(3)}, facts)
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 7):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match="damaged or missing"):
+            read_tensors(path)
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            tensors, found = read_tensors(path)
+        except DataError:
+            continue
+        # Left are the names of the facts' entry, without which a checkpoint is none, and of the sum, which it can lack.
+        assert found == {} or found.items() >= facts.items()
+        assert torch.equal(tensors["weight"], weight)
+
+
+def test_a_file_of_others_is_read_too(tmp_path: Path) -> None:
+    safetensors.torch.save_file({"weight": torch.ones(2)}, tmp_path / "file")
+    tensors, facts = read_tensors(tmp_path / "file")
+    assert torch.equal(tensors["weight"], torch.ones(2))
+    assert facts == {}
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no-such.*missing"):
+        read_tensors(tmp_path / "no-such")

@@ -1,0 +1,370 @@
+"""Processes that train together come to what one process comes to, and begin, fail, stop and go on as one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from tests.learning.small_runs import OPTIONS, metrics, outcome, pipe, start, write_text
+from torch import Tensor
+
+from unspool.data.corpus import Division, prepare
+from unspool.errors import ArgumentError, DataError, StorageError, TrainingError
+from unspool.learning import optimisers
+from unspool.learning.bptt import detach
+from unspool.learning.events import Event
+from unspool.learning.faults import leaves
+from unspool.learning.files import read_tensors
+from unspool.learning.loop import Loop
+from unspool.learning.ranks import MEETING, OthersFailedError, Ranks, joined
+from unspool.learning.run import RunFolder
+from unspool.tasks.language_model import LanguageModel, LanguageModelling, LanguageModelSettings
+from unspool.tasks.train import Trained, train
+
+#: Seconds after which processes that should have ended are taken to hang.
+LIMIT = 100.0
+#: Nothing is drawn by chance, so that rows come to the same wherever they are.
+CALM: dict[str, Any] = OPTIONS | {"dropout": 0.0, "average": None, "evaluate_every": 4, "clip": 0.05}
+#: Everything that a checkpoint must hold.
+NOISY: dict[str, Any] = OPTIONS | {"steps": 12, "evaluate_every": 6, "checkpoint_every": 2, "accumulate": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNSPOOL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def together(folder: Path, count: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What the function returns, or raises, in each of `count` processes; None in those that died."""
+    number = len(list(folder.glob("meeting-*")))
+    (folder / f"meeting-{number}").touch()
+    meeting = f"file://{folder}/meeting-{number}.store"
+    ours, theirs = zip(*(pipe() for _ in range(count)), strict=True)
+    members = [start(_join, theirs[rank], rank, count, meeting, function, arguments) for rank in range(count)]
+    for end in theirs:
+        end.close()
+    try:
+        return [_receive(end) for end in ours]
+    finally:
+        for member in members:
+            member.join(LIMIT)
+            member.kill()
+
+
+def _receive(end: Any) -> Any:
+    assert end.poll(LIMIT), "the processes hang"
+    try:
+        return pickle.loads(end.recv_bytes())
+    except EOFError:
+        return None
+
+
+def _join(
+    end: Any, rank: int, count: int, meeting: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), MEETING: meeting, "GLOO_SOCKET_IFNAME": "lo"}
+    try:
+        found = function(*arguments)
+    except Exception as error:
+        found = error
+    end.send_bytes(pickle.dumps(found))  # `send` would share a tensor's memory, which ends with this process
+
+
+def run_training(text: Path | None, run: Path, options: dict[str, Any]) -> Any:
+    """Train, and say what came of it."""
+    trained = train(text, out=run, resume=text is None, **options)
+    return summary(trained)
+
+
+def summary(trained: Trained) -> dict[str, Any]:
+    return {
+        "weights": {name: tensor.clone() for name, tensor in trained.learner.state_dict().items()},
+        "step": trained.finished.step,
+        "reason": trained.finished.reason,
+    }
+
+
+# ── gradients and weights ──
+
+
+def make_model(text: Path, engine: str, dtype: torch.dtype) -> tuple[LanguageModelling, LanguageModel]:
+    task = LanguageModelling(prepare([str(text)], Division()))
+    torch.manual_seed(3)
+    settings = {"hidden": 12, "layers": 2, "embedding": 6, "engine": engine}
+    return task, task.make_learner(LanguageModelSettings.model_validate(settings)).to(dtype)
+
+
+def find_gradients(text: Path, engine: str, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Of two windows, the second of which goes on with the state of the first."""
+    with joined() as ranks:
+        task, learner = make_model(text, engine, dtype)
+        batches = task.batches(8, 10, 0, ranks.rank, ranks.count)
+        carried = learner.carry(8 // ranks.count)
+        model = ranks.wrap(learner, lambda model: model(batches[0], carried).loss)
+        with ranks.without_meeting(model):
+            first = model(batches[0], carried)
+            first.loss.backward()
+        model(batches[1], detach(first.carried)).loss.backward()
+        return {name: parameter.grad for name, parameter in learner.named_parameters() if parameter.grad is not None}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("engine", ["torch", pytest.param("kernel", marks=pytest.mark.long)])
+def test_gradients_are_those_of_one_process(tmp_path: Path, dtype: torch.dtype, tolerance: float, engine: str) -> None:
+    text = write_text(tmp_path)
+    task, learner = make_model(text, engine, dtype)
+    batches, carried = task.batches(8, 10, 0), learner.carry(8)
+    for number in range(2):
+        found = learner(batches[number], carried)
+        found.loss.backward()
+        carried = detach(found.carried)
+    for gradients in together(tmp_path, 2, find_gradients, text, engine, dtype):
+        for name, parameter in learner.named_parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.abs().max() > 1e-3
+            torch.testing.assert_close(gradients[name], parameter.grad, rtol=0, atol=tolerance)
+
+
+def train_with_large_embeddings(text: Path, run: Path, options: dict[str, Any]) -> Any:
+    """Every embedding counts as large, so that one process alone makes its gradients sparse."""
+    optimisers.LARGE = 1
+    trained = train(text, out=run, **options)
+    assert isinstance(trained.learner, LanguageModel)
+    return summary(trained) | {"sparse": trained.learner.embedding.sparse}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimiser": "sgd", "rate": 2.0, "accumulate": 2},
+        pytest.param({"optimiser": "adamw", "engine": "kernel", "accumulate": 2}, marks=pytest.mark.long),
+        pytest.param({"optimiser": "sgd", "momentum": 0.9, "engine": "kernel", "cell": "gru"}, marks=pytest.mark.long),
+    ],
+)
+def test_weights_and_losses_are_those_of_one_process(tmp_path: Path, options: dict[str, Any]) -> None:
+    text, given = write_text(tmp_path), CALM | {"steps": 12} | options
+    (alone,) = together(tmp_path, 1, train_with_large_embeddings, text, tmp_path / "alone", given)
+    both = together(tmp_path, 2, train_with_large_embeddings, text, tmp_path / "both", given)
+    assert (alone["sparse"], both[0]["sparse"]) == (
+        "momentum" not in options and "adamw" not in options.values(),
+        False,
+    )
+    for name, weight in alone["weights"].items():
+        torch.testing.assert_close(both[0]["weights"][name], weight, rtol=0, atol=1e-5)
+        assert torch.equal(both[1]["weights"][name], both[0]["weights"][name])
+    evaluated = [[one for one in metrics(tmp_path / run) if "validation" in one] for run in ("alone", "both")]
+    assert [one["step"] for one in evaluated[0]] == [4, 8, 12]
+    for ours, theirs in zip(*evaluated, strict=True):
+        assert theirs["training"] == pytest.approx(ours["training"], abs=1e-6)
+        assert theirs["validation"]["loss"] == pytest.approx(ours["validation"]["loss"], abs=1e-6)
+    assert evaluated[0][-1]["training"] < evaluated[0][0]["training"] - 0.1
+
+
+# ── what processes say to each other ──
+
+
+def converse() -> Any:
+    with joined() as ranks:
+        mine = torch.arange(3.0) + 10 * ranks.rank
+        return {
+            "sum": ranks.sum([1, 2.5 * ranks.rank]),
+            "tell": [ranks.tell([ranks.rank + 0.5]), ranks.tell([ranks.rank + 0.5], source=1)],
+            "text": ranks.tell_text("Größe\udcff" if ranks.first else "else"),
+            "nothing": ranks.tell_bytes(b"" if ranks.first else b"else"),
+            "gather": [[part.tolist() for part in one] for one in ranks.gather([mine, mine.to(torch.uint8)])],
+            "knows": ranks.one_says(f"I, {ranks.rank}", ranks.rank == 1),
+            "none knows": ranks.one_says(f"I, {ranks.rank}", False),
+            "seeds": [ranks.seed(seed) for seed in range(4)],
+        }
+
+
+def test_processes_agree(tmp_path: Path) -> None:
+    first, second = together(tmp_path, 2, converse)
+    assert first["sum"] == second["sum"] == [2, 2.5]
+    assert first["tell"] == second["tell"] == [[0.5], [1.5]]
+    assert first["text"] == second["text"] == "Größe\udcff"
+    assert first["nothing"] == second["nothing"] == b""
+    assert first["gather"] == [[[0, 1, 2], [0, 1, 2]], [[10, 11, 12], [10, 11, 12]]]
+    assert second["gather"] == []
+    assert first["knows"] == second["knows"] == "I, 1"
+    assert first["none knows"] == second["none knows"] == "I, 0"
+    assert len({*first["seeds"], *second["seeds"]}) == 8
+
+
+def test_one_process_is_alone() -> None:
+    with joined() as ranks:
+        assert (ranks.rank, ranks.count, ranks.first, ranks.together) == (0, 1, True, False)
+        assert ranks.sum([1, 2]) == ranks.tell([1, 2]) == [1, 2]
+        assert ranks.one_says("I", False) == "I"
+        assert ranks.seed(5) == 5
+
+
+def tick(seconds: float) -> SimpleNamespace:
+    """A clock that goes on by so much whenever it is looked at."""
+    now = [0.0]
+
+    def look() -> float:
+        now[0] += seconds
+        return now[0]
+
+    return SimpleNamespace(monotonic=look, perf_counter=look)
+
+
+def train_by_clocks(text: Path, run: Path, options: dict[str, Any]) -> Any:
+    clock = tick(0.2 if os.environ["RANK"] == "0" else 1000.0)
+    pytest.MonkeyPatch().setattr("unspool.learning.loop.time", clock)
+    return run_training(text, run, options)
+
+
+def test_time_is_that_of_the_first(tmp_path: Path) -> None:
+    first, second = together(
+        tmp_path, 2, train_by_clocks, write_text(tmp_path), tmp_path / "run", CALM | {"minutes": 1}
+    )
+    assert 20 < first["step"] == second["step"]
+    assert all(torch.equal(first["weights"][name], weight) for name, weight in second["weights"].items())
+
+
+# ── failures ──
+
+
+def spoil(text: Path, run: Path, options: dict[str, Any]) -> Any:
+    """The second process's state becomes NaN after two updates."""
+    update = Loop._update
+
+    def poison(self: Loop, *given: Any) -> None:
+        if self.position.step == 2 and not self.ranks.first:
+            leaves(self.carried)[0].fill_(torch.nan)
+        update(self, *given)
+
+    pytest.MonkeyPatch().setattr(Loop, "_update", poison)  # for the rest of this process
+    return run_training(text, run, options)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_nan_in_one_stops_all(tmp_path: Path, accumulate: int) -> None:
+    given = CALM | {"steps": 6, "accumulate": accumulate, "checkpoint_every": 2}
+    first, second = together(tmp_path, 2, spoil, write_text(tmp_path), tmp_path / "run", given)
+    assert type(first) is TrainingError
+    assert "diverged at step 3: the output of body" in str(first)
+    assert "step-000000002.safetensors" in str(first)
+    assert type(second) is OthersFailedError
+    assert str(second) == str(first)
+
+
+def die(text: Path, run: Path, options: dict[str, Any], rank: str) -> Any:
+    def listen(event: Event) -> None:
+        raise StorageError("no room")
+
+    def end(self: Loop, *given: Any) -> None:
+        os._exit(1)
+
+    if os.environ["RANK"] == rank == "1":
+        pytest.MonkeyPatch().setattr(Loop, "_update", end)  # for the rest of this process
+    return train(text, out=run, tell=listen if rank == "0" else lambda event: None, **options)
+
+
+def test_none_stays_when_one_ends(tmp_path: Path) -> None:
+    text = write_text(tmp_path)
+    first, second = together(tmp_path, 2, die, text, tmp_path / "a", CALM, "0")
+    assert str(first) == "no room"
+    assert type(second) is OthersFailedError
+    first, second = together(tmp_path, 2, die, text, tmp_path / "b", CALM, "1")
+    assert type(first) is OthersFailedError
+    assert "has ended. Go on from the last checkpoint by --resume" in str(first)
+    assert second is None
+
+
+def try_in_turn(text: Path, folder: Path) -> list[Any]:
+    found: list[Any] = []
+    for options in ({"batch": 5}, {"window": 10_000}, {"cell": "lstn"}):
+        try:
+            with joined():
+                train(text, out=folder / "run", **CALM | options)
+        except Exception as error:
+            found.append(error)
+        os.environ[MEETING] += "+"
+    return found
+
+
+def test_a_mistake_is_said_once(tmp_path: Path) -> None:
+    first, second = together(tmp_path, 2, try_in_turn, write_text(tmp_path), tmp_path)
+    assert [type(error) for error in second] == [OthersFailedError] * 3
+    assert [type(error) for error in first] == [ArgumentError, DataError, ArgumentError]
+    assert "`batch` (=5) does not divide among 2 processes" in str(first[0])
+    assert not (tmp_path / "run").exists()
+
+
+def train_on_own_text(folder: Path) -> Any:
+    text = folder / f"{os.environ['RANK']}.txt"
+    text.write_text(f"{text}\n" * 200, encoding="utf-8")
+    return train(text, out=folder / "run", **CALM)
+
+
+def test_other_data_in_another_process_is_refused(tmp_path: Path) -> None:
+    first, second = together(tmp_path, 2, train_on_own_text, tmp_path)
+    assert type(first) is OthersFailedError
+    assert type(second) is DataError
+    assert "not that of the first process" in str(second)
+
+
+# ── stop and go on ──
+
+
+def stop_at(step: int, number: int, ranks: str, text: Path | None, run: Path, options: dict[str, Any]) -> Any:
+    """The processes in `ranks` get the signal when they have made so many updates."""
+    update = Loop._update
+
+    def hit(self: Loop, *given: Any) -> None:
+        if self.position.step == step and str(self.ranks.rank) in ranks:
+            os.kill(os.getpid(), number)
+        update(self, *given)
+
+    pytest.MonkeyPatch().setattr(Loop, "_update", hit)  # for the rest of this process
+    return run_training(text, run, options)
+
+
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [
+        (2, {}),
+        pytest.param(3, {"batch": 6, "hidden": 40, "optimiser": "sgd", "momentum": 0.9}, marks=pytest.mark.long),
+        pytest.param(2, {"engine": "kernel", "zoneout": 0.1, "optimiser": "adamw"}, marks=pytest.mark.long),
+    ],
+)
+def test_runs_that_are_stopped_go_on_bit_for_bit(tmp_path: Path, count: int, options: dict[str, Any]) -> None:
+    text, whole, broken = write_text(tmp_path), tmp_path / "whole", tmp_path / "broken"
+    given = NOISY | options
+    done = together(tmp_path, count, run_training, text, whole, given)
+    found = together(tmp_path, count, stop_at, 3, signal.SIGINT, "1", text, broken, given)
+    assert [one["reason"] for one in found] == ["interrupted"] * count
+    assert [one["step"] for one in found] == [4] * count
+    assert together(tmp_path, count, stop_at, 7, signal.SIGKILL, "012", None, broken, {}) == [None] * count
+    found = together(tmp_path, count, run_training, None, broken, {})
+    assert [one["step"] for one in found] == [12] * count
+    for ours, theirs in zip(done, found, strict=True):
+        assert all(torch.equal(ours["weights"][name], weight) for name, weight in theirs["weights"].items())
+    assert outcome(broken) == outcome(whole)
+
+    (alone,) = together(tmp_path, 1, run_training, None, broken, {})
+    assert type(alone) is ArgumentError
+    assert f"`nproc` (=1) differs from the run's {count}. Give --nproc {count}" in str(alone)
+
+
+def look_at_randomness(text: Path, run: Path, options: dict[str, Any]) -> Any:
+    run_training(text, run, options)
+    tensors, _ = read_tensors(RunFolder(run).checkpoints()[-1]) if Ranks().first else ({}, {})
+    return [tensors[f"random.{rank}"].tolist() for rank in range(2)] if tensors else None
+
+
+def test_each_has_its_own_randomness(tmp_path: Path) -> None:
+    first, _ = together(tmp_path, 2, look_at_randomness, write_text(tmp_path), tmp_path / "run", NOISY | {"steps": 2})
+    assert first[0] != first[1]

@@ -1,0 +1,236 @@
+"""Settings from recipes, files and options: which of them hold, and every mistake at once."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+import torch
+
+from unspool.data.vocabulary import Characters, Words
+from unspool.errors import ArgumentError, DataError, UnknownNameError
+from unspool.tasks.catalogue import TASKS, find_task
+from unspool.tasks.config import read_config, read_toml, to_sections
+from unspool.tasks.language_model import LanguageModelling, make_model
+from unspool.tasks.recipes import RECIPES
+from unspool.tasks.train import plan
+
+FILES = {"data": {"files": ["book.txt"]}}
+
+
+def refusal(*documents: dict[str, Any]) -> list[str]:
+    """The lines of what is said about documents that have mistakes."""
+    with pytest.raises(ArgumentError) as caught:
+        read_config(FILES, *documents)
+    return str(caught.value).splitlines()
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ── mistakes ──
+
+
+def test_five_mistakes_are_five_lines(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        'data.tokens = "letters"\n[model]\ncell = "lstn"\nhidden = -4\n[training]\nwindw = 3\nrate = "fast"\n',
+    )
+    with pytest.raises(ArgumentError) as caught:
+        plan("book.txt", config=path)
+    assert str(caught.value).splitlines() == [
+        "5 mistakes in the settings:",
+        "  data.tokens (='letters'): should be 'characters', 'bytes', 'words', 'chinese-words' or 'bpe'",
+        "  model.cell (='lstn'): is not known. Did you mean 'lstm'? Known: deep-transition, elman, elman-relu, gru, "
+        "gru-reset-after, jordan, leaky, linear, lstm, lstm-open, residual, skip.",
+        "  model.hidden (=-4): should be greater than or equal to 1",
+        "  training.rate (='fast'): should be a valid number, unable to parse string as a number",
+        "  training.windw: is not known. Did you mean window?",
+    ]
+
+
+def test_a_file_whose_outline_is_wrong_has_its_other_mistakes_listed_too(tmp_path: Path) -> None:
+    """And nothing is said of the files: those an option may still say."""
+    path = write(tmp_path, 'task = "ln"\ntraining = 3\n[modle]\n[data]\nsplit = "middle"\n[model]\nlayers = 0\n')
+    with pytest.raises(ArgumentError) as caught:
+        plan("book.txt", config=path)
+    assert str(caught.value).splitlines() == [
+        "5 mistakes in the settings:",
+        "  training (=3): is not a section. Write [training].",
+        "  modle: is not known. Did you mean model?",
+        "  `task` (='ln') is not known. Did you mean 'lm'? Known: lm.",
+        "  data.split (='middle'): should be 'tail' or 'lines'",
+        "  model.layers (=0): should be greater than or equal to 1",
+    ]
+
+
+def test_one_mistake_is_one_line_that_says_name_and_value_once() -> None:
+    (line,) = refusal({"model": {"cell": "lstn"}})
+    assert line.startswith("model.cell (='lstn'): is not known. Did you mean 'lstm'?")
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "value", "said"),
+    [
+        ("model", "hidden", 0, "greater than or equal to 1"),
+        ("model", "hidden", 1.5, "valid integer"),
+        ("model", "zoneout", 1.0, "less than 1"),
+        ("training", "batch", -1, "greater than or equal to 1"),
+        ("training", "rate", 0.0, "greater than 0"),
+        ("training", "rate", float("nan"), "finite"),
+        ("training", "window", -8, "greater than or equal to 1, or should be 'all'"),
+        ("training", "betas", [0.9], "(=[0.9]): has too few entries"),
+        ("data", "validation", 1.0, "less than 1"),
+        ("data", "files", [], "at least 1 item"),
+    ],
+)
+def test_values_out_of_range(section: str, setting: str, value: Any, said: str) -> None:
+    (line,) = refusal({section: {setting: value}})
+    assert line.startswith(f"{section}.{setting}")
+    assert said in line
+
+
+def test_settings_that_do_not_go_together_are_found_beside_others_that_are_wrong_by_themselves() -> None:
+    lines = refusal(
+        {"training": {"epochs": 1.0, "steps": 3, "batch": 0}, "model": {"engine": "torch", "cell": "gru", "layers": 0}}
+    )
+    assert lines == [
+        "4 mistakes in the settings:",
+        "  model.layers (=0): should be greater than or equal to 1",
+        "  model: `engine` (='torch') has no cell 'gru'. Take one of elman, elman-relu, lstm, gru-reset-after, or "
+        "kernel.",
+        "  training.batch (=0): should be greater than or equal to 1",
+        "  training: say one of epochs, steps",
+    ]
+
+
+def test_data_without_files_is_said() -> None:
+    with pytest.raises(ArgumentError, match=r"data\.files: is missing"):
+        read_config({})
+
+
+def test_unknown_options_are_all_named() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        to_sections({"zoneot": 0.1, "hidden": 3, "qqq": 1}, LanguageModelling)
+    first, second, third = str(caught.value).splitlines()
+    assert first == "2 mistakes in the settings:"
+    assert second == "  `zoneot` (=0.1) is not known. Did you mean zoneout?"
+    assert third.startswith("  `qqq` (=1) is not known. Known: accumulate, activation_penalty, ")
+
+
+@pytest.mark.parametrize("text", ["[model", "a = b", "\ud800"])
+def test_what_is_not_toml_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(DataError, match=r"mine\.toml cannot be read: .* Give TOML"):
+        read_toml(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file"):
+        read_toml(tmp_path / "mine.toml")
+
+
+def test_unknown_names_suggest_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'zaremba-small'"):
+        plan("book.txt", recipe="zaremba")
+    with pytest.raises(UnknownNameError, match="Did you mean 'lm'"):
+        plan("book.txt", task="lmm")
+    assert find_task("lm") is TASKS["lm"] is LanguageModelling
+
+
+# ── what holds ──
+
+
+def test_options_win_over_the_config_and_that_over_the_recipe(tmp_path: Path) -> None:
+    path = write(tmp_path, "[model]\nhidden = 64\nlayers = 3\n[training]\nrate = 0.5\n")
+    found = plan("book.txt", recipe="zaremba-small", config=path, hidden=32)
+    assert (found.model.hidden, found.model.layers, found.model.initial) == (32, 3, 0.1)
+    assert (found.training.rate, found.training.clip, found.data.tokens) == (0.5, 5.0, "words")
+    assert found.data.files == ("book.txt",)
+
+
+@pytest.mark.parametrize("last", ["epochs", "steps", "minutes"])
+@pytest.mark.parametrize("before", ["epochs", "steps", "minutes"])
+def test_of_the_ends_of_training_the_last_said_holds(before: str, last: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"[training]\n{before} = 3\n")
+    options: dict[str, Any] = {last: 5}
+    found = plan("book.txt", recipe="zaremba-small", config=path, **options).training
+    ends = {name: getattr(found, name) for name in ("epochs", "steps", "minutes")}
+    assert ends == {name: 5 if name == last else None for name in ends}
+
+
+def test_without_a_word_it_is_ten_epochs() -> None:
+    found = plan("book.txt").training
+    assert (found.epochs, found.steps, found.minutes) == (10.0, None, None)
+
+
+def test_two_ends_said_at_once_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="training: say one of epochs, minutes"):
+        plan("book.txt", epochs=1, minutes=1)
+
+
+def test_what_is_dumped_is_read_back_the_same() -> None:
+    config = plan(["a.txt", "b.txt"], validation=["c.txt"], window="all", zoneout=0.1, betas=[0.8, 0.9], steps=3)
+    document = tomllib.loads(tomli_w.dumps(config.dump()))
+    assert read_config(document) == config
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_a_run_s_own_config_serves_as_a_config_file(tmp_path: Path) -> None:
+    config = plan("a.txt", hidden=17, steps=3)
+    path = write(tmp_path, tomli_w.dumps({"format": 1, **config.dump()}))
+    assert plan(config=path) == config
+
+
+# ── recipes ──
+
+
+def test_zaremba_small_is_that_of_the_paper() -> None:
+    """Two layers of 200, batch 20, 20 steps, uniform ± 0.1, SGD at 1.0 halved each epoch after the 4th, 13, clip 5."""
+    found = plan("ptb.txt", recipe="zaremba-small")
+    model, training = found.model, found.training
+    assert found.data.tokens == "words"
+    assert (model.cell, model.layers, model.hidden, model.initial) == ("lstm", 2, 200, 0.1)
+    assert (model.dropout, model.recurrent_dropout, model.weight_dropout, model.zoneout, model.tie) == (0, 0, 0, 0, 0)
+    assert (training.batch, training.window, training.epochs, training.clip) == (20, 20, 13.0, 5.0)
+    assert (training.optimiser, training.rate, training.momentum, training.weight_decay) == ("sgd", 1.0, 0.0, 0.0)
+    assert (training.schedule, training.decay, training.decay_after) == ("epoch", 0.5, 4)
+    assert (training.average, training.accumulate, training.warmup) == (None, 1, 0)
+
+
+def test_zaremba_small_has_the_parameters_of_the_paper_s_model() -> None:
+    """Embedding and read-out of 10,000 words, two layers with 4 gates; biases once, where torch.nn has them twice."""
+    torch.manual_seed(0)
+    vocabulary = Words(["<unk>", *map(str, range(9_999))])
+    model = make_model(vocabulary, plan("ptb.txt", recipe="zaremba-small").model)
+    layers = 2 * 4 * (200 * 200 + 200 * 200 + 200)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 2 * 10_000 * 200 + 10_000 + layers
+    for parameter in model.parameters():
+        spread = 0.1 / (3 * parameter.numel()) ** 0.5  # of the mean of numbers that are uniform within ± 0.1
+        assert 0.09 < parameter.detach().abs().max() <= 0.1
+        assert abs(float(parameter.detach().mean())) < 6 * spread
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipes_are_without_mistakes_and_say_all_that_they_mean(recipe: str) -> None:
+    found = plan("book.txt", recipe=recipe).dump()
+    for section, settings in RECIPES[recipe].items():
+        assert {name: found[section][name] for name in settings} == settings
+
+
+def test_a_recipe_s_seed_gives_the_same_weights_again() -> None:
+    settings = plan("book.txt", recipe="char-small", hidden=8).model
+    models = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        models.append(make_model(Characters(["<unk>", "a", "b"]), settings))
+    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert torch.equal(one, other)
