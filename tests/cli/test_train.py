@@ -210,7 +210,7 @@ def test_data_that_is_gone_or_other_ends_a_resumption(tiny_run: TinyRun, folder:
     (folder / "book.txt").write_text(TEXT + "more", encoding="utf-8")
     assert "the data has changed since the run was begun" in refused(capsys, "train", "run", "--resume")
     (folder / "book.txt").unlink()
-    assert "there is no file book.txt" in refused(capsys, "train", "run", "--resume")
+    assert f"there is no file {folder / 'book.txt'}" in refused(capsys, "train", "run", "--resume")
 
 
 def test_an_error_of_the_machine_is_1_and_not_a_trace(capsys: Capture) -> None:
@@ -257,15 +257,15 @@ def test_set_takes_values_as_toml_has_them(said: str, section: str, name: str, v
     assert getattr(getattr(settings("--set", said), section), name) == value
 
 
-def test_every_option_reaches_its_setting(settings: Any) -> None:
+def test_every_option_reaches_its_setting(settings: Any, folder: Path) -> None:
     words = """--tokens bytes --vocabulary 256 --split lines --validation 0.2 --test a.txt --test b.txt --cell gru
         --hidden 3 --layers 4 --embedding 5 --tie --dropout 0.1 --engine kernel --epochs 6 --batch 7 --window all
         --optimiser sgd --rate 0.8 --schedule cosine --warmup 9 --clip 10 --average tail --patience 11
         --evaluate-every 12 --seed 13"""
     found = settings(*words.split()).dump()
-    assert found["data"] | {"files": ["book.txt"]} == found["data"]
+    assert found["data"]["files"] == [str(folder / "book.txt")]
     expected: dict[str, dict[str, Any]] = {
-        "data": {"tokens": "bytes", "vocabulary": 256, "split": "lines", "validation": 0.2, "test": ["a.txt", "b.txt"]},
+        "data": {"tokens": "bytes", "vocabulary": 256, "split": "lines", "validation": 0.2},
         "model": {"cell": "gru", "hidden": 3, "layers": 4, "embedding": 5, "tie": True, "dropout": 0.1},
         "training": {
             **{"epochs": 6.0, "batch": 7, "window": "all", "optimiser": "sgd", "rate": 0.8, "schedule": "cosine"},

@@ -37,8 +37,8 @@ def test_facts_and_figures(tiny_run: TinyRun) -> None:
     assert said["task"] == ["lm"]
     assert said["seed"] == [str(OPTIONS["seed"])]
     assert said["model"] == [f"1 × 12 lstm, {parameters:,} parameters"]
-    assert said["data's SHA-256"] == [prepare(tiny_run.text, Division(test=0.1)).digest]
-    assert re.fullmatch("[0-9a-f]{64}", said["data's SHA-256"][0])
+    assert said["data's digest"] == [prepare(tiny_run.text, Division(test=0.1)).digest]
+    assert re.fullmatch("[0-9a-f]{64}", said["data's digest"][0])
     assert said["training"][0].startswith(f"{OPTIONS['steps']} updates in ")
     assert said["best"] == [f"after {finished.best_step} updates"]
     for name in ("unspool", "torch", "numpy", "safetensors"):

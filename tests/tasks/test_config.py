@@ -178,14 +178,23 @@ def test_two_ends_said_at_once_are_refused() -> None:
 
 
 def test_what_is_dumped_is_read_back_the_same() -> None:
-    config = plan(["a.txt", "b.txt"], validation=["c.txt"], window="all", zoneout=0.1, betas=[0.8, 0.9], steps=3)
+    config = plan(["/a.txt", "/b.txt"], validation=["/c.txt"], window="all", zoneout=0.1, betas=[0.8, 0.9], steps=3)
     document = tomllib.loads(tomli_w.dumps(config.dump()))
     assert read_config(document) == config
     assert json.loads(json.dumps(document)) == document
 
 
+def test_names_of_files_are_dumped_such_that_they_hold_anywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = plan("a.txt", validation=["b/*.txt"]).dump()["data"]
+    assert found["files"] == [str(tmp_path / "a.txt")]
+    assert found["validation"] == [str(tmp_path / "b/*.txt")]
+
+
 def test_a_run_s_own_config_serves_as_a_config_file(tmp_path: Path) -> None:
-    config = plan("a.txt", hidden=17, steps=3)
+    config = plan("/a.txt", hidden=17, steps=3)
     path = write(tmp_path, tomli_w.dumps({"format": 1, **config.dump()}))
     assert plan(config=path) == config
 

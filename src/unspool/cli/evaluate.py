@@ -20,7 +20,7 @@ from unspool.tasks.speaker import Speaker
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `unspool train` made.")],
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE…]", help="Text files; else the run's own data.")
+        list[str] | None, typer.Argument(metavar="FILE", help="Text files; else the run's own data.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:

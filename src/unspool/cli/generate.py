@@ -29,7 +29,7 @@ def generate(
         list[str] | None, typer.Option(help="End before this text (\\\\n: a new line, \\\\t: a tab). Repeat for more.")
     ] = None,
     beam: Annotated[int | None, typer.Option(min=1, help="Draw nothing: search the likeliest, so many wide.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**62, help="The same seed says the same.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed says the same.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many times.")] = 1,
 ) -> None:
     """Let a language model go on from a prompt; the text comes as it is sampled.

@@ -37,7 +37,7 @@ NO_SETTINGS = {"source", "files", "out", "resume", "force", "tell", "task", "rec
 
 def train(
     files: Annotated[
-        Many, typer.Argument(metavar="FILE…", help="Text files, folders or patterns; with --resume a run.")
+        Many, typer.Argument(metavar="FILE", help="Text files, folders or patterns; with --resume a run.")
     ] = None,
     task: Annotated[str | None, typer.Option(help="What is learned: lm. Guessed from the file if not said.")] = None,
     tokens: Annotated[
@@ -166,6 +166,8 @@ def train(
             raise ArgumentError.of("FILE", files, "is more than one run", "Give the run's folder alone")
         if out is None and not files:
             raise ArgumentError.of("FILE", files, "is missing", "Give the run's folder")
+        if dry_run or find_rate:
+            raise ArgumentError.of("resume", True, "goes on with a run, and nothing is tried out", "Leave one out")
         out, files = Path(files[0]) if files else out, None
     elif not files and config is None:
         raise ArgumentError.of("FILE", files, "is missing", "Give text: unspool train book.txt")

@@ -302,7 +302,7 @@ class Loop:
         position.advice = text
 
     def _finish(self, reason: str) -> Finished:
-        position = self.position
+        position, seconds = self.position, self._seconds()
         validation: dict[str, float] = {}
         test: dict[str, float] = {}
         sample = ""
@@ -314,9 +314,7 @@ class Loop:
         self.ranks.share(self.learner.state_dict().values())
         run = "" if self.folder is None else str(self.folder.path)
         baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
-        return Finished(
-            *(position.step, self._seconds(), reason, run, position.best_step, validation, test, baselines, sample)
-        )
+        return Finished(*(position.step, seconds, reason, run, position.best_step, validation, test, baselines, sample))
 
     def _take_best(self) -> None:
         """The best weights into the model; nothing is trained after this."""

@@ -23,7 +23,7 @@ class Section(BaseModel):
 class Training(Section):
     """How a model is trained."""
 
-    seed: Count = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """of initial weights, dropout and shuffling"""
     epochs: Positive | None = None
     """how often the data is read"""

@@ -22,7 +22,7 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
         "task": task.name,
         "model": f"{settings.model.layers} × {settings.model.hidden} {settings.model.cell}, {parameters:,} parameters",
         **task.describe(),
-        "data's SHA-256": task.digest,
+        "data's digest": task.digest,
         "seed": str(settings.training.seed),
         "training": f"{finished.step:,} updates in {finished.seconds:.0f} s; {finished.reason}",
         "best": f"after {finished.best_step:,} updates",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -37,10 +37,18 @@ COUNTED = 2_000_000
 SAMPLE = 300
 
 
+def _from_anywhere(names: tuple[str, ...]) -> list[str]:
+    return [str(Path(name).expanduser().absolute()) for name in names]
+
+
+#: Names of files; a run keeps them such that they mean the same from wherever it is gone on with.
+Files = Annotated[tuple[str, ...], PlainSerializer(_from_anywhere)]
+
+
 class TextData(Section):
     """The text, and how it is divided into tokens and parts."""
 
-    files: Annotated[tuple[str, ...], Field(min_length=1)]
+    files: Annotated[Files, Field(min_length=1)]
     """text files, folders and patterns"""
     tokens: Literal[tuple(KINDS)] = "characters"  # type: ignore[valid-type]
     """what a token is"""
@@ -48,9 +56,9 @@ class TextData(Section):
     """most frequent tokens that are kept; all if not said (4,096 for bpe)"""
     split: Literal["tail", "lines"] = "tail"
     """tail: the text's end is for validation; lines: each line goes to one part, by chance, and lines are shuffled"""
-    validation: Share | tuple[str, ...] = 0.1
+    validation: Share | Files = 0.1
     """share of the text, or files, to validate on"""
-    test: Share | tuple[str, ...] = 0.0
+    test: Share | Files = 0.0
     """share of the text, or files, to test on at the end"""
     split_seed: Count = 0
     """of the chance by which lines are divided and shuffled"""

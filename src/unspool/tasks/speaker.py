@@ -59,6 +59,8 @@ class Speaker:
         self, prompt: str, count: int, sampling: Sampling, seed: int | None = None, stop: Sequence[str] = ()
     ) -> Iterator[str]:
         """What it says after a prompt, piece by piece, as soon as a piece is certain; bad input is refused at once."""
+        if seed is not None and not 0 <= seed < 2**63:
+            raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 on")
         generator = torch.Generator()
         generator.seed() if seed is None else generator.manual_seed(seed)
         ids = self.prompt(prompt)
