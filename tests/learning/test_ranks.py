@@ -114,7 +114,8 @@ def find_gradients(text: Path, engine: str, dtype: torch.dtype) -> dict[str, Ten
             first = model(batches[0], carried)
             first.loss.backward()
         model(batches[1], detach(first.carried)).loss.backward()
-        return {name: parameter.grad for name, parameter in learner.named_parameters() if parameter.grad is not None}
+    assert not hasattr(model, "reducer")  # it could wait for itself for ever when `model` is let go
+    return {name: parameter.grad for name, parameter in learner.named_parameters() if parameter.grad is not None}
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
@@ -130,8 +131,15 @@ def test_gradients_are_those_of_one_process(tmp_path: Path, dtype: torch.dtype, 
     for gradients in together(tmp_path, 2, find_gradients, text, engine, dtype):
         for name, parameter in learner.named_parameters():
             assert parameter.grad is not None
-            assert parameter.grad.abs().max() > 1e-3
+            assert parameter.grad.abs().max() > 1e-4
             torch.testing.assert_close(gradients[name], parameter.grad, rtol=0, atol=tolerance)
+
+
+@pytest.mark.long
+def test_processes_part_in_peace(tmp_path: Path) -> None:
+    text = write_text(tmp_path)
+    for _ in range(50):
+        assert len(together(tmp_path, 2, find_gradients, text, "torch", torch.float32)[0]) > 0
 
 
 def train_with_large_embeddings(text: Path, run: Path, options: dict[str, Any]) -> Any:
@@ -146,8 +154,11 @@ def train_with_large_embeddings(text: Path, run: Path, options: dict[str, Any]) 
     "options",
     [
         {"optimiser": "sgd", "rate": 2.0, "accumulate": 2},
-        pytest.param({"optimiser": "adamw", "engine": "kernel", "accumulate": 2}, marks=pytest.mark.long),
-        pytest.param({"optimiser": "sgd", "momentum": 0.9, "engine": "kernel", "cell": "gru"}, marks=pytest.mark.long),
+        pytest.param({"optimiser": "adamw", "rate": 0.02, "engine": "kernel", "accumulate": 2}, marks=pytest.mark.long),
+        pytest.param(
+            {"optimiser": "sgd", "momentum": 0.9, "rate": 1.0, "engine": "kernel", "cell": "gru"},
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_weights_and_losses_are_those_of_one_process(tmp_path: Path, options: dict[str, Any]) -> None:
@@ -166,7 +177,7 @@ def test_weights_and_losses_are_those_of_one_process(tmp_path: Path, options: di
     for ours, theirs in zip(*evaluated, strict=True):
         assert theirs["training"] == pytest.approx(ours["training"], abs=1e-6)
         assert theirs["validation"]["loss"] == pytest.approx(ours["validation"]["loss"], abs=1e-6)
-    assert evaluated[0][-1]["training"] < evaluated[0][0]["training"] - 0.1
+    assert evaluated[0][-1]["training"] < evaluated[0][0]["training"] - 0.05
 
 
 # ── what processes say to each other ──
@@ -336,7 +347,7 @@ def stop_at(step: int, number: int, ranks: str, text: Path | None, run: Path, op
     ("count", "options"),
     [
         (2, {}),
-        pytest.param(3, {"batch": 6, "hidden": 40, "optimiser": "sgd", "momentum": 0.9}, marks=pytest.mark.long),
+        (3, {"batch": 6, "hidden": 40, "optimiser": "sgd", "momentum": 0.9}),
         pytest.param(2, {"engine": "kernel", "zoneout": 0.1, "optimiser": "adamw"}, marks=pytest.mark.long),
     ],
 )

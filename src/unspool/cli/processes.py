@@ -45,8 +45,7 @@ class Together:
                         self._command, env=self._environment(rank, folder), stdin=read, process_group=0
                     )
                     self._workers.append(worker)
-                while self._alive():
-                    self._look()
+                while self._look():
                     time.sleep(LOOK)
             finally:
                 for worker in self._alive():
@@ -68,8 +67,10 @@ class Together:
     def _alive(self) -> list[subprocess.Popen[bytes]]:
         return [worker for worker in self._workers if worker.poll() is None]
 
-    def _look(self) -> None:
-        failed = [(rank, worker.poll() or 0) for rank, worker in enumerate(self._workers) if worker.poll()]
+    def _look(self) -> bool:
+        """Whether any is alive; if one has failed, the others get no more than their time."""
+        alive = self._alive()
+        failed = [(rank, worker.returncode) for rank, worker in enumerate(self._workers) if worker.returncode]
         if failed and self._deadline is None:
             self._deadline = time.monotonic() + GRACE
             rank, code = failed[0]
@@ -79,14 +80,16 @@ class Together:
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._deadline += GRACE
             self._pressed += 1
-            for worker in self._alive():
+            for worker in alive:
                 worker.terminate() if self._pressed < 3 else worker.kill()
+        return bool(alive)
 
     def _code(self) -> int:
         first = self._workers[0].returncode
         if self._asked:
             return 130 if self._asked > 1 or first < 0 else first
-        return 1 if first < 0 or self._pressed else first
+        stopped = first == 130 and self._pressed  # by us, after another had failed
+        return 1 if first < 0 or stopped else first
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

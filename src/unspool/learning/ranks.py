@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, distributed, nn
@@ -19,6 +20,8 @@ MEETING = "UNSPOOL_MEETING"
 #: One process prepares data and evaluates while the others wait. A process that has ended is noticed at once, without
 #: this limit; whoever starts processes ends those that hang.
 PATIENCE = timedelta(weeks=4)
+#: Modules that hold on to the group of processes.
+_WRAPPED: WeakSet[DistributedDataParallel] = WeakSet()
 
 
 class OthersFailedError(TrainingError):
@@ -60,6 +63,7 @@ class Ranks:
         if not self.together:
             return module
         wrapped = DistributedDataParallel(module)
+        _WRAPPED.add(wrapped)
         # DDP arranges gradients anew after the first that it sees, and the last bit of a sum of three or more depends
         # on the arrangement. So it is made before training, where a run that is resumed makes it too.
         state = torch.get_rng_state()
@@ -161,5 +165,10 @@ def joined() -> Iterator[Ranks]:
             "a process that trained with this one has ended. Go on from the last checkpoint by --resume."
         ) from error
     finally:
+        # The group's end waits for its threads, which may wait for Python's lock. Python gives the lock up when it lets
+        # go of the group; what DDP has in C++ does not, so that it must not be the last to hold the group.
+        for wrapped in list(_WRAPPED):
+            del wrapped.reducer, wrapped.logger, wrapped.process_group
+            _WRAPPED.discard(wrapped)
         if joining:
             distributed.destroy_process_group()

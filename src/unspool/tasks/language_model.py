@@ -80,7 +80,8 @@ class LanguageModel(Learner):
         super().__init__()
         width = settings.embedding or settings.hidden
         self.embedding = nn.Embedding(vocabulary_size, width)
-        nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(width))
+        if settings.tie:  # as a read-out, torch's numbers would be far too large
+            nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(width))
         self.body = make_body(settings, width)
         self.projection = nn.Linear(settings.hidden, width) if settings.tie and settings.hidden != width else None
         self.dropout, self.variational = settings.dropout, settings.variational
