@@ -20,7 +20,8 @@ from unspool.learning.events import Evaluated, Event, Stepped
 
 SETTINGS: dict[str, Any] = {
     **{"cell": "lstm", "hidden": 384, "embedding": 64, "batch": 32, "window": 64},
-    **{"optimiser": "adamw", "rate": 4e-3, "schedule": "linear", "clip": 1.0, "evaluate_limit": 30_000},
+    **{"optimiser": "adamw", "rate": 5e-3, "schedule": "linear", "clip": 1.0, "evaluate_limit": 30_000},
+    **{"dropout": 0.05, "weight_decay": 0.05},
 }
 
 
