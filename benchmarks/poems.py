@@ -33,7 +33,7 @@ def main() -> None:
     (end,) = speaker.vocabulary.ids("\n")
     sampling = Sampling(asked.temperature, banned=speaker.silent)
     generator = torch.Generator().manual_seed(asked.seed)
-    rows = generate_many(speaker.model, [[end]], asked.count, 100, sampling, generator, stop_id=end)
+    rows = generate_many(speaker.model, speaker.prompt(""), asked.count, 100, sampling, generator, stop_id=end)
     poems = [speaker.vocabulary.decode(row) for row in rows]
     good = [poem for poem in poems if FORM.fullmatch(poem)]
     print("\n".join(poems[:5]))

@@ -17,6 +17,7 @@ from tests.tasks.tiny_run import ByHand, TinyRun, content
 from unspool.cli.generate import unescape
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.tasks.generation import generate
+from unspool.tasks.speaker import Speaker
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 Capture = pytest.CaptureFixture[str]
@@ -48,8 +49,11 @@ def test_temperature_0_is_the_likeliest_by_hand(say: Any, tiny_run: TinyRun) -> 
     assert say("--prompt", "the ", "--count", 30, "--temperature", 5, "--top-p", 1e-9) == expected
 
 
-def test_without_a_prompt_it_goes_on_from_a_new_line(say: Any, tiny_run: TinyRun) -> None:
-    assert say("--count", 20, "--temperature", 0) == ByHand(tiny_run.path).greedy("\n", 20)[0] + "\n"
+def test_without_a_prompt_it_goes_on_from_a_line_said_to_itself(say: Any, tiny_run: TinyRun) -> None:
+    speaker = Speaker.load(tiny_run.path)
+    line = speaker.vocabulary.decode(speaker.prompt(""))
+    assert line[0] == line[-1] == "\n"
+    assert say("--count", 20, "--temperature", 0) == ByHand(tiny_run.path).greedy(line, 20)[0] + "\n"
 
 
 def test_top_k_leaves_out_the_others(say: Any, tiny_run: TinyRun) -> None:

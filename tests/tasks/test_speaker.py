@@ -108,14 +108,20 @@ def test_a_search_refuses_to_stop_at_what_is_not_one_token(stop: str, tiny_run: 
 # ── prompts ──
 
 
-def test_an_empty_prompt_is_a_new_line_or_the_most_frequent_token() -> None:
-    assert fresh(Characters(["<unk>", "e", "\n"])).prompt("") == [2]
+@pytest.mark.parametrize(
+    ("vocabulary", "end"), [(Characters(["<unk>", "e", "\n"]), 2), (Words(["<unk>", "the", "<eos>"]), 2), (Bytes(), 10)]
+)
+def test_an_empty_prompt_is_a_line_that_is_said_to_itself(vocabulary: Vocabulary, end: int) -> None:
+    found = fresh(vocabulary).prompt("  \t " if vocabulary.kind == "words" else "")  # blanks are no words
+    assert found[0] == found[-1] == end
+    assert len(found) >= 2
+    assert not {end, 0} & set(found[1:-1]) or vocabulary.kind == "bytes"
+
+
+def test_where_there_are_no_lines_an_empty_prompt_is_the_most_frequent_token() -> None:
     assert fresh(Characters(["<unk>", "e", "t"])).prompt("") == [1]  # the unknown token was never read
-    assert fresh(Words(["<unk>", "the", "<eos>"])).prompt("") == [2]
-    assert fresh(Words(["<unk>", "the", "<eos>"])).prompt("  \t ") == [2]  # blanks are no words
     assert fresh(Words(["<unk>", "the"])).prompt(" ") == [1]
     assert fresh(Words(["<unk>"])).prompt(" ") == [0]
-    assert fresh(Bytes()).prompt("") == [10]
 
 
 def test_a_prompt_may_be_foreign_and_it_is_known_what_is() -> None:

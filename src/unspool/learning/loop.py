@@ -140,10 +140,12 @@ class Loop:
                 break
             self._update(fraction)
             evaluated = self._evaluation_is_due(fraction)
+            done = time.monotonic()
             if evaluated:
                 self._evaluate()
             if evaluated or self._checkpoint_is_due():
                 self.save()
+            self._pace.pause(time.monotonic() - done)
         if reason == "done" and self.position.step not in self.position.evaluated:
             self._evaluate()
         self.save()

@@ -21,6 +21,10 @@ class Pace:
         self._loss += loss
         self._units += units
 
+    def pause(self, seconds: float) -> None:
+        """Time that was not spent on steps."""
+        self._told += seconds
+
     def is_due(self) -> bool:
         """Whether the last word is old enough."""
         return time.monotonic() - self._told >= TELL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -35,6 +35,8 @@ READING = 512
 #: Tokens that an n-gram baseline counts at most: the last ones of the training text.
 COUNTED = 2_000_000
 SAMPLE = 300
+#: Tokens after which a line is over in any case.
+LINE = 120
 
 
 def _from_anywhere(names: tuple[str, ...]) -> list[str]:
@@ -250,11 +252,10 @@ class LanguageModelling(Task):
         was = learner.training
         learner.eval()
         try:
-            prompt = self.vocabulary.ids("\n") or [int(self.corpus.training[0])]
             generator = torch.Generator().manual_seed(seed)
             sampling = Sampling(temperature=0.8, banned=unsayable(self.vocabulary))
-            ids = list(islice(generate(learner, prompt, SAMPLE, sampling, generator), SAMPLE))
-            return self.vocabulary.decode(ids)
+            ids = generate(learner, opening(learner, self.vocabulary), SAMPLE, sampling, generator)
+            return self.vocabulary.decode(list(ids))
         finally:
             learner.train(was)
 
@@ -268,6 +269,22 @@ def make_model(vocabulary: Vocabulary, settings: LanguageModelSettings) -> Langu
     if settings.embedding is None and vocabulary.kind in ("characters", "bytes"):
         settings = settings.model_copy(update={"embedding": min(settings.hidden, 64)})
     return LanguageModel(len(vocabulary), settings)
+
+
+@torch.no_grad()
+def opening(model: LanguageModel, vocabulary: Vocabulary) -> list[int]:
+    """Ids to start from where nothing is said: a line that the model says to itself, and its end.
+
+    In its first state a model has read nothing; that a line begins it knows only when it has seen one end. Where there
+    are no lines, the most frequent token.
+    """
+    ends = vocabulary.ids("\n")
+    silent = unsayable(vocabulary)
+    if len(ends) != 1 or vocabulary.decode(ends) != "\n":
+        return [min(1, len(vocabulary) - 1)]
+    sampling, generator = Sampling(temperature=0.8, banned=silent), torch.Generator().manual_seed(0)
+    line = takewhile(lambda token: token != ends[0], generate(model, ends, LINE, sampling, generator))
+    return [*ends, *line, *ends]
 
 
 def figures(loss: float) -> dict[str, float]:

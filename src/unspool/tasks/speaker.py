@@ -17,7 +17,7 @@ from unspool.learning.files import read_tensors
 from unspool.learning.run import check_run
 from unspool.tasks.config import Config, read_config
 from unspool.tasks.generation import Sampling, TextStream, beam_search, generate
-from unspool.tasks.language_model import LanguageModel, LanguageModelling, figures, make_model, unsayable
+from unspool.tasks.language_model import LanguageModel, LanguageModelling, figures, make_model, opening, unsayable
 
 
 class Speaker:
@@ -83,12 +83,9 @@ class Speaker:
         return unsayable(self.vocabulary)
 
     def prompt(self, text: str) -> list[int]:
-        """The ids to start from: of the text; of a new line where that has none; else the most frequent token."""
-        for one in (text, "\n"):
-            ids = self.vocabulary.ids(one)
-            if ids and (one == text or not set(ids) <= set(self.silent)):
-                return ids
-        return [min(1, len(self.vocabulary) - 1)]
+        """The ids to start from: of the text, at the beginning of a line where the model was trained on lines."""
+        ids = self.vocabulary.ids(text)
+        return [*opening(self.model, self.vocabulary), *ids] if not ids or self.config.data.split == "lines" else ids
 
     def foreign(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary has not, each once; of words none, as they are not spelled."""
