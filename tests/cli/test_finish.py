@@ -42,7 +42,7 @@ def test_commands_are_never_broken() -> None:
     assert lines[-3:] == [
         f"next: unspool generate {run} --prompt To",
         f"      unspool evaluate {run} FILE",
-        f"      unspool train --resume {run}",
+        f"      unspool train --config {run}/config.toml --hidden 512 --minutes 10 --out {run}-larger",
     ]
 
 
@@ -75,5 +75,5 @@ def test_finish_of_a_run_with_nothing() -> None:
         "",
         "next: unspool generate runs/hamlet",
         "      unspool evaluate runs/hamlet FILE",
-        "      unspool train --resume runs/hamlet",
+        "      unspool train --config runs/hamlet/config.toml --hidden 512 --minutes 10 --out runs/hamlet-larger",
     ]

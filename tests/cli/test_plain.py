@@ -72,7 +72,7 @@ def test_plain_finish() -> None:
         "",
         "next: unspool generate runs/hamlet --prompt To",
         "      unspool evaluate runs/hamlet FILE",
-        "      unspool train --resume runs/hamlet",
+        "      unspool train --config runs/hamlet/config.toml --hidden 512 --minutes 10 --out runs/hamlet-larger",
         "",
     ]
 

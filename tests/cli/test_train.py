@@ -342,7 +342,7 @@ def test_quiet_says_nothing_and_a_pipe_gets_plain_lines(folder: Path, capsys: Ca
     assert "\x1b" not in said
     assert said.startswith("started runs/book · lm · ")
     assert "unspool generate runs/book" in said
-    assert "unspool train --resume runs/book" in said
+    assert "unspool train --config runs/book/config.toml" in said
 
 
 def test_a_run_that_is_interrupted_leaves_with_130(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,3 +190,10 @@ def test_weights_that_overflow_in_an_update_are_neither_saved_nor_kept_as_the_be
     with pytest.raises(TrainingError, match="at step 2: the parameter w holds infinity.*step-000000001.safe"):
         loop.run()
     assert_finite(tmp_path / "run")
+
+
+def test_a_model_that_cannot_be_evaluated_is_named_with_its_step(tmp_path: Path) -> None:
+    """Weights may be finite, and so large that no logits are."""
+    options = {**OPTIONS, "rate": 1e30, "clip": 1e30, "optimiser": "sgd", "evaluate_every": 1}
+    with pytest.raises(TrainingError, match=r"training diverged at step \d+: .*(output|parameter|gradient|loss)"):
+        train(write_text(tmp_path), out=tmp_path / "run", **options)

@@ -234,10 +234,11 @@ def test_a_run_without_any_checkpoint_that_can_be_read_says_so(run: Path) -> Non
     assert contents(run) == before
 
 
-def test_a_run_that_lost_its_checkpoints_begins_anew_with_its_settings(run: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_with_its_settings(run: Path, tmp_path: Path) -> None:
     expected = outcome(run)
     for path in RunFolder(run).checkpoints():
         path.unlink()
+    (run / "model.safetensors").unlink()
     (run / "vocabulary.json").unlink()
     begin_or_resume(tmp_path / "text.txt", run)
     assert outcome(run) == expected
@@ -264,3 +265,10 @@ def test_logs_have_one_line_of_json_an_event_and_null_for_what_json_has_not(tmp_
     assert (tmp_path / "samples.txt").read_text() == "── step 3 ──\ntwo\nlines\n\n"
     folder.take_back({})
     assert (tmp_path / "metrics.jsonl").read_bytes() == b""
+
+
+def test_a_model_without_checkpoints_is_not_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(DataError, match="has a model, but no checkpoint to go on from"):
+        RunFolder(tmp_path).read_checkpoint()

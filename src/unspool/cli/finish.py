@@ -95,12 +95,13 @@ def next_steps(event: Finished) -> Iterator[str]:
     yield f"next: unspool generate {run}{prompt(event.sample)}"
     yield f"      unspool evaluate {run} FILE"
     if event.reason != "interrupted":
-        yield f"      {resume}"
+        settings = shlex.quote(harmless(f"{event.run}/config.toml"))
+        yield f"      unspool train --config {settings} --hidden 512 --minutes 10 --out {run}-larger"
 
 
 def prompt(sample: str) -> str:
     """A prompt that the model knows: the first word of what it said."""
-    words = [word for word in sample.split() if word.isprintable() and word[0] != "-"]
+    words = [word for word in sample.split() if word.isprintable() and word[0] != "-" and "\ufffd" not in word]
     return f" --prompt {shlex.quote(words[0][:PROMPT])}" if words else ""
 
 

@@ -270,11 +270,12 @@ class Loop:
             validation, sample = {"loss": math.nan}, ""
             if self.ranks.first:
                 validation = self.task.evaluate(self.learner, "validation", ROWS, self.settings.evaluate_limit)
-                sample = self.task.sample(self.learner, self.settings.seed)
             found, self._clock = self.ranks.tell([validation["loss"], self._seconds()])
             if not math.isfinite(found):
                 fault = self._find_fault(self.batches[position.batch], self.carried, mine=False)
                 self._fail(position.step, f"the validation loss is not finite; {fault}")
+            if self.ranks.first:
+                sample = self.task.sample(self.learner, self.settings.seed)
             best = position.best is None or found < position.best
             position.validation.append(found)
             position.training.append(math.nan if training is None else training)

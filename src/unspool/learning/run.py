@@ -108,6 +108,11 @@ class RunFolder:
             raise DataError(
                 f"none of the {len(damaged)} checkpoint(s) of {self.path} can be read: {problem} Begin anew by --force."
             )
+        if (self.path / "model.safetensors").exists():  # not begun anew by mistake, over what was trained
+            raise DataError(
+                f"{self.path} has a model, but no checkpoint to go on from. Bring its checkpoints back, or begin "
+                "anew by --force."
+            )
         return None
 
     def take_back(self, sizes: Mapping[str, int]) -> None:

@@ -108,12 +108,13 @@ def train(
 
 
 def _resumed(path: Path, said: Mapping[str, Any]) -> Config:
+    settings = check_run(path)
     for name, value in said.items():
         if value is not None:
             raise ArgumentError.of(
                 name, value, "cannot change in a run that goes on", "Leave it out, or begin a new run"
             )
-    return read_config(check_run(path))
+    return read_config(settings)
 
 
 def _make_loop(settings: Config, folder: RunFolder, tell: Listener, held: ExitStack) -> Loop:
