@@ -80,6 +80,10 @@ def test_losses_that_are_not_finite(value: float) -> None:
     assert "Diverged" in (advise(course([2.0], [value])) or "")
 
 
+def test_what_falls_slowly_has_not_stalled() -> None:
+    assert advise(course([4.551, 4.514, 4.488, 4.469], [4.55, 4.52, 4.49, 4.47]), fraction=0.4) is None
+
+
 def test_stalled() -> None:
     found = advise(STALLED)
     assert found is not None

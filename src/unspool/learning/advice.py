@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 #: Evaluations without which no course can be seen: two intervals, so that one odd value decides nothing.
 FEWEST = 3
@@ -87,7 +88,8 @@ def _stall(history: Sequence[Point]) -> str | None:
         return None
     first, last = history[0], history[-1]
     moved = max(abs(point.training - first.training) for point in history)
-    if moved > _noise(first.training) or last.training < LEARNED:
+    falling = all(after.training < before.training for before, after in pairwise(history))  # slowly, but it falls
+    if moved > _noise(first.training) or last.training < LEARNED or falling:
         return None
     return (
         f"Stalled: training loss has stood at {last.training:.3f} since step {first.step:,}. If that is no better than "
