@@ -105,6 +105,15 @@ def test_a_search_refuses_to_stop_at_what_is_not_one_token(stop: str, tiny_run: 
         Speaker.load(tiny_run.path).likeliest("the", 4, 2, stop)
 
 
+def test_the_share_of_what_it_has_never_read_is_told(tiny_run: TinyRun, tmp_path: Path) -> None:
+    known, foreign = tmp_path / "known.txt", tmp_path / "foreign.txt"
+    known.write_text("the ", encoding="utf-8")
+    foreign.write_text("the é", encoding="utf-8")
+    speaker = Speaker.load(tiny_run.path)
+    assert "unknown" not in speaker.evaluate(known)
+    assert speaker.evaluate(foreign)["unknown"] == 1 / 5
+
+
 # ── prompts ──
 
 

@@ -317,6 +317,8 @@ def suggest(settings: Config) -> None:
     from unspool.learning.finder import find_rate
 
     loop = make_loop(settings)
+    if loop.ranks.first:
+        console(error=True).print("trying a hundred rates, one update each")
     found = find_rate(loop.try_rate)
     if not loop.ranks.first:
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import torch
 
 from unspool.data.corpus import Division, prepare
@@ -49,18 +50,22 @@ class Speaker:
         return cls(model, vocabulary, config)
 
     def evaluate(self, source: Source) -> dict[str, float]:
-        """Loss, perplexity and bits of text files, read once through."""
+        """Loss, perplexity and bits of text files, read once through; and the share of `unknown` tokens, if any.
+
+        A token that was never read in training counts as the unknown one, which is easier to foresee than what it is.
+        """
         ids = prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
         if len(ids) < 2:
             raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
-        return figures(LanguageModelling.measure(self.model, ids))
+        unknown = sum(np.count_nonzero(ids == token) for token in self.silent) / len(ids)
+        return figures(LanguageModelling.measure(self.model, ids)) | ({"unknown": unknown} if unknown else {})
 
     def stream(
         self, prompt: str, count: int, sampling: Sampling, seed: int | None = None, stop: Sequence[str] = ()
     ) -> Iterator[str]:
         """What it says after a prompt, piece by piece, as soon as a piece is certain; bad input is refused at once."""
         if seed is not None and not 0 <= seed < 2**63:
-            raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 on")
+            raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 to 2⁶³ − 1")
         generator = torch.Generator()
         generator.seed() if seed is None else generator.manual_seed(seed)
         ids = self.prompt(prompt)
