@@ -19,15 +19,12 @@ from typing import Any
 import torch
 
 from unspool.learning.loop import Loop
-from unspool.learning.stopping import Stop
-from unspool.tasks.train import plan, silent
+from unspool.tasks.train import make_loop, plan
 
 
-def make_loop(text: Path, cell: str, engine: str) -> Loop:
+def character_loop(text: Path, cell: str, engine: str) -> Loop:
     config = plan(text, cell=cell, hidden=256, layers=2, batch=32, window=64, engine=engine, epochs=1000)
-    task = config.task.prepare(config.data, config.training.seed)
-    torch.manual_seed(0)
-    return Loop(task, task.make_learner(config.model), config.training, None, silent, Stop())
+    return make_loop(config)
 
 
 class Stopwatch:
@@ -70,7 +67,7 @@ def main() -> None:
     asked = options.parse_args()
     torch.set_num_threads(2)
     for cell in ("lstm", "gru-reset-after"):
-        loops = {engine: make_loop(asked.text, cell, engine) for engine in ("kernel", "torch")}
+        loops = {engine: character_loop(asked.text, cell, engine) for engine in ("kernel", "torch")}
         times: dict[str, list[float]] = {engine: [] for engine in loops}
         for _ in range(asked.rounds):
             for engine, loop in loops.items():
@@ -78,7 +75,7 @@ def main() -> None:
         speeds = {engine: 32 * 64 / statistics.median(found) for engine, found in times.items()}
         shown = ", ".join(f"{engine} {speed:,.0f} characters/s" for engine, speed in speeds.items())
         print(f"{cell}: {shown}, ratio {speeds['kernel'] / speeds['torch']:.2f}")
-    print(f"overhead of the loop: {overhead(make_loop(asked.text, 'lstm', 'kernel'), 4 * asked.seconds):.1%}")
+    print(f"overhead of the loop: {overhead(character_loop(asked.text, 'lstm', 'kernel'), 4 * asked.seconds):.1%}")
 
 
 if __name__ == "__main__":

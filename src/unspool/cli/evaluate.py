@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from unspool.cli.terminal import console
-from unspool.cli.views import finite
 from unspool.errors import DataError
 from unspool.learning.contract import Task
+from unspool.learning.events import finite
 from unspool.learning.run import RunFolder
 from unspool.tasks.config import Config
 from unspool.tasks.speaker import Speaker

@@ -6,13 +6,13 @@ import io
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self, TextIO
+from typing import TextIO
 
 from rich.console import Console
 
 from unspool.cli.figures import decimal, duration, further, perplexity_of, share, speed
 from unspool.cli.finish import render_finish
+from unspool.cli.quiet import QuietView
 from unspool.cli.sample import harmless, indented
 from unspool.cli.terminal import WIDTH
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, Started, Stepped
@@ -21,7 +21,7 @@ from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, 
 PAUSE = 10.0
 
 
-class PlainView:
+class PlainView(QuietView):
     """One line an event; of steps, one every ten seconds. No colours, and the cursor stays where it is."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,14 +29,6 @@ class PlainView:
         self.clock = clock
         self.unit = "units"
         self._stepped: float | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to put back."""
 
     def __call__(self, event: Event) -> None:
         match event:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 
 from unspool.cli.processes import Together, watch_starter
@@ -19,13 +18,11 @@ from unspool.cli.terminal import console
 from unspool.cli.views import choose_view
 from unspool.errors import ArgumentError
 from unspool.learning.events import Listener
-from unspool.learning.loop import Loop
 from unspool.learning.ranks import OthersFailedError, Ranks, joined
 from unspool.learning.run import check_free, check_run
-from unspool.learning.stopping import Stop
 from unspool.tasks.config import Config, read_config
 from unspool.tasks.recipes import RECIPES
-from unspool.tasks.train import Trained, describe, plan, silent
+from unspool.tasks.train import Trained, describe, make_loop, plan
 from unspool.tasks.train import train as run_training
 
 Many = list[str] | None
@@ -55,7 +52,7 @@ def train(
     ] = None,
     test: Annotated[Many, typer.Option(help="A share, or files, to test on at the end.", rich_help_panel=DATA)] = None,
     cell: Annotated[
-        str | None, typer.Option(help="lstm, gru, elman, …: `unspool check` lists them.", rich_help_panel=MODEL)
+        str | None, typer.Option(help="lstm, gru, elman, …; a name that is not known lists all.", rich_help_panel=MODEL)
     ] = None,
     hidden: Annotated[int | None, typer.Option(help="Units of a layer.", rich_help_panel=MODEL)] = None,
     layers: Annotated[int | None, typer.Option(help="Layers on top of each other.", rich_help_panel=MODEL)] = None,
@@ -276,18 +273,11 @@ def among_others() -> Iterator[Ranks]:
         raise typer.Exit(1) from None
 
 
-def make_loop(settings: Config) -> Loop:
-    """What trains, without a folder to keep anything in."""
-    with Ranks().in_turn():
-        task = settings.task.prepare(settings.data, settings.training.seed)
-        torch.manual_seed(settings.training.seed)
-        return Loop(task, task.make_learner(settings.model), settings.training, None, silent, Stop())
-
-
 def rehearse(settings: Config) -> None:
     """Show the plan; make some updates, to say how long it takes and how much memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    loop = make_loop(settings)
+    with Ranks().in_turn():
+        loop = make_loop(settings)
     seconds = loop.rehearse(1.0)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     if settings.training.minutes is not None:
@@ -316,7 +306,8 @@ def suggest(settings: Config) -> None:
     """Try learning rates on the real model and data."""
     from unspool.learning.finder import find_rate
 
-    loop = make_loop(settings)
+    with Ranks().in_turn():
+        loop = make_loop(settings)
     if loop.ranks.first:
         console(error=True).print("trying a hundred rates, one update each")
     found = find_rate(loop.try_rate)

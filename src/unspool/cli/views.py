@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json as json_
-import math
 import sys
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self, TextIO
+from typing import Protocol, Self, TextIO
 
 from unspool.cli.finish import render_finish
 from unspool.cli.live import LiveView
 from unspool.cli.plain import PlainView
+from unspool.cli.quiet import QuietView
 from unspool.cli.terminal import console
 from unspool.learning.events import Event
 
@@ -44,21 +43,6 @@ def choose_view(json: bool = False, quiet: bool = False) -> View:
     return LiveView(out) if able else PlainView()
 
 
-class QuietView:
-    """Says nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to put back."""
-
-    def __call__(self, event: Event) -> None:
-        """Nothing."""
-
-
 class JsonView(QuietView):
     """Every event as a JSON object on a line of its own, at once. What is not a finite number is null."""
 
@@ -66,7 +50,7 @@ class JsonView(QuietView):
         self.stream = sys.stdout if stream is None else stream
 
     def __call__(self, event: Event) -> None:
-        content = finite(event.as_json())
+        content = event.as_json()
         line = json_.dumps(content, ensure_ascii=False, allow_nan=False)
         try:
             line.encode(self.stream.encoding or "utf-8")
@@ -74,12 +58,3 @@ class JsonView(QuietView):
             line = json_.dumps(content, allow_nan=False)
         self.stream.write(line + "\n")
         self.stream.flush()
-
-
-def finite(value: Any) -> Any:
-    """The value with None for every number that JSON has not."""
-    if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
@@ -14,8 +15,9 @@ class Event:
     kind: ClassVar[str]
 
     def as_json(self) -> dict[str, Any]:
-        """The fields, after the event's kind."""
-        return {"event": self.kind, **asdict(self)}
+        """The fields, after the event's kind; None for every number that JSON has not."""
+        found: dict[str, Any] = finite({"event": self.kind, **asdict(self)})
+        return found
 
 
 @dataclass(frozen=True)
@@ -100,3 +102,12 @@ class Finished(Event):
 
 
 Listener = Callable[[Event], None]
+
+
+def finite(value: Any) -> Any:
+    """The value with None for every number that JSON has not: NaN and ∞."""
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -137,7 +137,7 @@ class RunFolder:
 
     def log(self, event: Event) -> None:
         """A line in metrics.jsonl."""
-        self._append("metrics.jsonl", json.dumps(_finite(event.as_json()), ensure_ascii=False) + "\n")
+        self._append("metrics.jsonl", json.dumps(event.as_json(), ensure_ascii=False) + "\n")
 
     def log_sample(self, step: int, text: str) -> None:
         """What the model said at a step, in samples.txt."""
@@ -227,10 +227,3 @@ def _check_version(path: Path, version: int) -> None:
         raise DataError(
             f"{path} was made by a newer unspool (format {version}; this one reads up to {FORMAT}). Update unspool."
         )
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no ∞: null."""
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    return None if isinstance(value, float) and not abs(value) < float("inf") else value

@@ -17,7 +17,7 @@ from unspool.learning.events import Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run import RunFolder, check_free, check_run
-from unspool.learning.stopping import listening
+from unspool.learning.stopping import Stop, listening
 from unspool.tasks.card import write_card
 from unspool.tasks.catalogue import find_task
 from unspool.tasks.config import Config, read_config, read_toml, to_sections
@@ -54,7 +54,7 @@ def plan(
     documents += [find_recipe(recipe)] if recipe is not None else []
     documents += [read_toml(Path(config))] if config is not None else []
     said = task or next((document["task"] for document in reversed(documents) if "task" in document), "lm")
-    kind = find_task(said) if isinstance(said, str) else find_task(str(said))
+    kind = find_task(str(said))
     given = {name: value for name, value in options.items() if value is not None}
     if source is not None:
         given["files"] = [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
@@ -101,7 +101,7 @@ def train(
             held.enter_context(closing(folder))
             if ranks.first and not resume:
                 check_free(path, force)
-            loop = _make_loop(settings, folder, tell, held)
+            loop = make_loop(settings, folder, tell, held.enter_context(listening()))
             if ranks.first and not resume:
                 folder.begin(settings.dump(), force)
         return _run(settings, folder, loop, resume, tell)
@@ -117,15 +117,17 @@ def _resumed(path: Path, said: Mapping[str, Any]) -> Config:
     return read_config(settings)
 
 
-def _make_loop(settings: Config, folder: RunFolder, tell: Listener, held: ExitStack) -> Loop:
+def make_loop(
+    settings: Config, folder: RunFolder | None = None, tell: Listener = silent, stop: Stop | None = None
+) -> Loop:
+    """Data and model, ready to be trained; without a folder nothing is kept."""
     training, ranks = settings.training, Ranks()
     task = settings.task.prepare(settings.data, training.seed)
     torch.manual_seed(training.seed)
     learner = task.make_learner(settings.model)
     if ranks.together:
         torch.manual_seed(ranks.seed(training.seed))  # each its own dropout
-    stop = held.enter_context(listening())
-    return Loop(task, learner, training, folder, tell if ranks.first else silent, stop)
+    return Loop(task, learner, training, folder, tell if ranks.first else silent, stop or Stop())
 
 
 def _run(settings: Config, folder: RunFolder, loop: Loop, resume: bool, tell: Listener) -> Trained:

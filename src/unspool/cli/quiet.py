@@ -1,0 +1,23 @@
+"""A run of which nothing is told; and what views without a screen of their own have in common."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from unspool.learning.events import Event
+
+
+class QuietView:
+    """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to put back."""
+
+    def __call__(self, event: Event) -> None:
+        """Nothing."""
