@@ -79,7 +79,9 @@ def test_from_a_given_state_and_without_the_outputs_gradient() -> None:
 
 
 @needs_compiler
-def test_less_is_kept() -> None:
+def test_less_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+
     def kept(recompute: int | str | None) -> int:
         """Numbers saved for the way back, beside what the caller holds anyway."""
         layer = unspool.nn.Recurrent("lstm", 4, 32, recompute=recompute)

@@ -64,7 +64,8 @@ def test_no_more_is_kept_than_said() -> None:
 
 
 @needs_compiler
-def test_a_step_after_the_other_uses_one_piece() -> None:
+def test_a_step_after_the_other_uses_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
     layer, x = unspool.nn.Recurrent("lstm", 8, 64), torch.randn(60, 32, 8)
     expected = torch.autograd.grad(layer(x)[0].sum(), list(layer.parameters()))
     assert len(tapes._free) == 1
