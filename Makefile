@@ -5,6 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 
 # The tests run in one process a core, so each process computes with one thread.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+SERVED := tests/cells tests/nn tests/exchange
 
 .PHONY: setup demo tour test test-long sanitize lint clean
 
@@ -26,8 +27,12 @@ tour: setup
 test: setup lint
 	$(TEST)
 
+# Also the rooms that kernels serve, with the kernels off, and where no compiler can make any.
 test-long: setup
 	$(TEST) -m long
+	UNSPOOL_ENGINE=off $(TEST) $(SERVED)
+	rm -rf .venv/no-kernels
+	PATH=$(abspath $(BIN)) UNSPOOL_CACHE=$(abspath .venv/no-kernels) $(TEST) $(SERVED)
 
 # Kernels under AddressSanitizer and UBSan.
 sanitize: setup

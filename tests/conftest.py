@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.tasks.tiny_run import TinyRun, train_tiny
 
+from unspool.engine import build
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where there is no compiler, that a cell runs eagerly is what is expected, and no mistake."""
+    if build.find_compiler() is None:
+        config.addinivalue_line("filterwarnings", "ignore:.* runs eagerly. no C.. compiler:RuntimeWarning")
+
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
