@@ -8,6 +8,13 @@ import math
 from unspool.learning.events import Evaluated, Finished, Started, Stepped
 
 NAN, INF = math.nan, math.inf
+
+
+def of_loss(loss: float) -> dict[str, float]:
+    """A language model's figures."""
+    return {"loss": loss, "perplexity": math.exp(loss), "bits": loss / math.log(2)}
+
+
 STARTED = Started(
     run="runs/hamlet",
     task="text",
@@ -16,7 +23,7 @@ STARTED = Started(
     unit="characters",
     step=0,
     steps=1000,
-    baselines={"unigram": 3.32, "bigram": 2.45},
+    baselines={"unigram": of_loss(3.32), "bigram": of_loss(2.45)},
 )
 STEPPED = Stepped(
     step=400,
@@ -47,9 +54,9 @@ FINISHED = Finished(
     reason="done",
     run="runs/hamlet",
     best_step=800,
-    validation={"loss": 1.5, "bits": 1.5 / math.log(2)},
-    test={"loss": 1.6, "bits": 1.6 / math.log(2)},
-    baselines={"unigram": 3.32, "bigram": 2.45},
+    validation=of_loss(1.5),
+    test=of_loss(1.6),
+    baselines={"unigram": of_loss(3.32), "bigram": of_loss(2.45)},
     sample=SAMPLE,
 )
 HOSTILE = "[bold]bold[/bold] :smile: \x1b[31mred\x1b[0m \x07\r\x9b2J \u202eback \ud800 end\x7f"

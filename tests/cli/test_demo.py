@@ -34,7 +34,7 @@ def test_a_few_seconds_leave_a_whole_run_that_has_learned(
     finished = events[-1]
     assert finished["event"] == "finished"
     assert finished["reason"] == "done"
-    assert finished["validation"]["loss"] < finished["baselines"]["uniform"]
+    assert finished["validation"]["loss"] < finished["baselines"]["uniform"]["loss"]
     for name in ("config.toml", "vocabulary.json", "metrics.jsonl", "samples.txt", "MODEL_CARD.md"):
         assert (run / name).stat().st_size > 0
     read_tensors(run / "model.safetensors")

@@ -6,7 +6,7 @@ import math
 
 from tests.cli.made_up import INF, NAN
 
-from unspool.cli.figures import align, decimal, duration, flow, perplexity_of, short, speed
+from unspool.cli.figures import align, decimal, duration, figure, flow, short, speed
 
 
 def test_figures() -> None:
@@ -18,9 +18,9 @@ def test_figures() -> None:
     ]
     assert [short(v) for v in (0.002, 1e-5, 12.345, NAN)] == ["0.002", "1e-05", "12.3", "NaN"]
     assert [speed(v, "words") for v in (24310.2, 9.87, NAN)] == ["24,310 words/s", "9.9 words/s", "NaN words/s"]
-    losses = (0.0, math.log(6.686), math.log(12345.2), 50.0, 1000.0, NAN)
-    assert [perplexity_of({"loss": v}) for v in losses] == ["1.00", "6.69", "12,345", "5.18e+21", "∞", "NaN"]
-    assert perplexity_of({"loss": 1.0, "perplexity": 2.0}) == "2.00"
+    values = (1.0, 6.686, 12345.2, math.exp(50), math.inf, NAN, None)
+    assert [figure("perplexity", v) for v in values] == ["1.00", "6.69", "12,345", "5.18e+21", "∞", "NaN", "–"]
+    assert figure("accuracy", 0.98123) == "0.981"
 
 
 def test_columns_are_aligned_by_cells() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from dataclasses import replace
 
 from rich.console import Console
@@ -46,20 +45,34 @@ def test_commands_are_never_broken() -> None:
     ]
 
 
-def test_finish_counts_a_baselines_bits_as_the_models() -> None:
-    """Bits a byte where a unit has two bytes: half of those a unit."""
+def test_models_are_compared_by_what_the_task_chooses_by() -> None:
     event = replace(
-        FINISHED, validation={"loss": 1.5, "bits": 0.75 / math.log(2)}, test={}, baselines={"x": math.log(4)}
+        FINISHED,
+        validation={"loss": 0.4, "accuracy": 0.95},
+        test={},
+        baselines={"cnn": {"loss": 0.3, "accuracy": 0.925}, "bag": {"accuracy": 0.9}},
+        task="classify",
+        chosen_by="accuracy",
+        more_is_better=True,
     )
-    assert last_words(event)[3:5] == [
-        "model               1.500        4.48  1.082",
-        "x                   1.386        4.00  1.000",
+    lines = last_words(event)
+    assert lines[2:6] == [
+        "on validation data   loss  accuracy",
+        "model               0.400     0.950",
+        "cnn                 0.300     0.925",
+        "bag                     –     0.900",
     ]
+    assert "The model beats every baseline; the nearest is cnn, by 0.025 of accuracy." in lines
+    assert "next: unspool predict runs/hamlet FILE" in lines
 
 
 def test_finish_says_when_a_network_was_not_worth_it() -> None:
-    text = " ".join(last_words(replace(FINISHED, baselines={"bigram": 1.25, "odd": NAN, "unigram": 3.0})))
-    assert "The model is not better than bigram, which needs no network: 0.250 nats behind." in text
+    text = " ".join(
+        last_words(
+            replace(FINISHED, baselines={"bigram": {"loss": 1.25}, "odd": {"loss": NAN}, "unigram": {"loss": 3.0}})
+        )
+    )
+    assert "The model is not better than bigram, which has no memory: 0.250 nats behind." in text
 
 
 def test_finish_of_a_run_with_nothing() -> None:
@@ -70,8 +83,8 @@ def test_finish_of_a_run_with_nothing() -> None:
         "Stopped early: the validation loss no longer fell after 1,000 steps and 2:00 · best at step 800 ·",
         "runs/hamlet",
         "",
-        "on validation data  loss  perplexity",
-        "model                NaN         NaN",
+        "on validation data  loss",
+        "model                NaN",
         "",
         "next: unspool generate runs/hamlet",
         "      unspool evaluate runs/hamlet FILE",

@@ -39,7 +39,7 @@ def test_plain_lines() -> None:
         "    →   to be",
         "saved step 400 · runs/hamlet/last.pt",
         "advice at step 400: try␛[2J a [red]larger[/red] model",
-        "evaluated step 1,200 · epoch 0.8 · training – · validation NaN · perplexity NaN · accuracy 0.500",
+        "evaluated step 1,200 · epoch 0.8 · training – · validation NaN · accuracy 0.500",
         "",
     ]
 

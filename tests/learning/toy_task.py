@@ -54,6 +54,7 @@ class Toy(Task):
     name = "toy"
     Data = Section
     Model = Section
+    defaults = {}
     unit = "slopes"
     digest = "slopes"
 
@@ -79,14 +80,21 @@ class Toy(Task):
         self.read += 1
         return {"loss": self.losses[min(self.read, len(self.losses)) - 1]}
 
-    def baselines(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, dict[str, float]]:
         return {}
 
     def sample(self, learner: Any, seed: int) -> str:
         return f"w = {learner.w.item():g}"
 
-    def save(self, folder: Path) -> None:
-        """Nothing."""
+    def dump(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def restore(cls, document: Mapping[str, Any], data: Any) -> Self:
+        raise NotImplementedError
+
+    def evaluate_files(self, learner: Any, source: Any) -> dict[str, float]:
+        raise NotImplementedError
 
 
 class SlowToy(Toy):

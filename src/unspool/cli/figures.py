@@ -54,28 +54,17 @@ def odd(value: float | None) -> str:
     return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
 
 
-def perplexity(figures: Mapping[str, float]) -> float:
-    """The task's own, or what follows from the loss."""
-    if "perplexity" in figures:
-        return figures["perplexity"]
-    try:
-        return math.exp(figures.get("loss", math.nan))
-    except OverflowError:
-        return math.inf
-
-
-def perplexity_of(figures: Mapping[str, float]) -> str:
-    """6.69, or 12,345."""
-    value = perplexity(figures)
-    if not math.isfinite(value):
-        return odd(value)
+def figure(name: str, value: float | None) -> str:
+    """A figure as people read one of its name: a perplexity may be 6.69 or 12,345."""
+    if name != "perplexity" or value is None or not math.isfinite(value):
+        return decimal(value)
     return f"{value:.2f}" if value < 1000 else f"{value:,.0f}" if value < 1e7 else f"{value:.3g}"
 
 
 def further(several: Iterable[Mapping[str, float]]) -> list[str]:
-    """The names of figures besides loss and perplexity, in the order in which they first occur."""
+    """The names of figures besides the loss, in the order in which they first occur."""
     names = dict.fromkeys(name for figures in several for name in figures)
-    return [name for name in names if name not in ("loss", "perplexity")]
+    return [name for name in names if name != "loss"]
 
 
 def align(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:

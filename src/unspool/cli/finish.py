@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from unspool.cli.figures import align, decimal, duration, further, perplexity_of
+from unspool.cli.figures import align, decimal, duration, figure, further
 from unspool.cli.sample import Framed, harmless, indented
 from unspool.learning.events import Finished
 
@@ -44,44 +44,39 @@ def opening(event: Finished) -> str:
 
 def table(event: Finished) -> list[list[str]]:
     """Rows of the model's figures on validation and test data, and of each baseline's."""
-    names = further([event.validation, event.test])
-    rows = [["on validation data", "loss", "perplexity", *map(harmless, names)]]
+    baselines = ranked(event)
+    names = further([event.validation, event.test, *(figures for _, figures in baselines)])
+    rows = [["on validation data", "loss", *map(harmless, names)]]
     models = [("model", event.validation)] if event.validation else []
-    baselines = [(name, baseline(loss, event.validation)) for name, loss in ranked(event.baselines)]
     tests = [("model, on test data", event.test)] if event.test else []
     for title, figures in [*models, *baselines, *tests]:
-        values = [decimal(figures.get("loss")), perplexity_of(figures), *(decimal(figures.get(name)) for name in names)]
-        rows.append([harmless(title), *values])
+        rows.append([harmless(title), *(figure(name, figures.get(name)) for name in ("loss", *names))])
     return rows
 
 
-def ranked(baselines: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The hardest to beat first; what is not a number last."""
-    return sorted(baselines.items(), key=lambda item: (math.isnan(item[1]), item[1]))
+def ranked(event: Finished) -> list[tuple[str, Mapping[str, float]]]:
+    """The baselines, the hardest to beat first; what is not a number last."""
 
+    def place(item: tuple[str, Mapping[str, float]]) -> tuple[bool, float]:
+        value = item[1].get(event.chosen_by, math.nan)
+        return math.isnan(value), -value if event.more_is_better else value
 
-def baseline(loss: float, model: Mapping[str, float]) -> dict[str, float]:
-    """A baseline's figures: its loss, and in bits what the model has in bits, counted as there (a unit, a byte …)."""
-    figures = {"loss": loss}
-    for name, value in model.items():
-        if name.startswith("bits"):
-            of_model = model.get("loss", math.nan)
-            usable = math.isfinite(value) and math.isfinite(of_model) and of_model != 0
-            figures[name] = loss * (value / of_model if usable else 1 / math.log(2))
-    return figures
+    return sorted(event.baselines.items(), key=place)
 
 
 def compare(event: Finished) -> str:
     """Whether the network was worth it; nothing where there is nothing to compare."""
-    loss = event.validation.get("loss", math.nan)
-    rivals = [(name, of_rival) for name, of_rival in ranked(event.baselines) if math.isfinite(of_rival)]
-    if not rivals or not math.isfinite(loss):
+    of, sign = event.chosen_by, -1 if event.more_is_better else 1
+    own = event.validation.get(of, math.nan)
+    rivals = [(name, figures[of]) for name, figures in ranked(event) if math.isfinite(figures.get(of, math.nan))]
+    if not rivals or not math.isfinite(own):
         return ""
     name, nearest = rivals[0]
-    if loss < nearest:
-        return f"The model beats every baseline; the nearest is {harmless(name)}, by {nearest - loss:.3f} nats."
+    gap = f"{decimal(abs(nearest - own))} {'nats' if of == 'loss' else f'of {harmless(of)}'}"
+    if sign * own < sign * nearest:
+        return f"The model beats every baseline; the nearest is {harmless(name)}, by {gap}."
     return (
-        f"The model is not better than {harmless(name)}, which needs no network: {loss - nearest:.3f} nats behind. "
+        f"The model is not better than {harmless(name)}, which has no memory: {gap} behind. "
         "Train longer, or try a larger model or another learning rate."
     )
 
@@ -92,7 +87,11 @@ def next_steps(event: Finished) -> Iterator[str]:
     resume = f"unspool train --resume {run}"
     if event.reason == "interrupted":
         yield f"to go on: {resume}"
-    yield f"next: unspool generate {run}{prompt(event.sample)}"
+    yield (
+        f"next: unspool generate {run}{prompt(event.sample)}"
+        if event.task == "lm"
+        else f"next: unspool predict {run} FILE"
+    )
     yield f"      unspool evaluate {run} FILE"
     if event.reason != "interrupted":
         settings = shlex.quote(harmless(f"{event.run}/config.toml"))

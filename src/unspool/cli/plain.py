@@ -10,7 +10,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from unspool.cli.figures import decimal, duration, further, perplexity_of, share, speed
+from unspool.cli.figures import decimal, duration, figure, further, share, speed
 from unspool.cli.finish import render_finish
 from unspool.cli.quiet import QuietView
 from unspool.cli.sample import harmless, indented
@@ -65,7 +65,9 @@ def started(event: Started) -> str:
     pieces += [f"{event.parameters:,} parameters", how_long]
     pieces += [f"at step {event.step:,}"] if event.step else []
     pieces += [harmless(f"{name}: {words}") for name, words in event.plan.items()]
-    pieces += [harmless(f"{name} has loss {decimal(loss)}") for name, loss in event.baselines.items()]
+    for name, figures in event.baselines.items():
+        first = next(iter(figures), "loss")
+        pieces.append(harmless(f"{name} has {first} {figure(first, figures.get(first))}"))
     return " · ".join(pieces)
 
 
@@ -81,8 +83,8 @@ def evaluated(event: Evaluated) -> str:
     """The figures, each with its name."""
     figures = event.validation
     pieces = [f"evaluated step {event.step:,}", f"epoch {event.epoch:.1f}", f"training {decimal(event.training)}"]
-    pieces += [f"validation {decimal(figures.get('loss'))}", f"perplexity {perplexity_of(figures)}"]
-    pieces += [f"{harmless(name)} {decimal(figures[name])}" for name in further([figures])]
+    pieces += [f"validation {decimal(figures.get('loss'))}"]
+    pieces += [f"{harmless(name)} {figure(name, figures[name])}" for name in further([figures])]
     pieces += ["best so far"] if event.best else []
     return " · ".join(pieces)
 

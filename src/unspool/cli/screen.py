@@ -16,9 +16,9 @@ from unspool.cli.figures import (
     align,
     decimal,
     duration,
+    figure,
     flow,
     further,
-    perplexity_of,
     share,
     short,
     speed,
@@ -192,7 +192,7 @@ class Screen:
         if best is not None and all(event is not best for event in shown):
             shown = [best, *shown[1:]]
         names = further(event.validation for event in shown)
-        titles = ["step", "epoch", "training", "validation", "perplexity", *map(harmless, names)]
+        titles = ["step", "epoch", "training", "validation", *map(harmless, names)]
         cells = [_row(event, names, "★ best" if event is best else "") for event in shown]
         if _width(titles, cells) > width:
             cells = [_row(event, names, "★" if event is best else "") for event in shown]
@@ -216,7 +216,7 @@ class Screen:
             return []
         marks = [(after / count, event.validation.get("loss", math.nan)) for after, event in evaluations]
         baselines = self.started.baselines if self.started else {}
-        levels = {harmless(name): loss for name, loss in baselines.items()}
+        levels = {harmless(name): figures["loss"] for name, figures in baselines.items() if "loss" in figures}
         lines = [Text(line) for line in chart(values, marks, levels, width, height)]
         for line in lines:
             line.highlight_regex("[\u2801-\u28ff]+", "cyan")
@@ -251,8 +251,7 @@ def _row(event: Evaluated, names: Sequence[str], mark: str) -> list[str]:
         f"{event.epoch:.2f}",
         decimal(event.training),
         decimal(figures.get("loss")),
-        perplexity_of(figures),
-        *(decimal(figures.get(name)) for name in names),
+        *(figure(name, figures.get(name)) for name in names),
         mark,
     ]
 

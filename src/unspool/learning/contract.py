@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
@@ -30,6 +29,8 @@ class Outcome(NamedTuple):
     units: int  # how many
     carried: Any  # nested tensors for the next batch, not yet detached
     output: Tensor | None  # the recurrent layers', (time, rows, width), for penalties
+    lengths: Tensor | None = None  # of the output's rows; None where all steps count
+    extra: Tensor | None = None  # what training adds to the loss: auxiliary heads, the model's own penalties
 
 
 class Learner(nn.Module, ABC):
@@ -51,6 +52,11 @@ class Task(ABC):
     name: ClassVar[str]
     Data: ClassVar[type[Section]]
     Model: ClassVar[type[Section]]
+    #: Settings that hold unless others are said, as a config has them.
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]]
+    #: Of the figures, the one by which the best model is chosen, and whether more of it is better.
+    chosen_by: ClassVar[str] = "loss"
+    more_is_better: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -87,13 +93,22 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def baselines(self) -> dict[str, float]:
-        """Validation losses without a network, by name."""
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """Figures on validation data of what needs no training, by name."""
 
     @abstractmethod
     def sample(self, learner: Any, seed: int) -> str:
         """Something of the model's to look at."""
 
     @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write what the model needs beside its weights, such as the vocabulary."""
+    def dump(self) -> dict[str, Any]:
+        """What the model needs beside its weights, such as the vocabulary, as JSON has it; the run keeps it."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, document: Mapping[str, Any], data: Any) -> Self:
+        """The task without its data, from what `dump` gave: enough to make the model and to use it."""
+
+    @abstractmethod
+    def evaluate_files(self, learner: Any, source: Any) -> dict[str, float]:
+        """The figures on other files."""

@@ -32,7 +32,7 @@ class Started(Event):
     unit: str  # what is counted: "characters", "words", …
     step: int  # above 0: resumed
     steps: int | None  # updates to come in all; None where time decides
-    baselines: Mapping[str, float] = field(default_factory=dict)  # name → validation loss without a network
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # name → figures on validation data
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,11 @@ class Finished(Event):
     best_step: int
     validation: Mapping[str, float]  # of the best model, read once through
     test: Mapping[str, float]  # empty where there is no test data
-    baselines: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
     sample: str
+    task: str = "lm"
+    chosen_by: str = "loss"  # the figure by which models are compared
+    more_is_better: bool = False
 
 
 Listener = Callable[[Event], None]

@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import safetensors.torch
-from torch import Tensor, nn
+from torch import nn
 
 from unspool.errors import ArgumentError, DataError, TrainingError
 from unspool.learning.advice import Point, advise
 from unspool.learning.averaging import Average
 from unspool.learning.bptt import detach
 from unspool.learning.clipping import clip_gradients
-from unspool.learning.contract import Batches, Learner, Outcome, Task
+from unspool.learning.contract import Batches, Learner, Task
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
 from unspool.learning.faults import find_bad_number, find_fault
 from unspool.learning.files import read_tensors
 from unspool.learning.forcing import Forcing
 from unspool.learning.optimisers import make_optimiser, make_sparse
 from unspool.learning.pace import Pace
-from unspool.learning.penalties import activation_penalty, temporal_penalty
+from unspool.learning.penalties import with_penalties
 from unspool.learning.position import Parts, Position, own
 from unspool.learning.ranks import Ranks
 from unspool.learning.run import RunFolder
@@ -211,7 +211,7 @@ class Loop:
             batch = self.batches[number]
             with nullcontext() if number == last - 1 else self.ranks.without_meeting(self.model):
                 outcome = self.model(batch, self.carried, truth)
-                (share * self._with_penalties(outcome)).backward()
+                (share * with_penalties(outcome, settings)).backward()
             loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
             if bad is None and not math.isfinite(loss):
                 bad = batch, self.carried
@@ -231,14 +231,6 @@ class Loop:
             self.batches = self._batches(position.epoch)
             self.carried = self.learner.carry(self.rows)
         self._tell_step(rate)
-
-    def _with_penalties(self, outcome: Outcome) -> Tensor:
-        loss = outcome.loss
-        if outcome.output is not None and self.settings.activation_penalty:
-            loss = loss + activation_penalty(outcome.output, self.settings.activation_penalty)
-        if outcome.output is not None and self.settings.temporal_penalty:
-            loss = loss + temporal_penalty(outcome.output, self.settings.temporal_penalty)
-        return loss
 
     def _agree(self, loss: float = 0.0, units: int = 0) -> float:
         """All processes' losses are summed; the first one's clock, and anyone's wish to stop, hold for all."""
@@ -267,21 +259,22 @@ class Loop:
         training = position.loss / position.units if position.units else None
         position.loss, position.units = 0.0, 0
         with self._averaged():
-            validation, sample = {"loss": math.nan}, ""
+            validation, merit, sample = {"loss": math.nan}, math.nan, ""
             if self.ranks.first:
                 validation = self.task.evaluate(self.learner, "validation", ROWS, self.settings.evaluate_limit)
-            found, self._clock = self.ranks.tell([validation["loss"], self._seconds()])
+                merit = validation[self.task.chosen_by] * (-1 if self.task.more_is_better else 1)
+            found, merit, self._clock = self.ranks.tell([validation["loss"], merit, self._seconds()])
             if not math.isfinite(found):
                 fault = self._find_fault(self.batches[position.batch], self.carried, mine=False)
                 self._fail(position.step, f"the validation loss is not finite; {fault}")
             if self.ranks.first:
                 sample = self.task.sample(self.learner, self.settings.seed)
-            best = position.best is None or found < position.best
+            best = position.best is None or merit < position.best
             position.validation.append(found)
             position.training.append(math.nan if training is None else training)
             position.evaluated.append(position.step)
             if best:
-                position.best, position.best_step = found, position.step
+                position.best, position.best_step = merit, position.step
                 if self.folder is not None and self.ranks.first:
                     facts = {"step": position.step, "validation": validation}
                     self.folder.write_best(self.learner.state_dict(), facts)
@@ -317,7 +310,8 @@ class Loop:
         self.ranks.share(self.learner.state_dict().values())
         run = "" if self.folder is None else str(self.folder.path)
         baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
-        return Finished(*(position.step, seconds, reason, run, position.best_step, validation, test, baselines, sample))
+        found = position.step, seconds, reason, run, position.best_step, validation, test, baselines, sample
+        return Finished(*found, self.task.name, self.task.chosen_by, self.task.more_is_better)
 
     def _take_best(self) -> None:
         """The best weights into the model; nothing is trained after this."""

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from unspool.learning.contract import Outcome
+from unspool.learning.settings import Training
 from unspool.nn.checks import check_lengths
 from unspool.nn.layer import valid_steps
 
@@ -35,6 +37,16 @@ def temporal_penalty(
     """
     output, inside = _lay_out(output, weight, time, lengths)
     return weight * _mean_square(output[1:] - output[:-1], None if inside is None else inside[1:])
+
+
+def with_penalties(outcome: Outcome, settings: Training) -> Tensor:
+    """What training makes small: the loss, what the model adds to it itself, and the penalties of the settings."""
+    loss = outcome.loss if outcome.extra is None else outcome.loss + outcome.extra
+    if outcome.output is not None and settings.activation_penalty:
+        loss = loss + activation_penalty(outcome.output, settings.activation_penalty, lengths=outcome.lengths)
+    if outcome.output is not None and settings.temporal_penalty:
+        loss = loss + temporal_penalty(outcome.output, settings.temporal_penalty, lengths=outcome.lengths)
+    return loss
 
 
 def _mean_square(values: Tensor, inside: Tensor | None) -> Tensor:

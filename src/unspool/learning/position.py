@@ -30,7 +30,7 @@ class Position:
     training: list[float] = field(default_factory=list)  # at each evaluation
     validation: list[float] = field(default_factory=list)
     evaluated: list[int] = field(default_factory=list)  # at which steps
-    best: float | None = None
+    best: float | None = None  # of the figure by which the best is chosen; the less the better
     best_step: int = 0
     advice: str | None = None
 

@@ -75,6 +75,10 @@ class RunFolder:
                 left.unlink(missing_ok=True)
         write_file(self.path / "config.toml", tomli_w.dumps({"format": FORMAT, **config}).encode())
 
+    def write_task(self, document: Mapping[str, Any]) -> None:
+        """Keep what the model needs beside its weights: vocabularies, labels, scales."""
+        write_file(self.path / "vocabulary.json", json.dumps(document, ensure_ascii=False, indent=1).encode())
+
     def write_best(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Keep the best weights so far."""
         write_tensors(self.path / "model.safetensors", tensors, facts)

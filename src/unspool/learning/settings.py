@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+
+
+def _from_anywhere(names: tuple[str, ...]) -> list[str]:
+    return [str(Path(name).expanduser().absolute()) for name in names]
+
 
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -12,6 +18,8 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
+#: Names of files; a run keeps them such that they mean the same from wherever it is gone on with.
+Files = Annotated[tuple[str, ...], PlainSerializer(_from_anywhere)]
 
 
 class Section(BaseModel):
@@ -75,6 +83,8 @@ class Training(Section):
     """times the mean of squared outputs"""
     temporal_penalty: NotNegative = 0.0
     """times the mean of squared changes of outputs"""
+    baselines: bool = False
+    """models without memory are trained too, in the same way, to compare"""
     patience: Size | None = None
     """evaluations without progress after which training stops"""
     evaluate_every: Size | None = None

@@ -8,9 +8,16 @@ from unspool.nn.baselines import Convolution as Convolution
 from unspool.nn.baselines import SharedFCN as SharedFCN
 from unspool.nn.baselines import StatelessMLP as StatelessMLP
 from unspool.nn.bidirectional import Bidirectional as Bidirectional
+from unspool.nn.crf import LinearChainCRF as LinearChainCRF
 from unspool.nn.equilibrium import Equilibrium as Equilibrium
 from unspool.nn.layer import Layer as Layer
 from unspool.nn.ngram import NGram as NGram
+from unspool.nn.pooling import AttentionPooling as AttentionPooling
+from unspool.nn.pooling import LastState as LastState
+from unspool.nn.pooling import MaxPooling as MaxPooling
+from unspool.nn.pooling import MeanPooling as MeanPooling
+from unspool.nn.pooling import Pooling as Pooling
+from unspool.nn.pooling import make_pooling as make_pooling
 from unspool.nn.recurrent import Recurrent as Recurrent
 from unspool.nn.rnn import GRU as GRU
 from unspool.nn.rnn import LSTM as LSTM

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from unspool import nn as recurrent
 from unspool.cells import CATALOGUE, find_cell
@@ -56,15 +57,16 @@ class BodySettings(Section):
         return self
 
 
-def make_body(settings: BodySettings, input_size: int) -> nn.Module:
-    """The recurrent layers, called as `output, state = body(x, state)`."""
+def make_body(settings: BodySettings, input_size: int, bidirectional: bool = False) -> nn.Module:
+    """The recurrent layers, called as `output, state = body(x, state, lengths=…)`."""
     if settings.engine == "torch":
-        return TorchBody(settings, input_size)
+        return TorchBody(settings, input_size, bidirectional)
     body = recurrent.Stack(
         settings.cell,
         input_size,
         settings.hidden,
         settings.layers,
+        bidirectional=bidirectional,
         residual=[settings.residual and level > 0 for level in range(settings.layers)],
         dropout=settings.dropout,
         variational=settings.variational,
@@ -80,17 +82,22 @@ def make_body(settings: BodySettings, input_size: int) -> nn.Module:
 class TorchBody(nn.Module):
     """torch.nn's layers in the place of ours: to compare, or where theirs are wanted."""
 
-    def __init__(self, settings: BodySettings, input_size: int) -> None:
+    def __init__(self, settings: BodySettings, input_size: int, bidirectional: bool = False) -> None:
         super().__init__()
         make = IN_TORCH[settings.cell.lower()]
-        self.layers = make(
-            input_size, settings.hidden, settings.layers, dropout=settings.dropout * (settings.layers > 1)
-        )
-        self.output_size = settings.hidden
+        sizes = input_size, settings.hidden, settings.layers
+        self.layers = make(*sizes, dropout=settings.dropout * (settings.layers > 1), bidirectional=bidirectional)
+        self.output_size = settings.hidden * (1 + bidirectional)
 
-    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, state: Any = None, *, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         """As a stack is called; in the state too rows come first, and torch.nn's layers after them."""
-        output, state = self.layers(x, None if state is None else map_leaves(_swap, state))
+        state = None if state is None else map_leaves(_swap, state)
+        if lengths is None:
+            output, state = self.layers(x, state)
+        else:
+            packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+            packed, state = self.layers(packed, state)
+            output, _ = pad_packed_sequence(packed, total_length=len(x))
         return output, map_leaves(_swap, state)
 
 

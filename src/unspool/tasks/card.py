@@ -30,14 +30,17 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
     }
     lines = [f"# {folder.path.resolve().name}", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in facts.items()]
-    figures = {"validation": finished.validation, "test": finished.test}
-    if any(figures.values()):
-        lines += ["", "## Figures", "", "| | loss (nats) | perplexity | bits |", "|---|---|---|---|"]
-        for name, found in figures.items():
+    figures = {
+        **{f"**{name}**": found for name, found in (("validation", finished.validation), ("test", finished.test))},
+        **{f"{name}, validation": found for name, found in finished.baselines.items()},
+    }
+    names = list(dict.fromkeys(name for found in figures.values() for name in found))
+    if names:
+        lines += ["", "## Figures", "", f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+        for title, found in figures.items():
             if found:
-                lines.append("| " + " | ".join([f"**{name}**", *(f"{value:.4f}" for value in found.values())]) + " |")
-        for name, loss in finished.baselines.items():
-            lines.append(f"| {name}, validation | {loss:.4f} | | |")
+                values = [f"{found[name]:.4f}" if name in found else "" for name in names]
+                lines.append("| " + " | ".join([title, *values]) + " |")
     if finished.sample:
         quoted = "\n".join("    " + line for line in finished.sample.splitlines())
         lines += ["", "## Sample", "", quoted]

@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 from unspool.errors import UnknownNameError
 from unspool.learning.contract import Task
+from unspool.tasks.classify import Classification
 from unspool.tasks.language_model import LanguageModelling
 
-TASKS: Mapping[str, type[Task]] = MappingProxyType({task.name: task for task in (LanguageModelling,)})
+TASKS: Mapping[str, type[Task]] = MappingProxyType({task.name: task for task in (LanguageModelling, Classification)})
 
 
 def find_task(name: str) -> type[Task]:

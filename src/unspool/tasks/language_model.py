@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from itertools import takewhile
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field, PlainSerializer
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.data.batches import Windows
 from unspool.data.corpus import Corpus, Division, prepare
+from unspool.data.text import Source
 from unspool.data.tokens import Ids
-from unspool.data.vocabulary import KINDS, Vocabulary
+from unspool.data.vocabulary import KINDS, Vocabulary, load_vocabulary
 from unspool.errors import DataError
 from unspool.learning.contract import Batches, Learner, Outcome, Task
-from unspool.learning.files import write_file
 from unspool.learning.forcing import free_run
 from unspool.learning.read_out import linear_cross_entropy
-from unspool.learning.settings import Count, Section, Share, Size
+from unspool.learning.settings import Count, Files, Section, Share, Size
 from unspool.nn import NGram
 from unspool.nn.layer import map_leaves
 from unspool.tasks.body import BodySettings, make_body
@@ -37,14 +35,6 @@ COUNTED = 2_000_000
 SAMPLE = 300
 #: Tokens after which a line is over in any case.
 LINE = 120
-
-
-def _from_anywhere(names: tuple[str, ...]) -> list[str]:
-    return [str(Path(name).expanduser().absolute()) for name in names]
-
-
-#: Names of files; a run keeps them such that they mean the same from wherever it is gone on with.
-Files = Annotated[tuple[str, ...], PlainSerializer(_from_anywhere)]
 
 
 class TextData(Section):
@@ -165,10 +155,11 @@ class LanguageModelling(Task):
     name = "lm"
     Data = TextData
     Model = LanguageModelSettings
+    defaults = {"training": {"epochs": 10.0}}
 
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
-        self._baselines: dict[str, float] = {}
+        self._baselines: dict[str, dict[str, float]] = {}
 
     @classmethod
     def prepare(cls, data: TextData, seed: int) -> Self:  # noqa: ARG003 - text is not drawn from
@@ -234,8 +225,8 @@ class LanguageModelling(Task):
         learner.train(was)
         return total / count
 
-    def baselines(self) -> dict[str, float]:
-        self._baselines = self._baselines or self._count()
+    def baselines(self) -> dict[str, dict[str, float]]:
+        self._baselines = self._baselines or {name: figures(loss) for name, loss in self._count().items()}
         return self._baselines
 
     def _count(self) -> dict[str, float]:
@@ -259,9 +250,24 @@ class LanguageModelling(Task):
         finally:
             learner.train(was)
 
-    def save(self, folder: Path) -> None:
-        text = json.dumps(self.vocabulary.dump(), ensure_ascii=False, indent=1)
-        write_file(folder / "vocabulary.json", text.encode())
+    def dump(self) -> dict[str, Any]:
+        return self.vocabulary.dump()
+
+    @classmethod
+    def restore(cls, document: Mapping[str, Any], data: TextData) -> Self:  # noqa: ARG003 - a vocabulary is enough
+        nothing = np.zeros(0, np.int64)
+        return cls(Corpus(load_vocabulary(dict(document)), nothing, nothing, nothing, ""))
+
+    def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
+        """Loss, perplexity and bits of a text that is read once through; and the share of `unknown` tokens, if any.
+
+        A token that was never read in training counts as the unknown one, which is easier to foresee than what it is.
+        """
+        ids = prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
+        if len(ids) < 2:
+            raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
+        unknown = sum(np.count_nonzero(ids == token) for token in unsayable(self.vocabulary)) / len(ids)
+        return figures(self.measure(learner, ids)) | ({"unknown": unknown} if unknown else {})
 
 
 def make_model(vocabulary: Vocabulary, settings: LanguageModelSettings) -> LanguageModel:

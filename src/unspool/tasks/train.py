@@ -50,11 +50,11 @@ def plan(
     **options: Any,
 ) -> Config:
     """The checked settings of a run: those of the recipe, then of the config file, then the options."""
-    documents: list[Mapping[str, Any]] = [{"training": {"epochs": 10.0}}]
-    documents += [find_recipe(recipe)] if recipe is not None else []
+    documents: list[Mapping[str, Any]] = [find_recipe(recipe)] if recipe is not None else []
     documents += [read_toml(Path(config))] if config is not None else []
     said = task or next((document["task"] for document in reversed(documents) if "task" in document), "lm")
     kind = find_task(str(said))
+    documents.insert(0, kind.defaults)
     given = {name: value for name, value in options.items() if value is not None}
     if source is not None:
         given["files"] = [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
@@ -137,7 +137,7 @@ def _run(settings: Config, folder: RunFolder, loop: Loop, resume: bool, tell: Li
     resumed = resume and loop.resume()
     if ranks.first and not resumed:  # also where a run was ended before its first checkpoint
         folder.take_back({})
-        task.save(folder.path)
+        folder.write_task(task.dump())
     if ranks.first:
         tell(_started(settings, task, learner, folder, loop))
     if not resumed:

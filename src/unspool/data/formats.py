@@ -1,0 +1,179 @@
+"""File formats of tables: each is read as a frame of columns and the line of every row."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unspool.errors import ArgumentError, DataError
+
+Lines = NDArray[np.int64]
+
+#: Rows that are turned into columns at a time: fewer lists than make Python look for garbage among all its objects,
+#: which would take four times as long as the reading.
+CHUNK = 500
+
+
+def read_columns(file: Path, header: bool | None) -> tuple[pl.DataFrame, Lines]:
+    """The columns of a file, by its suffix; `header` is for formats that may do without one."""
+    suffix = file.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        return _read_delimited(file, header)
+    if suffix not in OTHERS:
+        raise DataError(f"{file} ends in none of .csv, .tsv, {', '.join(OTHERS)}. Convert or rename it.")
+    if header is not None:
+        raise ArgumentError.of("header", header, f"says nothing about {file}", "Leave it out; it is for CSV and TSV")
+    return OTHERS[suffix](file)
+
+
+def _read_delimited(file: Path, header: bool | None) -> tuple[pl.DataFrame, Lines]:
+    text = _read_text(file)
+    first = text.lstrip("\n").partition("\n")[0]
+    tabs = file.suffix.lower() == ".tsv"
+    delimiter = "\t" if tabs else ";" if ";" in first and "," not in first else ","
+    read = partial(csv.reader, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True)
+    frames: list[pl.DataFrame] = []
+    lines: list[Lines] = []
+    names: list[str] = []
+    begin = 1  # the line of the next row
+    limit = csv.field_size_limit(2**31 - 1)  # an entry may be a whole document
+    try:
+        reader = read(io.StringIO(text, newline="\n"))
+        while rows := list(islice(reader, CHUNK)):
+            numbers = np.arange(begin, begin + len(rows))
+            if reader.line_num - begin + 1 != len(rows):  # some entries have several lines
+                heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]
+                numbers = begin + np.cumsum([0, *heights[:-1]])
+            begin = reader.line_num + 1
+            if not all(rows):  # empty lines
+                numbers = numbers[[bool(row) for row in rows]]
+                rows = [row for row in rows if row]
+            if rows and not names:
+                names = _names(file, rows[0], header, int(numbers[0]))
+                taken = 0 if header is False else 1
+                rows, numbers = rows[taken:], numbers[taken:]
+            if not set(map(len, rows)) <= {len(names)}:
+                _refuse_ragged(file, rows, numbers, names, delimiter)
+            if rows:
+                columns = zip(names, zip(*rows, strict=True), strict=True)
+                frames.append(pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns]))
+                lines.append(numbers)
+    except csv.Error as error:
+        reader, begin = read(io.StringIO(text, newline="\n")), 1
+        with contextlib.suppress(csv.Error):  # once more, slowly, to see where the row begins
+            for _ in reader:
+                begin = reader.line_num + 1
+        raise DataError(
+            f"{file}, line {begin}: {error}. Close every quotation mark, and double those within an entry."
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+    if not frames:
+        return pl.DataFrame(schema=dict.fromkeys(names, pl.String)), np.empty(0, np.int64)
+    return pl.concat(frames, rechunk=True), np.concatenate(lines)
+
+
+def _names(file: Path, first: list[str], header: bool | None, line: int) -> list[str]:
+    if header is False:
+        return [str(place) for place in range(1, len(first) + 1)]
+    names = [name.strip() or str(place) for place, name in enumerate(first, 1)]
+    if header is None and (numbers := [name for name in first if _is_number(name)]):
+        raise DataError(
+            f"{file}, line {line}: {numbers[0]!r} may be data or a column's name. "
+            "Say `header`: True if the line has the columns' names, False if the file has none."
+        )
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise DataError(f"{file}, line {line}: two columns are called {twice[0]!r}. Rename one of them.")
+    return names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.strip().lower() not in ("nan", "inf", "infinity")
+
+
+def _refuse_ragged(file: Path, rows: list[list[str]], numbers: Lines, names: list[str], delimiter: str) -> None:
+    row, line = next((row, line) for row, line in zip(rows, numbers, strict=True) if len(row) != len(names))
+    raise DataError(
+        f"{file}, line {line}: {len(row)} entries, where the first line has {len(names)}. "
+        f"Complete the line; an entry with {delimiter!r} in it needs quotation marks around it."
+    )
+
+
+def _read_json_lines(file: Path) -> tuple[pl.DataFrame, Lines]:
+    columns: dict[str, list[str | None]] = {}
+    lines: list[int] = []
+    for number, line in enumerate(_read_text(file).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if "\\u" in line:
+                json.dumps(row, ensure_ascii=False).encode()  # half of a pair is no text
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{file}, line {number}: not JSON: {error}. Give one object a line.") from error
+        if not isinstance(row, dict):
+            raise DataError(f'{file}, line {number}: not an object. Write {{"column": value, …}} on each line.')
+        for name in row:
+            if name not in columns:
+                columns[name] = [None] * len(lines)
+        for name, entries in columns.items():
+            entries.append(_as_text(row.get(name)))
+        lines.append(number)
+    frame = pl.DataFrame([pl.Series(name, entries, pl.String) for name, entries in columns.items()])
+    return frame, np.array(lines, np.int64)
+
+
+def _as_text(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _read_parquet(file: Path) -> tuple[pl.DataFrame, Lines]:
+    try:
+        frame = pl.read_parquet(file, glob=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise DataError(f"{file} cannot be read as Parquet: {error}. Get the whole file, or write it anew.") from error
+    return frame, np.arange(1, len(frame) + 1)
+
+
+def _read_text(file: Path) -> str:
+    """All of a file, with "\\n" as the end of lines."""
+    try:
+        raw = file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}. Check its permissions.") from error
+    bad = raw.find(b"\0")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        bad = error.start
+    if bad >= 0:
+        line = raw.count(b"\n", 0, bad) + 1
+        raise DataError(
+            f"{file}, line {line}: byte 0x{raw[bad]:02x} is not UTF-8 text. Convert it: iconv -f latin1 -t utf-8."
+        )
+    if not text.strip():
+        raise DataError(f"{file} is empty. Give a table with data.")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+OTHERS: dict[str, Callable[[Path], tuple[pl.DataFrame, Lines]]] = {
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".parquet": _read_parquet,
+}

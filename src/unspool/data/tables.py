@@ -1,0 +1,144 @@
+"""Tables: CSV, TSV, JSON lines and Parquet as columns whose rows know their file and line."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unspool.data.formats import read_columns
+from unspool.data.text import Source, find_files
+from unspool.data.times import Times, read_times
+from unspool.errors import DataError
+
+#: How an absent number is written, in small letters; an absent text is empty.
+MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of one or several files. Entries are text, but for those of Parquet, until a column is asked for."""
+
+    frame: pl.DataFrame
+    files: tuple[Path, ...]
+    firsts: tuple[int, ...]  # the first row of each file
+    lines: NDArray[np.int64]  # of each row, in its file; rows are counted where a format has no lines
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns' names."""
+        return self.frame.columns
+
+    def place(self, row: int) -> str:
+        """The file and line of a row."""
+        file = self.files[bisect_right(self.firsts, row) - 1]
+        return f"{file}, {'row' if file.suffix.lower() == '.parquet' else 'line'} {self.lines[row]}"
+
+    def numbers(self, column: str, *, empty: bool = False) -> NDArray[np.float64]:
+        """A column of numbers, finite but for NaN where an entry is empty, which `empty` allows."""
+        entries = self._find(column)
+        if entries.dtype == pl.String:
+            text = entries.str.strip_chars().str.to_lowercase()
+            missing = text.is_null() | text.is_in(MISSING)
+            found = text.replace({"true": "1", "false": "0"}).cast(pl.Float64, strict=False)
+        elif entries.dtype.is_numeric() or entries.dtype in (pl.Boolean, pl.Null):
+            found = entries.cast(pl.Float64)
+            missing = found.is_null() | found.is_nan()
+        else:
+            raise DataError(f"{self.files[0]}: `{column}` holds {entries.dtype}, not numbers. Choose another column.")
+        wrong = (~missing & (found.is_null() | found.is_infinite())).to_numpy()
+        for row in np.flatnonzero(wrong)[:1]:
+            raise DataError(
+                f"{self.place(int(row))}: `{column}` is {reprlib.repr(entries[int(row)])}, not a finite number. "
+                "Correct it (decimals have a point, thousands nothing between them), or leave it empty."
+            )
+        if not empty:
+            self._refuse(column, missing)
+        return found.fill_null(np.nan).to_numpy().astype(np.float64)
+
+    def text(self, column: str, *, empty: bool = False) -> list[str]:
+        """A column of text; `empty` allows entries that are empty or blank."""
+        entries = self._find(column)
+        try:
+            text = entries.cast(pl.String)
+        except pl.exceptions.PolarsError as error:
+            raise DataError(
+                f"{self.files[0]}: `{column}` holds {entries.dtype}, not text. Choose another column."
+            ) from error
+        if not empty:
+            self._refuse(column, text.is_null() | (text.str.strip_chars() == ""))
+        return text.fill_null("").to_list()
+
+    def times(self, column: str) -> Times:
+        """A column of stamps: dates, date-times, months, years or numbers."""
+        entries = self._find(column)
+        if entries.dtype in (pl.Date, pl.Datetime):
+            self._refuse(column, entries.is_null())
+            moments = entries.cast(pl.Datetime("us", getattr(entries.dtype, "time_zone", None))).to_physical()
+            zone = "Z" if getattr(entries.dtype, "time_zone", None) else ""
+            form = "%Y-%m-%d" if entries.dtype == pl.Date else f"%Y-%m-%dT%H:%M:%S{zone}"
+            return Times(moments.to_numpy().astype(np.int64), form)
+        try:
+            return read_times([entry.strip() for entry in self.text(column)], self.place)
+        except DataError as error:
+            raise DataError(f"`{column}` cannot be read as times. {error}") from error
+
+    def _find(self, column: str) -> pl.Series:
+        require_columns(self.columns, [column], self.files[0])
+        return self.frame[column]
+
+    def _refuse(self, column: str, missing: pl.Series) -> None:
+        for row in np.flatnonzero(missing.to_numpy())[:1]:
+            raise DataError(f"{self.place(int(row))}: `{column}` is empty. Fill it in, or leave the row out.")
+
+
+def read_table(files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None) -> Table:
+    """The rows of files (.csv, .tsv, .jsonl, .ndjson, .parquet), those of several under each other.
+
+    CSV and TSV begin with a header. Where that line has a number in it, it may be data, and `header` must say which it
+    is. Without a header, columns are called "1", "2" and so on, as are those with an empty name. CSV may have
+    semicolons in the place of commas; in TSV quotation marks are characters like any other. `columns` are those to
+    keep.
+    """
+    found = find_files(files)
+    frames: list[pl.DataFrame] = []
+    lines: list[NDArray[np.int64]] = []
+    for file in found:
+        frame, numbers = read_columns(file, header)
+        if not len(frame):
+            raise DataError(f"{file} has no rows below its header. Give a table with data.")
+        frame = frame.select(require_columns(frame.columns, frame.columns if columns is None else columns, file))
+        if frames and set(frame.columns) != set(frames[0].columns):
+            odd = ", ".join(sorted({*frame.columns} ^ {*frames[0].columns}))
+            raise DataError(f"{file} and {found[0]} do not have the same columns: only one has {odd}. Read them apart.")
+        frames.append(frame.select(frames[0].columns) if frames else frame)
+        lines.append(numbers)
+    try:
+        joined = pl.concat(frames, how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"the columns of {found[0]} and the others differ in type: {error}. Convert them.") from error
+    firsts = tuple(accumulate((len(frame) for frame in frames[:-1]), initial=0))
+    return Table(joined, tuple(found), firsts, np.concatenate(lines))
+
+
+def require_columns(known: Sequence[str], columns: Sequence[str], file: Path) -> list[str]:
+    """The columns, if all are known; otherwise an error that says which one may be meant."""
+    for column in columns:
+        if column not in known:
+            small = {name.lower(): name for name in known}
+            nearest = difflib.get_close_matches(column.lower(), small, n=1, cutoff=0.5)
+            hint = f"Did you mean {small[nearest[0]]!r}? " if nearest else ""
+            there = ", ".join(known[:30]) + ("…" if len(known) > 30 else "")
+            raise DataError(f"{file} has no column {column!r}. {hint}It has: {there}.")
+    return list(dict.fromkeys(columns))

@@ -1,0 +1,142 @@
+"""Poolings: one vector a row from a sequence, such as a layer's output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from unspool.cells.cell import check_size
+from unspool.errors import ArgumentError, UnknownNameError
+from unspool.nn.baselines import Memoryless
+
+
+class Pooling(Memoryless):
+    """A module called as `pooling(sequence, lengths=…)`: (batch, width), or, for one sequence, (width,).
+
+    A sequence is (time, batch, width), with `batch_first` (batch, time, width), or, unbatched, (time, width). Steps
+    beyond a row's length change nothing, whatever they hold; a row without steps gives zeros.
+    """
+
+    def __init__(self, width: int, *, batch_first: bool = False) -> None:
+        width = check_size("width", width)
+        super().__init__(width, width, batch_first)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}"
+
+
+class MeanPooling(Pooling):
+    """The mean of the steps."""
+
+    def read(self, x: Tensor, valid: Tensor) -> Tensor:
+        return x.sum(0) / valid.sum(0).clamp_min(1)
+
+
+class MaxPooling(Pooling):
+    """The largest value of each unit over the steps."""
+
+    def read(self, x: Tensor, valid: Tensor) -> Tensor:
+        if not len(x):  # nothing has no maximum
+            return x.sum(0)
+        return x.masked_fill(~valid, -math.inf).amax(0).masked_fill(~valid.any(0), 0.0)
+
+
+class LastState(Pooling):
+    """What each row has come to at its last step.
+
+    With `bidirectional` the sequence is that of two directions side by side: the half that reads ahead has come to
+    its end at the last step, the half that reads back at the first.
+    """
+
+    def __init__(self, width: int, *, bidirectional: bool = False, batch_first: bool = False) -> None:
+        super().__init__(width, batch_first=batch_first)
+        self.bidirectional = bidirectional
+        if bidirectional and width % 2:
+            remedy = "Give the width of both directions together"
+            raise ArgumentError.of("width", width, "is odd and so has no two halves", remedy)
+
+    def read(self, x: Tensor, valid: Tensor) -> Tensor:
+        if not len(x):
+            return x.sum(0)
+        last = (valid.sum(0) - 1).clamp_min(0)
+        end = x.gather(0, last.expand_as(x[0]).unsqueeze(0)).squeeze(0)
+        if not self.bidirectional:
+            return end
+        half = self.input_size // 2
+        return torch.cat((end[:, :half], x[0, :, half:]), -1)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, bidirectional={self.bidirectional}"
+
+
+class AttentionPooling(Pooling):
+    """Σ_t α_t h_t with α = softmax over the row's steps of vᵀ tanh(W h_t + b): the steps that matter, learned.
+
+    W and b are `attention.inner`, v is `attention.outer`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(width, batch_first=batch_first)
+        self.attention = _Attention(width, batch_first, device, dtype)
+
+    def weights(self, x: Tensor, *, lengths: Sequence[int] | Tensor | None = None) -> Tensor:
+        """α, laid out as x is but without its width: (time, batch). Zero beyond a row's length."""
+        alpha: Tensor = self.attention(x, lengths=lengths)
+        return alpha.squeeze(-1)
+
+    def read(self, x: Tensor, valid: Tensor) -> Tensor:
+        return (self.attention.read(x, valid) * x).sum(0)
+
+
+class _Attention(Memoryless):
+    """α_t at every step: (time, batch, 1)."""
+
+    stepwise = True
+
+    def __init__(
+        self, width: int, batch_first: bool, device: torch.device | str | None, dtype: torch.dtype | None
+    ) -> None:
+        super().__init__(width, 1, batch_first)
+        self.inner = nn.Linear(width, width, device=device, dtype=dtype)
+        self.outer = nn.Linear(width, 1, bias=False, device=device, dtype=dtype)
+
+    def read(self, x: Tensor, valid: Tensor) -> Tensor:
+        scores: Tensor = self.outer(torch.tanh(self.inner(x)))
+        # A row without steps keeps its scores until the end: a softmax over nothing but −inf has no gradient.
+        alpha = scores.masked_fill(~valid & valid.any(0), -math.inf).softmax(0)
+        return alpha.masked_fill(~valid, 0.0)
+
+
+def make_pooling(
+    name: str,
+    width: int,
+    *,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Pooling:
+    """ "attention", "mean", "max" or "last", for sequences of this width.
+
+    `bidirectional` says that the sequence is of two directions side by side; "last" alone must know.
+    """
+    match name:
+        case "attention":
+            return AttentionPooling(width, batch_first=batch_first, device=device, dtype=dtype)
+        case "mean":
+            return MeanPooling(width, batch_first=batch_first)
+        case "max":
+            return MaxPooling(width, batch_first=batch_first)
+        case "last":
+            return LastState(width, bidirectional=bidirectional, batch_first=batch_first)
+    raise UnknownNameError.among("name", name, ("attention", "mean", "max", "last"))

@@ -1,0 +1,75 @@
+"""Models that say one thing of a whole sequence: encoder, pooling, head; and the same without memory, to compare."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from unspool.data.inputs import Inputs
+from unspool.nn import BagOfVectors, Convolution, SharedFCN, make_pooling
+from unspool.tasks.encoder import Encoder, EncoderSettings, embedding_width
+from unspool.tasks.examples import Batch, ExampleLearner, Scores
+
+#: Steps that the convolution sees at once.
+KERNEL = 3
+
+
+class PooledSettings(EncoderSettings):
+    """An encoder whose sequence becomes one vector."""
+
+    pooling: Literal["attention", "mean", "max", "last"] = Field(
+        "attention", description="how a sequence becomes one vector"
+    )
+    reader: Literal["recurrent", "bag", "fcn", "cnn"] = Field(
+        "recurrent", description="recurrent: layers with memory; bag, fcn and cnn have none, and are there to compare"
+    )
+
+
+class PooledModel(ExampleLearner):
+    """Scores (rows, outputs) of sequences."""
+
+    def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
+        super().__init__()
+        self.supervision = list(settings.supervised.values()) if settings.reader == "recurrent" else []
+        self.reader: nn.Module
+        if settings.reader == "recurrent":
+            self.reader = Encoder(settings, tokens=inputs.tokens, features=inputs.features)
+            width, both = self.reader.output_size, settings.bidirectional
+            self.poolings = nn.ModuleList(
+                make_pooling(settings.pooling, width, bidirectional=both) for _ in self.reader.levels
+            )
+        else:
+            self.reader = MemorylessReader(settings, inputs)
+            width = self.reader.output_size
+        self.heads = nn.ModuleList(nn.Linear(width, outputs) for _ in (*self.supervision, None))
+
+    def score(self, batch: Batch) -> Scores:
+        if not isinstance(self.reader, Encoder):
+            return Scores([self.heads[0](self.reader(batch.inputs, batch.lengths))])
+        sequences = self.reader(batch.inputs, batch.lengths)
+        pooled = [pool(one, lengths=batch.lengths) for pool, one in zip(self.poolings, sequences, strict=True)]
+        levels = [head(self.reader.drop(one)) for head, one in zip(self.heads, pooled, strict=True)]
+        return Scores(levels, sequences[-1])
+
+
+class MemorylessReader(nn.Module):
+    """One vector a sequence by a baseline without memory."""
+
+    def __init__(self, settings: PooledSettings, inputs: Inputs) -> None:
+        super().__init__()
+        width = inputs.features if inputs.tokens is None else embedding_width(settings)
+        self.embedding = None if inputs.tokens is None else nn.Embedding(inputs.tokens, width)
+        self.baseline: BagOfVectors | SharedFCN | Convolution
+        if settings.reader == "bag":
+            self.baseline = BagOfVectors(width, mean=True)
+        elif settings.reader == "fcn":
+            self.baseline = SharedFCN(width, settings.hidden, settings.hidden)
+        else:
+            self.baseline = Convolution(width, settings.hidden, KERNEL)
+        self.output_size = self.baseline.output_size
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        found: Tensor = self.baseline(inputs if self.embedding is None else self.embedding(inputs), lengths=lengths)
+        return found
