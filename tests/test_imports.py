@@ -29,6 +29,7 @@ BELOW: Mapping[str, tuple[str, ...]] = {
     "data": ("errors",),
     "learning": ("errors", "cells", "engine", "nn", "data"),
     "tasks": ("errors", "cells", "engine", "nn", "data", "learning"),
+    "estimators": ("errors", "cells", "engine", "nn", "data", "tasks", "learning"),
     "insight": ("errors", "cells", "engine", "nn", "data", "tasks", "learning"),
     "lab": ("errors", "cells", "engine", "nn", "data", "tasks", "learning", "insight"),
     "runtime": ("errors", "cells", "engine"),

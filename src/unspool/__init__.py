@@ -1,5 +1,13 @@
 """unspool: write the recurrence once; train it fast, see inside it, run it anywhere."""
 
+import sys
+
+if sys.argv[:1] == ["-m"]:  # Python looks for what it is to run, perhaps this package: torch takes seconds
+    from unspool_command import listen_if_run_as_module
+
+    listen_if_run_as_module()
+    del listen_if_run_as_module
+
 from unspool import cells as cells
 from unspool import engine as engine
 from unspool import errors as errors

@@ -1,6 +1,6 @@
 """python -m unspool: the command line."""
 
-from unspool.cli.main import main
+from unspool_command import main
 
 if __name__ == "__main__":
     main()

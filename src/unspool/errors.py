@@ -11,6 +11,7 @@
     ├── CellError                                 a `step` that cannot be read as equations
     ├── StorageError (OSError)                    a file that cannot be written; what was there before is untouched
     ├── TrainingError                             training that cannot go on, such as after NaN
+    │   └── OthersFailedError                     training that ends here because it does in another process
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
 
@@ -81,6 +82,10 @@ class StorageError(UnspoolError, OSError):
 
 class TrainingError(UnspoolError):
     """Training cannot go on; the message says what became of it, and where the last good state is."""
+
+
+class OthersFailedError(TrainingError):
+    """Training ends in this process because it does in another one, which says why."""
 
 
 class BuildError(UnspoolError):

@@ -35,6 +35,11 @@ def test_an_interrupted_run_says_how_to_go_on() -> None:
     ]
 
 
+def test_several_processes_go_on_as_several() -> None:
+    lines = last_words(replace(FINISHED, reason="interrupted", run="runs/hamlet", processes=2))
+    assert lines[-3] == "to go on: unspool train --resume runs/hamlet --nproc 2"
+
+
 def test_commands_are_never_broken() -> None:
     run = "runs/" + "a-long-name-" * 8
     lines = last_words(replace(FINISHED, run=run), 60)

@@ -104,9 +104,10 @@ def test_failure_is_1_and_says_why(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert "error: the gradient differs [by 1]" in capsys.readouterr().err
 
 
-def test_interruption_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interruption_is_130_and_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     failing(monkeypatch, KeyboardInterrupt())
     assert call("bench") == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
 
 
 def test_options_reach_the_benchmark(asked: list[Any]) -> None:

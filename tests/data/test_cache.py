@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from unspool.data import cache as cache_module
-from unspool.data.cache import CHECKSUMS, DAY, made_once
+from unspool.data.cache import CHECKSUMS, DAY, USED, made_once
 from unspool.data.corpus import PARTS, Division, prepare
 from unspool.data.vocabulary import Characters
 from unspool.errors import DataError
@@ -193,6 +195,87 @@ def test_what_killed_processes_left_is_swept_away(cache: Path, file: Path) -> No
     read(file)
     assert recent.exists()
     assert not old.exists()
+
+
+class TestRoom:
+    """Beyond the limit, what was not used for longest goes; never what is in use or was used within an hour."""
+
+    @pytest.fixture(autouse=True)
+    def _small(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cache_module, "LIMIT", 2500)
+
+    def use(self, key: str, size: int = 1000) -> bytes:
+        def make(folder: Path) -> None:
+            (folder / "content").write_bytes(bytes(size))
+
+        return made_once("tokens", key, make, lambda folder: (folder / "content").read_bytes())
+
+    def age(self, cache: Path, **hours: float) -> None:
+        for key, since in hours.items():
+            os.utime(cache / key / USED, (time.time() - since * 3600,) * 2)
+
+    def test_the_oldest_goes(self, cache: Path) -> None:
+        for key in ("a", "b"):
+            self.use(key)
+        self.age(cache, a=2, b=3)
+        self.use("c")
+        assert [entry.name for entry in entries(cache)] == ["a", "c"]
+
+    def test_reading_is_use(self, cache: Path) -> None:
+        for key in ("a", "b"):
+            self.use(key)
+        self.age(cache, a=3, b=2)
+        self.use("a")
+        self.use("c")
+        assert [entry.name for entry in entries(cache)] == ["a", "c"]
+
+    def test_only_as_many_go_as_must(self, cache: Path) -> None:
+        for key in ("a", "b", "c", "d"):
+            self.use(key, 500)
+        self.age(cache, a=5, b=4, c=3, d=2)
+        self.use("e", 1000)
+        assert [entry.name for entry in entries(cache)] == ["c", "d", "e"]
+
+    def test_what_was_used_within_the_hour_stays(self, cache: Path) -> None:
+        for key in ("a", "b", "c", "d"):
+            self.use(key)
+        assert [entry.name for entry in entries(cache)] == ["a", "b", "c", "d"]
+
+    def test_an_entry_without_a_mark_is_as_old_as_its_content(self, cache: Path) -> None:
+        self.use("a")
+        (cache / "a" / USED).unlink()
+        os.utime(cache / "a" / CHECKSUMS, (time.time() - 2 * 3600,) * 2)
+        self.use("b", 2000)
+        assert [entry.name for entry in entries(cache)] == ["b"]
+
+    def test_what_is_in_use_stays_until_it_is_not(self, cache: Path, file: Path) -> None:
+        corpora = [prepare(file, Division()) for _ in range(2)]  # made, and read
+        (key,) = (entry.name for entry in entries(cache))
+        for name in ("b", "c"):
+            self.age(cache, **{key: 5})
+            self.use(name, 3000)
+            assert (cache / key).is_dir()
+            corpora.pop()
+            gc.collect()
+        self.use("d", 3000)
+        assert not (cache / key).exists()
+
+    def test_what_another_process_uses_stays(self, cache: Path) -> None:
+        self.use("a")
+        code = (
+            "import fcntl, sys; mark = open(sys.argv[1]); fcntl.flock(mark, fcntl.LOCK_SH); print(); sys.stdin.read()"
+        )
+        command = [sys.executable, "-S", "-c", code, str(cache / "a" / USED)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            self.age(cache, a=5)
+            self.use("b", 3000)
+            assert (cache / "a").is_dir()
+            other.communicate()
+        self.age(cache, b=0.5)
+        self.use("c", 3000)
+        assert not (cache / "a").exists()
 
 
 class TestWithout:

@@ -27,6 +27,7 @@ from unspool.data.metrics import (
     mase,
     mean_edit_distance,
     pinball,
+    r_squared,
     rmse,
     span_f1,
 )
@@ -124,6 +125,17 @@ class TestForecasts:
         truth, said = zip(*pairs, strict=True)
         assert mae(truth, said) == pytest.approx(oracle.mean_absolute_error(truth, said), rel=1e-12)
         assert rmse(truth, said) == pytest.approx(oracle.root_mean_squared_error(truth, said), rel=1e-12)
+
+    @unhurried
+    @given(pairs_of_numbers.filter(lambda pairs: np.ptp([true for true, _ in pairs]) > 1e-3))
+    def test_r_squared_as_scikit_learn(self, pairs: list[tuple[float, float]]) -> None:
+        truth, said = zip(*pairs, strict=True)
+        assert r_squared(truth, said) == pytest.approx(oracle.r2_score(truth, said), rel=1e-9, abs=1e-12)
+
+    @pytest.mark.parametrize("truth", [[0.1, 0.1, 0.1], [0.0, 1e-200, 0.0]])
+    def test_r_squared_of_what_does_not_change(self, truth: list[float]) -> None:
+        with pytest.raises(DataError, match="`truth` .* does not change: there is nothing to explain. Give values"):
+            r_squared(truth, [1.0, 2.0, 3.0])
 
     @unhurried
     @given(pairs_of_numbers, st.lists(st.floats(0.01, 0.99), min_size=1, max_size=4))
@@ -284,7 +296,7 @@ class TestRefusals:
         with pytest.raises(ShapeError, match="entries|shape|is not"):
             measure([one, one], [one])
 
-    @pytest.mark.parametrize("measure", [rmse, mae, quantiles, seasons, intervals])
+    @pytest.mark.parametrize("measure", [rmse, mae, r_squared, quantiles, seasons, intervals])
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
     def test_what_is_no_number(self, measure: Callable[[Any, Any], Any], bad: float) -> None:
         with pytest.raises(ArgumentError, match=rf"`truth\[1\]` \(={bad}\) is not a finite number"):

@@ -102,6 +102,14 @@ def test_chinese_words_are_longer_than_characters() -> None:
     assert "周杰伦" in words.dump()["tokens"]
 
 
+def test_atoms_of_molecules() -> None:
+    text = "C[C@@H](N)c1[nH]cc%12Br.Cl@@[Cl-][unclosed\n"
+    atoms = ["C", "[C@@H]", *"(N)c1", "[nH]", *"cc", "%12", "Br", ".", "Cl", "@@", "[Cl-]", *"[unclosed\n"]
+    vocabulary = KINDS["smiles"].fit([text])
+    assert [vocabulary.decode([number]) for number in vocabulary.ids(text)] == atoms
+    assert vocabulary.decode(vocabulary.ids("C[Xx]Br")) == "C\ufffdBr"
+
+
 def test_byte_pairs_of_a_given_number() -> None:
     vocabulary = KINDS["bpe"].fit([TEXT * 20], limit=300)
     assert 256 < len(vocabulary) <= 300
@@ -143,7 +151,11 @@ def test_json_that_is_no_vocabulary(wrong: Any) -> None:
 def test_unknown_kinds_and_sizes() -> None:
     with pytest.raises(UnknownNameError, match="'characters'"):
         find_kind("character")
-    with pytest.raises(ArgumentError, match="limit"):
+    with pytest.raises(ArgumentError, match="`vocabulary` \\(=100\\) is not 256"):
         KINDS["bytes"].fit([], limit=100)
-    with pytest.raises(ArgumentError, match="`limit`.*256 bytes"):
+    with pytest.raises(ArgumentError, match="`vocabulary` \\(=255\\) is too small: bpe need 256"):
         KINDS["bpe"].fit([], limit=255)
+    for kind in ("characters", "words", "chinese-words"):
+        with pytest.raises(ArgumentError, match=f"`vocabulary` \\(=1\\) is too small: {kind} need 2 at least"):
+            KINDS[kind].fit([TEXT], limit=1)
+        assert len(KINDS[kind].fit([TEXT], limit=2)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ def random_call(seed: int) -> Call:
     steps, rows = random.randint(1, 6), random.choice((1, 2, 5, 13))
     widths = random.choice((1, 3, 8, 17)), random.choice((1, 3, 7, 8, 9, 17, 33))
     lengths = [random.randint(0, steps) for _ in range(rows)] if random.random() < 0.6 else None
-    options = {"lengths": lengths, "reverse": random.random() < 0.5, "bias": random.random() < 0.9}
+    options: dict[str, Any] = {"lengths": lengths, "reverse": random.random() < 0.5, "bias": random.random() < 0.9}
     return clear_call(random_cell(seed), seed, steps, rows, *widths, **options)
 
 

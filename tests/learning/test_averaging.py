@@ -141,6 +141,8 @@ def test_misuse() -> None:
             average.update()
         with pytest.raises(ArgumentError, match="already"), average.applied():
             pass
+        with pytest.raises(ArgumentError, match="would be undone"):
+            average.settle()
     average.update()
     with pytest.raises(UnknownNameError, match="Did you mean 'exponential'"):
         Average(started(), "exponentail")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import stat
@@ -69,8 +70,27 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="file/c cannot be written: Not a directory"):
+    with pytest.raises(
+        StorageError, match="file/c cannot be written: Not a directory.*Give a folder, by another --out"
+    ):
         make_folder(tmp_path / "file" / "c")
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.EDQUOT, "Make room, then go on with --resume."),
+        (errno.EACCES, "Allow writing there, or give another --out."),
+        (errno.EROFS, "Allow writing there, or give another --out."),
+        (errno.ENAMETOOLONG, "Give another --out."),
+        (errno.EIO, "Check the disk, then go on with --resume."),
+    ],
+)
+def test_the_remedy_fits_what_the_system_says(number: int, remedy: str) -> None:
+    with pytest.raises(StorageError) as caught, storing(Path("file")):
+        raise OSError(number, os.strerror(number))
+    said = f"file cannot be written: {os.strerror(number)}. What was there before is untouched. {remedy}"
+    assert str(caught.value) == said
 
 
 def test_an_error_of_storage_is_not_wrapped_twice(tmp_path: Path) -> None:

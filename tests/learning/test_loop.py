@@ -238,6 +238,12 @@ def test_with_an_average_the_model_that_is_kept_is_the_mean_and_training_goes_on
     assert found.tensors["model.w"].item() == -2.0
 
 
+def test_without_a_folder_the_model_ends_as_the_mean() -> None:
+    loop, _ = make_loop(Toy([1.0]), steps=4, average="tail", average_from=0.5)
+    loop.run()
+    assert weight(loop) == (-1.5 - 2.0) / 2
+
+
 @pytest.mark.parametrize(
     ("keep", "losses", "names"),
     [
@@ -257,7 +263,7 @@ def test_the_newest_checkpoints_and_the_best_are_kept(
     assert [path.name for path in sorted((tmp_path / "run" / "checkpoints").iterdir())] == [
         f"step-{step:09d}.safetensors" for step in names
     ]
-    assert steps_of(events, Saved) == [*range(11), 10]
+    assert steps_of(events, Saved) == list(range(11))
 
 
 def test_a_checkpoint_is_made_every_minute_if_nothing_else_is_said(
@@ -267,6 +273,15 @@ def test_a_checkpoint_is_made_every_minute_if_nothing_else_is_said(
     loop, events = make_loop(slow, run=tmp_path / "run", steps=40)
     loop.run()
     assert steps_of(events, Saved) == [16, 32, 40]
+
+
+@pytest.mark.parametrize("evaluate_every", [2, 1000])
+def test_the_last_checkpoint_is_written_once_and_has_the_last_evaluation(tmp_path: Path, evaluate_every: int) -> None:
+    options: dict[str, Any] = {"steps": 4, "checkpoint_every": 2, "evaluate_every": evaluate_every}
+    loop, events = make_loop(Toy([1.0]), run=tmp_path / "run", **options)
+    loop.run()
+    assert steps_of(events, Saved) == [2, 4]
+    assert resumed(loop).position.evaluated[-1] == 4
 
 
 # ── going on ──
@@ -284,7 +299,7 @@ def test_every_number_of_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None
     loop, _ = make_loop(Toy(slopes, [3.0, 2.0, 4.0, 1.0, 5.0]), run=run, **settings)
     loop.save()
     while loop.position.step < 20:
-        loop._update(loop._fraction())
+        loop._update(loop.fraction())
         if loop._evaluation_is_due(0.0):
             loop._evaluate()
         loop.save()
@@ -329,3 +344,13 @@ def test_a_stop_that_was_asked_for_ends_it_after_the_update(tmp_path: Path) -> N
     assert (finished.reason, finished.step, finished.validation) == ("interrupted", 4, {})
     assert steps_of(events, Saved) == [4]
     assert PLAIN["rate"] * 4 == -weight(loop)
+
+
+def test_without_a_folder_the_best_weights_are_kept_in_memory() -> None:
+    for average in (None, "exponential"):
+        options: dict[str, Any] = {"steps": 8, "evaluate_every": 2, "average": average, "average_decay": 0.5}
+        until, _ = make_loop(Toy([1.0], [3.0, 1.0]), **options | {"steps": 4})
+        until.run()
+        loop, _ = make_loop(Toy([1.0], [3.0, 1.0, 2.0, 2.5]), **options)
+        assert loop.run().best_step == 4
+        assert weight(loop) == weight(until)

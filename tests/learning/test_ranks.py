@@ -16,14 +16,14 @@ from tests.learning.small_runs import OPTIONS, metrics, outcome, pipe, start, wr
 from torch import Tensor
 
 from unspool.data.corpus import Division, prepare
-from unspool.errors import ArgumentError, DataError, StorageError, TrainingError
+from unspool.errors import ArgumentError, DataError, OthersFailedError, StorageError, TrainingError
 from unspool.learning import optimisers
 from unspool.learning.bptt import detach
 from unspool.learning.events import Event
 from unspool.learning.faults import leaves
 from unspool.learning.files import read_tensors
 from unspool.learning.loop import Loop
-from unspool.learning.ranks import MEETING, OthersFailedError, Ranks, joined
+from unspool.learning.ranks import MEETING, Ranks, joined
 from unspool.learning.run import RunFolder
 from unspool.tasks.language_model import LanguageModel, LanguageModelling, LanguageModelSettings
 from unspool.tasks.train import Trained, train
@@ -379,3 +379,18 @@ def look_at_randomness(text: Path, run: Path, options: dict[str, Any]) -> Any:
 def test_each_has_its_own_randomness(tmp_path: Path) -> None:
     first, _ = together(tmp_path, 2, look_at_randomness, write_text(tmp_path), tmp_path / "run", NOISY | {"steps": 2})
     assert first[0] != first[1]
+
+
+def test_several_go_on_to_a_later_end(tmp_path: Path) -> None:
+    text, whole, run = write_text(tmp_path), tmp_path / "whole", tmp_path / "run"
+    level = NOISY | {"schedule": "constant", "warmup": 0}
+    together(tmp_path, 2, run_training, text, whole, level)
+    together(tmp_path, 2, run_training, text, run, level | {"steps": 6})
+    first, second = together(tmp_path, 2, run_training, None, run, {"steps": 6})
+    assert type(first) is ArgumentError
+    assert "`steps` (=6) is behind the run" in str(first)
+    assert type(second) is OthersFailedError
+    found = together(tmp_path, 2, run_training, None, run, {"steps": 12})
+    assert [one["step"] for one in found] == [12, 12]
+    one, other = outcome(run), outcome(whole)
+    assert all(one[part] == other[part] for part in ("tensors", "position", "optimiser", "best", "samples"))

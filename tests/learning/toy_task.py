@@ -101,7 +101,7 @@ class SlowToy(Toy):
     """Slopes of 1, each of which takes four seconds of a clock that does nothing else."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__([1.0])
+        super().__init__([1.0], [1 / reading for reading in range(1, 100)])  # the last model is the best
         self.seconds = 100.0
         monkeypatch.setattr(time, "monotonic", lambda: self.seconds)
 

@@ -47,7 +47,7 @@ def test_five_mistakes_are_five_lines(tmp_path: Path) -> None:
         plan("book.txt", config=path)
     assert str(caught.value).splitlines() == [
         "5 mistakes in the settings:",
-        "  data.tokens (='letters'): should be 'characters', 'bytes', 'words', 'chinese-words' or 'bpe'",
+        "  data.tokens (='letters'): should be 'characters', 'bytes', 'words', 'chinese-words', 'bpe' or 'smiles'",
         "  model.cell (='lstn'): is not known. Did you mean 'lstm'? Known: deep-transition, elman, elman-relu, gru, "
         "gru-reset-after, jordan, leaky, linear, lstm, lstm-open, residual, skip.",
         "  model.hidden (=-4): should be greater than or equal to 1",
@@ -65,7 +65,7 @@ def test_a_file_whose_outline_is_wrong_has_its_other_mistakes_listed_too(tmp_pat
         "5 mistakes in the settings:",
         "  training (=3): is not a section. Write [training].",
         "  modle: is not known. Did you mean model?",
-        "  `task` (='ln') is not known. Did you mean 'lm'? Known: lm.",
+        f"  `task` (='ln') is not known. Did you mean 'lm'? Known: {', '.join(sorted(TASKS))}.",
         "  data.split (='middle'): should be 'tail' or 'lines'",
         "  model.layers (=0): should be greater than or equal to 1",
     ]
@@ -87,7 +87,9 @@ def test_one_mistake_is_one_line_that_says_name_and_value_once() -> None:
         ("training", "rate", float("nan"), "finite"),
         ("training", "window", -8, "greater than or equal to 1, or should be 'all'"),
         ("training", "betas", [0.9], "(=[0.9]): has too few entries"),
-        ("data", "validation", 1.0, "less than 1"),
+        ("data", "validation", 1.0, "above 0 and below 1, or a list of files"),
+        ("data", "validation", [], "above 0 and below 1, or a list of files"),
+        ("data", "test", [3], "from 0 to below 1, or a list of files"),
         ("data", "files", [], "at least 1 item"),
     ],
 )

@@ -16,11 +16,17 @@ from unspool.data.vocabulary import Bytes, Characters, Vocabulary, Words
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.tasks.generation import Sampling
-from unspool.tasks.language_model import LanguageModelSettings, make_model
+from unspool.tasks.language_model import LanguageModelling, LanguageModelSettings, make_model
 from unspool.tasks.speaker import Speaker
-from unspool.tasks.train import plan
+from unspool.tasks.train import plan, train
 
 pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+def evaluate(speaker: Speaker, source: Path) -> dict[str, float]:
+    """The figures of a text, as a restored task has them."""
+    task = LanguageModelling.restore(speaker.vocabulary.dump(), None)  # type: ignore[arg-type]
+    return task.evaluate_files(speaker.model, source)
 
 
 def fresh(vocabulary: Vocabulary) -> Speaker:
@@ -42,7 +48,7 @@ def test_the_loss_of_a_text_is_that_of_torch_reading_it_unbroken(tiny_run: TinyR
     text = LINES * 20 + "Zoë sleeps.\n"
     assert len(text) > 1024
     (tmp_path / "other.txt").write_text(text, encoding="utf-8")
-    found = Speaker.load(tiny_run.path).evaluate(tmp_path / "other.txt")
+    found = evaluate(Speaker.load(tiny_run.path), tmp_path / "other.txt")
     loss = ByHand(tiny_run.path).loss(text)
     assert found["loss"] == pytest.approx(loss, rel=1e-5)
     assert found["perplexity"] == pytest.approx(math.exp(loss), rel=1e-4)
@@ -110,8 +116,8 @@ def test_the_share_of_what_it_has_never_read_is_told(tiny_run: TinyRun, tmp_path
     known.write_text("the ", encoding="utf-8")
     foreign.write_text("the é", encoding="utf-8")
     speaker = Speaker.load(tiny_run.path)
-    assert "unknown" not in speaker.evaluate(known)
-    assert speaker.evaluate(foreign)["unknown"] == 1 / 5
+    assert "unknown" not in evaluate(speaker, known)
+    assert evaluate(speaker, foreign)["unknown"] == 1 / 5
 
 
 # ── prompts ──
@@ -199,7 +205,7 @@ def test_a_run_without_a_model_says_how_to_come_to_one(tiny_run: TinyRun, tmp_pa
     [
         ("{", "Expecting property name"),
         ("[]", "has no `kind`"),
-        ('{"kind": "charcters"}', "Did you mean 'characters'"),
+        ('{"kind": "charcters"}', "(='charcters') is not known"),
         ('{"kind": "characters", "tokens": ["<unk>", "ab"]}', "not single characters"),
     ],
 )
@@ -217,15 +223,45 @@ def test_a_vocabulary_of_another_run_does_not_fit(tiny_run: TinyRun, tmp_path: P
     shutil.copytree(tiny_run.path, tmp_path / "run")
     other = {"kind": "characters", "tokens": ["<unk>", "a"]}
     (tmp_path / "run" / "vocabulary.json").write_text(json.dumps(other), encoding="utf-8")
-    with pytest.raises(DataError, match="does not fit the run's config"):
+    with pytest.raises(DataError, match=r"vocabulary.json, does not fit model.safetensors: read_out is of shape"):
         Speaker.load(tmp_path / "run")
+
+
+def test_a_config_that_was_changed_does_not_fit(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run.path, run)
+    config = run / "config.toml"
+    config.write_text(config.read_text(encoding="utf-8").replace("hidden = 12", "hidden = 24"), encoding="utf-8")
+    size = len(set(LINES)) + 1
+    misfit = (
+        f"read_out is of shape ({size}, 12) in the file and of shape ({size}, 24) in the model, and 5 more disagree"
+    )
+    for command in (lambda: Speaker.load(run), lambda: train(out=run, resume=True)):
+        with pytest.raises(DataError) as caught:
+            command()
+        assert misfit in str(caught.value)
+        assert "config.toml" in str(caught.value)
+        assert "Bring back" in str(caught.value)
+
+
+def test_a_vocabulary_that_is_lost_is_written_anew_by_going_on(tiny_run: TinyRun, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run.path, run)
+    lost = (run / "vocabulary.json").read_bytes()
+    (run / "vocabulary.json").unlink()
+    with pytest.raises(DataError) as caught:
+        Speaker.load(run)
+    assert "vocabulary.json cannot be read: No such file or directory. Bring it back, or have" in str(caught.value)
+    assert str(caught.value).endswith(f"unspool train {run} --resume.")
+    train(out=run, resume=True)
+    assert (run / "vocabulary.json").read_bytes() == lost
 
 
 def test_speaking_and_judging_leave_the_run_as_it_was(tiny_run: TinyRun) -> None:
     before = content(tiny_run.path)
     speaker = Speaker.load(tiny_run.path)
     say(speaker, "a")
-    speaker.evaluate(tiny_run.text)
+    evaluate(speaker, tiny_run.text)
     assert content(tiny_run.path) == before
 
 
@@ -233,10 +269,10 @@ def test_a_text_of_one_token_cannot_be_judged(tiny_run: TinyRun, tmp_path: Path)
     speaker = Speaker.load(tiny_run.path)
     (tmp_path / "one.txt").write_text("a", encoding="utf-8")
     with pytest.raises(DataError, match=r"one\.txt has 1 character"):
-        speaker.evaluate(tmp_path / "one.txt")
+        evaluate(speaker, tmp_path / "one.txt")
     (tmp_path / "word.txt").write_text("word", encoding="utf-8")
     with pytest.raises(DataError, match=r"word\.txt has 1 token"):
-        fresh(Words(["<unk>", "word"])).evaluate(tmp_path / "word.txt")
+        evaluate(fresh(Words(["<unk>", "word"])), tmp_path / "word.txt")
 
 
 def test_the_unknown_token_is_never_said_however_likely(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""unspool evaluate: how well a trained model foresees a text."""
+"""unspool evaluate: how good a trained model is on data."""
 
 from __future__ import annotations
 
@@ -14,30 +14,28 @@ from unspool.learning.contract import Task
 from unspool.learning.events import finite
 from unspool.learning.run import RunFolder
 from unspool.tasks.config import Config
-from unspool.tasks.speaker import Speaker
+from unspool.tasks.load import load_run
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `unspool train` made.")],
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help="Text files; else the run's own data.")
-    ] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files; else the run's own data.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
-    """Loss, perplexity and bits per token of a language model on a text that is read once through.
+    """The figures of a trained model on data: loss and perplexity, accuracy, F1, errors, whatever its task has.
 
     **Examples**
 
     - `unspool evaluate runs/book`: on the run's own validation and test data
     - `unspool evaluate runs/book other.txt`
-    - `unspool evaluate runs/book other.txt --json`
+    - `unspool evaluate runs/intents new.csv --json`
     """
-    speaker = Speaker.load(run)
+    config, task, learner = load_run(run)
     if files:
-        found = {", ".join(files): speaker.evaluate(files)}
+        found = {", ".join(files): task.evaluate_files(learner, files)}
     else:
-        task = own_data(run, speaker.config)
-        found = {part: task.evaluate(speaker.model, part) for part in ("validation", "test")}
+        task = own_data(run, config)
+        found = {part: task.evaluate(learner, part) for part in ("validation", "test")}
     for name, figures in found.items():
         if figures and json:
             print(json_.dumps(finite({"data": name, **figures})))

@@ -84,9 +84,9 @@ def compare(event: Finished) -> str:
 def next_steps(event: Finished) -> Iterator[str]:
     """Commands to try, ready to be copied."""
     run = shlex.quote(harmless(event.run))
-    resume = f"unspool train --resume {run}"
+    together = f" --nproc {event.processes}" if event.processes > 1 else ""
     if event.reason == "interrupted":
-        yield f"to go on: {resume}"
+        yield f"to go on: unspool train --resume {run}{together}"
     yield (
         f"next: unspool generate {run}{prompt(event.sample)}"
         if event.task == "lm"

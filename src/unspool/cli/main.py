@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,6 +15,7 @@ from unspool.cli.check import check
 from unspool.cli.demo import demo
 from unspool.cli.evaluate import evaluate
 from unspool.cli.generate import generate
+from unspool.cli.predict import predict
 from unspool.cli.terminal import console
 from unspool.cli.train import train
 from unspool.errors import ArgumentError, UnspoolError
@@ -25,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, generate, demo, bench, check):
+for command in (train, evaluate, predict, generate, demo, bench, check):
     app.command()(command)
 
 
@@ -48,6 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and leave: 0 well, 1 it failed, 2 wrong usage, 130 interrupted."""
     try:
         app(None if arguments is None else list(arguments), prog_name="unspool")
+    except SystemExit as left:
+        # typer makes 130 of an interruption, without a word; of processes that train together the first has it
+        interrupted = isinstance(getattr(left.__context__, "__cause__", None), KeyboardInterrupt)
+        if interrupted and os.environ.get("RANK", "0") == "0":
+            console(error=True).print("interrupted")
+        raise
     except UnspoolError as error:
         console(error=True).print(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(2 if isinstance(error, ArgumentError) else 1)

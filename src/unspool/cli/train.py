@@ -16,9 +16,9 @@ import typer
 from unspool.cli.processes import Together, watch_starter
 from unspool.cli.terminal import console
 from unspool.cli.views import choose_view
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, OthersFailedError
 from unspool.learning.events import Listener
-from unspool.learning.ranks import OthersFailedError, Ranks, joined
+from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run import check_free, check_run
 from unspool.tasks.config import Config, read_config
 from unspool.tasks.recipes import RECIPES
@@ -34,9 +34,12 @@ NO_SETTINGS = {"source", "files", "out", "resume", "force", "tell", "task", "rec
 
 def train(
     files: Annotated[
-        Many, typer.Argument(metavar="FILE", help="Text files, folders or patterns; with --resume a run.")
+        Many, typer.Argument(metavar="FILE", help="Text or tables: files, folders, patterns; with --resume a run.")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="What is learned: lm. Guessed from the file if not said.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out."),
+    ] = None,
     tokens: Annotated[
         str | None, typer.Option(help="characters, bytes, words, chinese-words or bpe.", rich_help_panel=DATA)
     ] = None,
@@ -46,6 +49,19 @@ def train(
     split: Annotated[
         str | None,
         typer.Option(help="tail: validate on the text's end; lines: on lines drawn by chance.", rich_help_panel=DATA),
+    ] = None,
+    text_column: Annotated[str | None, typer.Option(help="Which column has texts.", rich_help_panel=DATA)] = None,
+    label_column: Annotated[str | None, typer.Option(help="Which has labels (classify).", rich_help_panel=DATA)] = None,
+    target: Annotated[
+        Many, typer.Option(help="Which has numbers to foretell. Repeat for more.", rich_help_panel=DATA)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Rows are steps of the sequence of this name.", rich_help_panel=DATA)
+    ] = None,
+    time_column: Annotated[str | None, typer.Option(help="Which has times.", rich_help_panel=DATA)] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps to foretell (forecast).", rich_help_panel=DATA)] = None,
+    look_back: Annotated[
+        int | None, typer.Option(help="Steps that a forecast looks back on.", rich_help_panel=DATA)
     ] = None,
     validation: Annotated[
         Many, typer.Option(help="A share such as 0.1, or files. Repeat for more files.", rich_help_panel=DATA)
@@ -61,8 +77,15 @@ def train(
         bool | None, typer.Option("--tie", help="Read out by the embedding's matrix.", rich_help_panel=MODEL)
     ] = None,
     dropout: Annotated[
-        float | None, typer.Option(help="Between layers, before and after them.", rich_help_panel=MODEL)
+        str | None, typer.Option(help="Between layers, before and after them; or auto.", rich_help_panel=MODEL)
     ] = None,
+    pooling: Annotated[
+        str | None, typer.Option(help="A sequence as one: attention, mean, max, last.", rich_help_panel=MODEL)
+    ] = None,
+    one_way: Annotated[
+        bool | None, typer.Option("--one-way", help="Read from the beginning only.", rich_help_panel=MODEL)
+    ] = None,
+    crf: Annotated[bool | None, typer.Option(help="Tags are chosen together (tag).", rich_help_panel=MODEL)] = None,
     engine: Annotated[
         str | None, typer.Option(help="kernel: ours; torch: torch.nn's layers.", rich_help_panel=MODEL)
     ] = None,
@@ -92,6 +115,10 @@ def train(
     ] = None,
     evaluate_every: Annotated[
         int | None, typer.Option(help="Updates between evaluations.", rich_help_panel=TRAINING)
+    ] = None,
+    learn: Annotated[str | None, typer.Option(help="bptt or predictive-coding.", rich_help_panel=TRAINING)] = None,
+    baselines: Annotated[
+        bool | None, typer.Option("--baselines", help="Train models without memory too.", rich_help_panel=TRAINING)
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, dropout and chance.", rich_help_panel=TRAINING)] = None,
     set_: Annotated[
@@ -127,7 +154,7 @@ def train(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.", rich_help_panel=RUN)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.", rich_help_panel=RUN)] = False,
 ) -> None:
-    """Train a model on text, and keep it in a run's folder.
+    """Train a model on text, labelled text, tags, measurements, series or pairs, and keep it in a run's folder.
 
     Settings come from the recipe, then from the config file, then from these options. Ctrl-C saves and leaves.
 
@@ -138,7 +165,13 @@ def train(
     - `unspool train 'books/*.txt' --tokens bpe --vocabulary 8000 --layers 2 --dropout 0.2`
     - `unspool train train.txt --validation valid.txt --test test.txt --recipe zaremba-small`
     - `unspool train names.txt --split lines --epochs 20`: each line by itself
+    - `unspool train intents.csv --text-column text --label-column intent --baselines`
+    - `unspool train train.conll --validation valid.conll --test test.conll`: a word and its tag a line
+    - `unspool train esol.csv --task regress --text-column smiles --target solubility`
+    - `unspool train co2.csv --time-column month --target co2 --horizon 12`: a forecast with quantiles
+    - `unspool train pairs.tsv`: texts to texts
     - `unspool train runs/book --resume`: go on where it stopped
+    - `unspool train runs/book --resume --epochs 20`: go on to a later end, when it is over too
     - `unspool train book.txt --dry-run --config mine.toml`: is all well, and how long will it take?
     - `unspool train book.txt --nproc 2` or `torchrun -m unspool train book.txt`: several processes
     """
@@ -147,12 +180,28 @@ def train(
             "tokens": tokens,
             "vocabulary": vocabulary,
             "split": split,
+            "text_column": text_column,
+            "label_column": label_column,
+            "targets": target,
+            "id_column": id_column,
+            "time_column": time_column,
+            "horizon": horizon,
+            "look_back": look_back,
             "validation": share(validation),
             "test": share(test),
         },
-        **{"cell": cell, "hidden": hidden, "layers": layers, "embedding": embedding, "tie": tie, "dropout": dropout},
-        **{"engine": engine, "epochs": epochs, "steps": steps, "minutes": minutes, "batch": batch},
-        **{"window": int(window) if window is not None and WHOLE.fullmatch(window) else window},
+        **{"cell": cell, "hidden": hidden, "layers": layers, "embedding": embedding, "tie": tie},
+        **{"dropout": number(dropout), "pooling": pooling, "bidirectional": False if one_way else None, "crf": crf},
+        **{
+            "engine": engine,
+            "learn": learn,
+            "baselines": baselines,
+            "epochs": epochs,
+            "steps": steps,
+            "minutes": minutes,
+            "batch": batch,
+        },
+        **{"window": number(window)},
         **{"optimiser": optimiser, "rate": rate, "schedule": schedule, "warmup": warmup, "clip": clip},
         **{"average": average, "patience": patience, "evaluate_every": evaluate_every, "seed": seed},
         **others(set_ or ()),
@@ -167,7 +216,7 @@ def train(
             raise ArgumentError.of("resume", True, "goes on with a run, and nothing is tried out", "Leave one out")
         out, files = Path(files[0]) if files else out, None
     elif not files and config is None:
-        raise ArgumentError.of("FILE", files, "is missing", "Give text: unspool train book.txt")
+        raise ArgumentError.of("FILE", files, "is missing", "Give text or a table: unspool train book.txt")
     if nproc > 1 and "WORLD_SIZE" not in os.environ:
         settings = plan(files, **given) if not resume or out is None else read_config(check_run(out))
         if out is not None and not resume:
@@ -223,6 +272,14 @@ def share(given: Many) -> float | list[str] | None:
         except ValueError:
             pass
     return given or None
+
+
+def number(given: str | None) -> float | str | None:
+    """A number where it is one; else the word."""
+    try:
+        return given if given is None else int(given) if WHOLE.fullmatch(given) else float(given)
+    except ValueError:
+        return given
 
 
 def others(given: Any) -> dict[str, Any]:

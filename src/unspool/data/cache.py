@@ -1,8 +1,9 @@
-"""The cache of what is made from files: folders that are made once, and seen whole or not at all."""
+"""The cache of what is made from files: folders that are made once, seen whole or not at all, and not kept for ever."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -11,9 +12,10 @@ import stat
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from unspool.errors import DataError
 
@@ -21,19 +23,30 @@ Made = TypeVar("Made")
 
 #: In each folder: the checksums of its other files.
 CHECKSUMS = "checksums.json"
-DAY = 24 * 60 * 60
+#: And an empty file: its time is when the folder was last used, and a lock on it says that it is in use.
+USED = "used"
+HOUR = 60 * 60
+DAY = 24 * HOUR
+#: Bytes that the folders of one kind may take up together; beyond that those go that were not used for longest.
+LIMIT = 4 << 30
 
 
 def made_once(room: str, key: str, make: Callable[[Path], None], load: Callable[[Path], Made]) -> Made:
     """What `load` finds in the folder of a key, which `make` fills if it is not there or no longer as it was made.
 
     `load` opens or maps whatever it needs later on: the folder may be gone when it returns. Any number of processes may
-    ask for the same key at once; at worst several make it.
+    ask for the same key at once; at worst several make it. While what was loaded lives, its folder is not removed to
+    make room for others.
     """
     cache = _own_folder(room)
-    if cache is not None and _is_whole(cache / key):
-        with contextlib.suppress(OSError):  # another process may be replacing it
-            return load(cache / key)
+    if cache is not None:
+        # it may not be there, and another process may be replacing or removing it
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            mark = stack.enter_context(_use(cache / key))
+            if _is_whole(cache / key):
+                made = load(cache / key)
+                stack.pop_all()
+                return _held(made, mark)
     try:
         workshop = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
         try:
@@ -41,9 +54,10 @@ def made_once(room: str, key: str, make: Callable[[Path], None], load: Callable[
             new.mkdir()
             make(new)
             (new / CHECKSUMS).write_text(json.dumps(_checksums(new)), encoding="utf-8")
-            made = load(new)
+            made = _held(load(new), _use(new))
             if cache is not None:
                 _publish(new, cache / key, workshop / "old")
+                _make_room(cache, workshop)
             return made
         finally:
             shutil.rmtree(workshop, ignore_errors=True)
@@ -103,10 +117,64 @@ def _is_whole(folder: Path) -> bool:
 def _checksums(folder: Path) -> dict[str, str]:
     found = {}
     for file in sorted(folder.iterdir()):
-        if file.name != CHECKSUMS:
+        if file.name not in (CHECKSUMS, USED):
             with file.open("rb") as stream:
                 found[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
+
+
+def _use(folder: Path) -> BinaryIO:
+    """Mark a folder as used now, and as in use until the handle is closed; an OSError if it is being removed."""
+    mark = (folder / USED).open("ab")
+    try:
+        fcntl.flock(mark, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        mark.close()
+        raise
+    except OSError:
+        pass  # a file system without locks
+    os.utime(mark.fileno())
+    return mark
+
+
+def _held(made: Made, mark: BinaryIO) -> Made:
+    """What was made, and with it the mark for as long as it lives."""
+    try:
+        weakref.finalize(made, mark.close)
+    except TypeError:  # a plain value, which needs no folder
+        mark.close()
+    return made
+
+
+def _make_room(cache: Path, workshop: Path) -> None:
+    """Remove what was not used for longest, until the rest is within the limit; what is in use, or just was, stays."""
+    entries = sorted(_entries(cache))
+    total = sum(size for _, size, _ in entries)
+    for last, size, folder in entries:
+        if total <= LIMIT or time.time() - last < HOUR:
+            return
+        with contextlib.suppress(OSError), (folder / USED).open("ab") as mark:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails where another has it
+            if _last_use(folder) == last:
+                folder.rename(workshop / folder.name)  # gone for others at once; the workshop is removed as a whole
+                total -= size
+
+
+def _entries(cache: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each folder was last used, its bytes, and where it is."""
+    for folder in cache.iterdir():
+        with contextlib.suppress(OSError):  # a process may just be removing it
+            if not folder.name.startswith(".") and folder.is_dir():
+                yield _last_use(folder), sum(file.stat().st_size for file in folder.iterdir()), folder
+
+
+def _last_use(folder: Path) -> float:
+    mark = folder / USED
+    if not mark.exists():  # it was lost: the folder is as old as its content
+        made = (folder / CHECKSUMS).stat().st_mtime_ns
+        mark.touch()
+        os.utime(mark, ns=(made, made))
+    return mark.stat().st_mtime
 
 
 def _publish(new: Path, folder: Path, old: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.labelled import Raw
+from unspool.data.scale import Scale
 from unspool.data.sequences import Sequences
 from unspool.data.vocabulary import Vocabulary, find_kind, load_vocabulary
 from unspool.errors import DataError
@@ -55,8 +56,7 @@ class NumberInputs:
     """Numbers, each feature with mean 0 and deviation 1 over the training data."""
 
     names: tuple[str, ...]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    scale: Scale
 
     tokens = None
     unit = "steps"
@@ -70,15 +70,18 @@ class NumberInputs:
         """The scaled numbers; an empty sequence, a longer one than `longest`, or another width is refused."""
         if raw.series is None:
             raise DataError("the model reads numbers, and these are texts. Give the data that it was made for.")
+        if raw.columns and raw.columns != self.names:
+            read, wanted = ", ".join(raw.columns), ", ".join(self.names)
+            raise DataError(
+                f"{raw.place(0)}: the features are {read}, and the model reads {wanted}. Name them: `features`."
+            )
         check_lengths([len(one) for one in raw.series], longest, raw)
         for row, one in enumerate(raw.series):
             check_width(one, self.features, raw.place(row))
-        scaled = [((one - self.mean) / self.deviation).astype(np.float32) for one in raw.series]
-        return Sequences.of(scaled)
+        return Sequences.of(self.scale.apply(one) for one in raw.series)
 
     def dump(self) -> dict[str, Any]:
-        scale = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
-        return {"inputs": "numbers", "names": list(self.names), **scale}
+        return {"inputs": "numbers", "names": list(self.names), **self.scale.dump()}
 
 
 Inputs = TextInputs | NumberInputs
@@ -87,17 +90,22 @@ Inputs = TextInputs | NumberInputs
 def fit_inputs(
     raw: Raw, tokens: str = "auto", limit: int | None = None, lowercase: bool = False, names: Sequence[str] = ()
 ) -> Inputs:
-    """The inputs of training data; "auto" reads words where texts have blanks, else characters."""
+    """The inputs of training data.
+
+    `tokens` "auto" are smiles in a column of that name, words where texts have blanks, else characters. `names` are the
+    features', where the data does not say them.
+    """
     if raw.series is not None:
         for row, one in enumerate(raw.series):
             check_width(one, raw.series[0].shape[1], raw.place(row))
         values = np.concatenate(raw.series)
-        deviation = values.std(0)
-        named = tuple(names) or tuple(str(place) for place in range(values.shape[1]))
-        return NumberInputs(named, values.mean(0), np.where(deviation > 0, deviation, 1.0))
+        named = raw.columns or tuple(names) or tuple(str(place) for place in range(values.shape[1]))
+        return NumberInputs(named, Scale.of(values))
     assert raw.texts is not None
     texts = [text.lower() for text in raw.texts] if lowercase else raw.texts
-    if tokens == "auto":
+    if tokens == "auto" and [name.lower() for name in raw.columns] == ["smiles"]:
+        tokens = "smiles"
+    elif tokens == "auto":
         count = sum(map(len, texts))
         blanks = sum(character.isspace() for text in texts for character in text)
         tokens = "words" if blanks > BLANKS * count else "characters"
@@ -108,14 +116,21 @@ def load_inputs(document: Mapping[str, Any]) -> Inputs:
     """What `dump` gave."""
     try:
         if document["inputs"] == "numbers":
-            scale = (np.array(document[name], np.float64) for name in ("mean", "deviation"))
-            return NumberInputs(tuple(document["names"]), *scale)
+            names = tuple(document["names"])
+            return NumberInputs(names, Scale.load(document, len(names)))
         return TextInputs(load_vocabulary(document["vocabulary"]), bool(document["lowercase"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the run's vocabulary.json does not say how to read data: {error!r}. Train again.") from error
 
 
-def check_lengths(lengths: Sequence[int], longest: int, raw: Raw) -> None:
+class Placed(Protocol):
+    """Sequences that know where they are from."""
+
+    def place(self, row: int, /) -> str:
+        """The file and line of a sequence."""
+
+
+def check_lengths(lengths: Sequence[int], longest: int, raw: Placed) -> None:
     """Refuse sequences without steps, and those for which memory may not be enough."""
     for row, length in enumerate(lengths):
         if not length:

@@ -26,6 +26,7 @@ TEXT_NAMES = (
     "smiles",
 )
 LABEL_NAMES = ("label", "class", "intent", "category", "target", "sentiment", "tag", "y")
+TARGET_NAMES = ("target", "y", "value", "score", "rating", "label")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Raw:
     names: list[str]  # of the sequences: a row's number, or its id
     place: Callable[[int], str]  # the file and line of a sequence
     answers: list[tuple[Any, ...]] | None  # entries of the answers' columns, one tuple a sequence
+    columns: tuple[str, ...] = ()  # that were read: the texts', or the features'
+    answer_columns: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -50,6 +53,8 @@ class Raw:
             [self.names[row] for row in chosen],
             lambda row: self.place(chosen[row]),
             None if self.answers is None else [self.answers[row] for row in chosen],
+            self.columns,
+            self.answer_columns,
         )
 
 
@@ -58,7 +63,7 @@ def read_texts(table: Table, column: str, answers: Sequence[str], numbers: bool 
     texts = table.text(column)
     columns = [table.numbers(name) if numbers else table.text(name) for name in answers]
     found = list(zip(*columns, strict=True)) if columns else None
-    return Raw(texts, None, [str(row) for row in range(len(texts))], table.place, found)
+    return Raw(texts, None, [str(row) for row in range(len(texts))], table.place, found, (column,), tuple(answers))
 
 
 def read_steps(
@@ -98,7 +103,8 @@ def read_steps(
                     )
     firsts = [int(own[0]) for own in rows]
     found = [tuple(column[first] for column in columns) for first in firsts] if columns else None
-    return Raw(None, [values[own] for own in rows], order, lambda row: table.place(firsts[row]), found)
+    series, columns_read = [values[own] for own in rows], tuple(features)
+    return Raw(None, series, order, lambda row: table.place(firsts[row]), found, columns_read, tuple(answers))
 
 
 def guess_column(table: Table, names: Sequence[str], what: str, option: str, others: Sequence[str] = ()) -> str:

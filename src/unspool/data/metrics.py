@@ -87,6 +87,15 @@ def mae(truth: ArrayLike, said: ArrayLike) -> float:
     return float(np.abs(_errors(truth, said)).mean())
 
 
+def r_squared(truth: ArrayLike, said: ArrayLike) -> float:
+    """1 − Σ (truth − said)² / Σ (truth − mean)²: 1 is without error, 0 no better than the mean of what was so."""
+    errors, true = _errors(truth, said), _numbers("truth", truth)
+    spread = float(np.square(true - true.mean()).sum())
+    if true.max() == true.min() or not spread:
+        raise DataError.of("truth", truth, "does not change: there is nothing to explain", "Give values that differ")
+    return 1.0 - float(np.square(errors).sum()) / spread
+
+
 def mase(truth: ArrayLike, said: ArrayLike, history: ArrayLike | Sequence[ArrayLike], season: int) -> float:
     """The mean absolute error in units of the naive forecast's: below 1 beats "as it was one season ago".
 

@@ -38,8 +38,14 @@ class Sentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    line: int
-    file: Path
+    line: int  # in the file; the sentence's number where there is no file
+    file: Path | None
+
+    def place(self, word: int) -> str:
+        """Where a word is from, in words."""
+        if self.file is None:
+            return f"sentence {self.line}, word {word}"
+        return f"{self.file}, line {self.line + word}"
 
 
 class Span(NamedTuple):
@@ -168,15 +174,16 @@ def check_tags(sentences: Iterable[Sentence], scheme: Scheme) -> None:
     for sentence in sentences:
         if len(sentence.tags) != len(sentence.words):
             raise DataError(
-                f"{sentence.file}, line {sentence.line}: a sentence of {len(sentence.words)} words has "
-                f"{len(sentence.tags)} tags. Read the file with tags=True."
+                f"{sentence.place(0)}: a sentence of {len(sentence.words)} words has {len(sentence.tags)} tags. "
+                "Read the file with tags=True, or give each word a tag."
             )
         before = _NOTHING
         for number, tag in enumerate((*sentence.tags, OUTSIDE)):
             after = _form(tag, scheme)
             if after is None:
-                place = f"{sentence.file}, line {sentence.line + number}"
-                raise DataError(f"{place}: {tag!r} is no tag of the scheme {scheme}. {_remedy(scheme)}.")
+                raise DataError(
+                    f"{sentence.place(number)}: {tag!r} is no tag of the scheme {scheme}. {_remedy(scheme)}."
+                )
             if not _may_follow(before, after, scheme):
                 raise DataError(_misfit(sentence, number, after))
             before = after
@@ -188,12 +195,12 @@ def _misfit(sentence: Sentence, number: int, after: _Form) -> str:
     if after.letter in "IE":
         where = f"after {tags[number - 1]!r}" if number else "at the beginning of a sentence"
         return (
-            f"{sentence.file}, line {sentence.line + number}: {tags[number]!r} {where} continues no span of its kind. "
+            f"{sentence.place(number)}: {tags[number]!r} {where} continues no span of its kind. "
             "Begin each span with its B-; in the older IOB, where only spans that touch have one, add it to the others."
         )
     where = f"before {tags[number]!r}" if number < len(sentence.tags) else "at the end of a sentence"
     return (
-        f"{sentence.file}, line {sentence.line + number - 1}: {tags[number - 1]!r} {where} leaves its span open. "
+        f"{sentence.place(number - 1)}: {tags[number - 1]!r} {where} leaves its span open. "
         "End a span of several words with its E-, and give a single word an S-."
     )
 

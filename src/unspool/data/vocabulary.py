@@ -1,4 +1,4 @@
-"""Vocabularies: text to ids and back, by characters, bytes, words or byte pairs; each kind is a class, kept as JSON."""
+"""Vocabularies: text to ids and back, by characters, words, byte pairs, atoms …; each kind is a class, kept as JSON."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ class Vocabulary(ABC):
     """A numbering of tokens. Ids run from 0 to `len(vocabulary)` − 1."""
 
     kind: ClassVar[str]
+    #: Fewest tokens of which something can be learned: one stands for all that are not in the list.
+    least: ClassVar[int] = 2
+
+    @classmethod
+    def check_size(cls, size: int | None) -> None:
+        """Refuse a size that a vocabulary of this kind cannot be limited to."""
+        if size is not None and size < cls.least:
+            problem = f"is too small: {cls.kind} need {cls.least} at least"
+            raise ArgumentError.of("vocabulary", size, problem, "Give more, or leave it out")
 
     @classmethod
     @abstractmethod
@@ -89,7 +98,7 @@ class Listed(Vocabulary):
         """The most frequent first; those that are equally frequent in their own order."""
         counts.pop(UNKNOWN, None)
         ordered = sorted(counts, key=lambda token: (-counts[token], token))
-        return cls([UNKNOWN, *(ordered if limit is None else ordered[: max(limit - 1, 0)])])
+        return cls([UNKNOWN, *(ordered if limit is None else ordered[: limit - 1])])
 
     def _ids(self, tokens: Iterable[str]) -> NDArray[np.int64]:
         return np.fromiter(map(self._places.get, tokens, repeat(0)), np.int64)
@@ -102,6 +111,7 @@ class Characters(Listed):
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        cls.check_size(limit)
         counts = np.zeros(sys.maxunicode + 1, np.int64)
         for piece in pieces:
             found = np.bincount(_code_points(piece))
@@ -133,6 +143,7 @@ class Words(Listed):
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        cls.check_size(limit)
         counts: Counter[str] = Counter()
         for text in whole_lines(pieces):
             counts.update(cls.split(text))
@@ -166,15 +177,40 @@ class ChineseWords(Words):
         return "".join("\n" if token == END_OF_LINE else token for token in tokens)
 
 
+class Smiles(Listed):
+    """One token an atom, bond, branch or ring of a molecule in SMILES: [nH], Cl, Br, @@ and %12 are one each."""
+
+    kind = "smiles"
+    _token = re.compile(r"\[[^\[\]\s]*\]|Br|Cl|@@|%[0-9]{2}|.", re.DOTALL)
+
+    @classmethod
+    def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
+        counts: Counter[str] = Counter()
+        for text in whole_lines(pieces):
+            counts.update(cls._token.findall(text))
+        return cls._of(counts, limit)
+
+    def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
+        for text in whole_lines(pieces):
+            yield self._ids(self._token.findall(text))
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        return "".join(self.tokens[int(number)] if number else "\ufffd" for number in ids)
+
+
 class Bytes(Vocabulary):
     """The 256 bytes of UTF-8: no text is foreign to it."""
 
     kind = "bytes"
 
     @classmethod
+    def check_size(cls, size: int | None) -> None:
+        if size not in (None, 256):
+            raise ArgumentError.of("vocabulary", size, "is not 256, the number of bytes", "Leave it out")
+
+    @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:  # noqa: ARG003, nothing is learned
-        if limit is not None and limit != 256:
-            raise ArgumentError.of("limit", limit, "is not 256, the number of bytes", "Leave it out")
+        cls.check_size(limit)
         return cls()
 
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
@@ -199,6 +235,7 @@ class BytePairs(Vocabulary):
     """Byte pairs merged into ever longer tokens, by the `tokenizers` library."""
 
     kind = "bpe"
+    least = 256  # the bytes that pairs are made of
     SIZE = 4096
     #: Long lines in parts that end before a blank. A word of a million letters would take the library hours, for
     #: merging takes it the square of a word's length; so it is cut as well.
@@ -209,8 +246,7 @@ class BytePairs(Vocabulary):
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
-        if limit is not None and limit < 256:
-            raise ArgumentError.of("limit", limit, "is less than the 256 bytes that pairs are made of", "Give more")
+        cls.check_size(limit)
         library = _extra("tokenizers")
         tokenizer = library.Tokenizer(library.models.BPE())
         tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -251,7 +287,9 @@ class BytePairs(Vocabulary):
             raise DataError(f"the vocabulary's `tokenizer` cannot be read: {error}. Take the run's own.") from error
 
 
-KINDS: dict[str, type[Vocabulary]] = {kind.kind: kind for kind in (Characters, Bytes, Words, ChineseWords, BytePairs)}
+KINDS: dict[str, type[Vocabulary]] = {
+    kind.kind: kind for kind in (Characters, Bytes, Words, ChineseWords, BytePairs, Smiles)
+}
 
 
 def find_kind(name: str) -> type[Vocabulary]:

@@ -69,6 +69,12 @@ class Average:
             _copy(self._parameters, originals)
             self._applied = False
 
+    def settle(self) -> None:
+        """The parameters hold the average from now on; what they held is forgotten."""
+        if self._applied:
+            raise ArgumentError("settle() inside applied() would be undone at its end. Leave the `with` block first.")
+        _copy(self._parameters, self._averages)
+
     def tensors(self) -> dict[str, Tensor]:
         """Its whole state, in copies: the averages by the parameters' order, and the count."""
         return {name: tensor.clone() for name, tensor in self._state().items()}

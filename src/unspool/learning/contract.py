@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
+from unspool.errors import ArgumentError
 from unspool.learning.settings import Section
 
 
@@ -33,6 +34,15 @@ class Outcome(NamedTuple):
     extra: Tensor | None = None  # what training adds to the loss: auxiliary heads, the model's own penalties
 
 
+class Apart(NamedTuple):
+    """A learner and a batch taken apart, for rules that learn layer by layer."""
+
+    layers: Sequence[nn.Module]  # recurrent, from the lowest up
+    x: Tensor  # what the lowest reads
+    lengths: Tensor | None  # of its rows
+    judge: Callable[[Tensor], Outcome]  # what the top layer's output comes to
+
+
 class Learner(nn.Module, ABC):
     """A model that can be trained."""
 
@@ -43,6 +53,11 @@ class Learner(nn.Module, ABC):
     @abstractmethod
     def carry(self, rows: int) -> Any:
         """What is carried into an epoch's first batch: None, or nested tensors."""
+
+    def take_apart(self, batch: Any) -> Apart:  # noqa: ARG002
+        """The layers one by one, and a batch as they read it; refused where there is more to a model than that."""
+        problem = f"is not for a {type(self).__name__}"
+        raise ArgumentError.of("learn", "predictive-coding", problem, "Take learn='bptt'")
 
 
 class Task(ABC):
@@ -55,8 +70,8 @@ class Task(ABC):
     #: Settings that hold unless others are said, as a config has them.
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]]
     #: Of the figures, the one by which the best model is chosen, and whether more of it is better.
-    chosen_by: ClassVar[str] = "loss"
-    more_is_better: ClassVar[bool] = False
+    chosen_by: str = "loss"
+    more_is_better: bool = False
 
     @classmethod
     @abstractmethod

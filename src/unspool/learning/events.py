@@ -102,6 +102,7 @@ class Finished(Event):
     task: str = "lm"
     chosen_by: str = "loss"  # the figure by which models are compared
     more_is_better: bool = False
+    processes: int = 1  # that trained together, and must to go on
 
 
 Listener = Callable[[Event], None]

@@ -1,8 +1,9 @@
-"""Where NaN or infinity came from: the first layer that gives it, or the parameters whose gradients have it."""
+"""What is wrong with a model: where NaN or infinity came from, and which tensors of a file do not fit it."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -50,6 +51,19 @@ def find_bad_number(learner: nn.Module, optimiser: Optimizer | None = None) -> s
             if isinstance(value, Tensor) and not value.isfinite().all():
                 return f"the optimiser's {key} of the parameter {name} holds {_what(value)}"
     return None
+
+
+def find_misfit(module: nn.Module, tensors: Mapping[str, Tensor]) -> str | None:
+    """In words, the first tensor of a file that is not as the module has it, and how many others are not either."""
+    expected = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    wrong = [name for name in (*expected, *sorted(given.keys() - expected)) if expected.get(name) != given.get(name)]
+    if not wrong:
+        return None
+    name, more = wrong[0], len(wrong) - 1
+    here, there = (f"of shape {shapes[name]}" if name in shapes else "missing" for shapes in (given, expected))
+    others = f", and {more} more disagree{'s' * (more == 1)}" if more else ""
+    return f"{name} is {here} in the file and {there} in the model{others}"
 
 
 def leaves(tree: Any) -> list[Tensor]:

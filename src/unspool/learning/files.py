@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -23,6 +24,13 @@ from unspool.errors import DataError, StorageError
 TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}")
 #: Where a file of tensors holds its facts; and the one that says what the others and the tensors come to.
 ENTRY, SUM = "unspool", "crc32"
+#: What to do where a file cannot be written, by what the system says.
+REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room, then go on with --resume"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Allow writing there, or give another --out"),
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT), "Give a folder, by another --out"),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL), "Give another --out"),
+}
 
 
 @contextmanager
@@ -33,9 +41,9 @@ def storing(path: Path) -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0, "Check the disk, then go on with --resume")
         raise StorageError(
-            f"{path} cannot be written: {error.strerror or error}. What was there before is untouched. Make room, then "
-            "go on with --resume."
+            f"{path} cannot be written: {error.strerror or error}. What was there before is untouched. {remedy}."
         ) from error
 
 

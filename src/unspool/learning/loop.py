@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import safetensors.torch
-from torch import nn
+from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, DataError, TrainingError
 from unspool.learning.advice import Point, advise
@@ -31,9 +31,9 @@ from unspool.learning.files import read_tensors
 from unspool.learning.forcing import Forcing
 from unspool.learning.optimisers import make_optimiser, make_sparse
 from unspool.learning.pace import Pace
-from unspool.learning.penalties import with_penalties
 from unspool.learning.position import Parts, Position, own
 from unspool.learning.ranks import Ranks
+from unspool.learning.rules import make_rule
 from unspool.learning.run import RunFolder
 from unspool.learning.schedules import Progress, make_schedule
 from unspool.learning.settings import Training
@@ -85,6 +85,7 @@ class Loop:
         self.average = (
             None if settings.average is None else Average(self.parameters, settings.average, settings.average_decay)
         )
+        self.rule = make_rule(learner, settings, self.batches, self.ranks.count)
         self._parts = Parts(learner, self.optimiser, self.average)
         self.position = Position()
         self.carried = learner.carry(self.rows)
@@ -93,6 +94,7 @@ class Loop:
         self._damaged: tuple[Path, ...] = ()  # checkpoints newer than the one that training goes on from
         self._clock = self._saved = 0.0  # seconds of the first process, which all go by; and at the last checkpoint
         self._asked = False
+        self._best: dict[str, Tensor] = {}  # weights, where no folder keeps them
 
     @cached_property
     def model(self) -> nn.Module:
@@ -107,6 +109,7 @@ class Loop:
         tensors, facts, self._damaged = found or ({}, {}, ())
         if facts:
             self._check(facts)  # what is wrong is said by the first
+            self._parts.check(tensors)
         facts = json.loads(self.ranks.tell_text(json.dumps(facts)))  # the others do not touch the folder
         if not facts:
             return False
@@ -114,6 +117,7 @@ class Loop:
             tensors = safetensors.torch.load(self.ranks.tell_bytes(safetensors.torch.save(tensors)))
         self._parts.unpack(tensors, facts["optimiser"], self.carried, self.ranks.rank)
         self.position = Position(**facts["position"])
+        self._clock = self.position.seconds
         self.batches = self._batches(self.position.epoch)
         if self.folder is not None and self.ranks.first:
             self.folder.take_back(facts["logs"])
@@ -125,25 +129,16 @@ class Loop:
         self.learner.train()
         for path in self._damaged:
             self._say(Advised(self.position.step, f"{path} cannot be read: going on from an earlier checkpoint."))
-        reason = "done"
         self._agree()
         self._saved = self._clock
-        while True:
-            fraction = self._fraction()
-            if self._asked:
-                reason = "interrupted"
-                break
-            if self.settings.patience is not None and self._stale() >= self.settings.patience:
-                reason = "stopped early"
-                break
-            if fraction >= 1:
-                break
+        while not (reason := self.reason_to_end()):
+            fraction = self.fraction()
             self._update(fraction)
             evaluated = self._evaluation_is_due(fraction)
             done = time.monotonic()
             if evaluated:
                 self._evaluate()
-            if evaluated or self._checkpoint_is_due():
+            if (evaluated or self._checkpoint_is_due()) and not self.reason_to_end():  # the end has its own
                 self.save()
             self._pace.pause(time.monotonic() - done)
         if reason == "done" and self.position.step not in self.position.evaluated:
@@ -151,6 +146,14 @@ class Loop:
         self.save()
         self._stop.kept = True
         return self._finish(reason)
+
+    def reason_to_end(self) -> str:
+        """Why no update is to be made now; empty if one is."""
+        if self._asked:
+            return "interrupted"
+        if self.settings.patience is not None and self.stale() >= self.settings.patience:
+            return "stopped early"
+        return "done" if self.fraction() >= 1 else ""
 
     def save(self) -> None:
         """Write a checkpoint."""
@@ -210,8 +213,7 @@ class Loop:
         for number in range(position.batch, last):
             batch = self.batches[number]
             with nullcontext() if number == last - 1 else self.ranks.without_meeting(self.model):
-                outcome = self.model(batch, self.carried, truth)
-                (share * with_penalties(outcome, settings)).backward()
+                outcome = self.rule.learn(self.model, batch, self.carried, truth, share)
             loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
             if bad is None and not math.isfinite(loss):
                 bad = batch, self.carried
@@ -269,6 +271,7 @@ class Loop:
                 self._fail(position.step, f"the validation loss is not finite; {fault}")
             if self.ranks.first:
                 sample = self.task.sample(self.learner, self.settings.seed)
+                validation |= self.rule.measure(self.batches, position.batch, self.carried)
             best = position.best is None or merit < position.best
             position.validation.append(found)
             position.training.append(math.nan if training is None else training)
@@ -278,8 +281,10 @@ class Loop:
                 if self.folder is not None and self.ranks.first:
                     facts = {"step": position.step, "validation": validation}
                     self.folder.write_best(self.learner.state_dict(), facts)
+                elif self.folder is None:
+                    self._best = {name: part.clone() for name, part in self.learner.state_dict().items()}
         if self.ranks.first:
-            moment = position.step, self._epochs(), self._fraction(), self._seconds()
+            moment = position.step, self.epochs(), self.fraction(), self._seconds()
             self._say(Evaluated(*moment, training, validation, best, sample))
             if self.folder is not None:
                 self.folder.log_sample(position.step, sample)
@@ -292,7 +297,7 @@ class Loop:
         position = self.position
         values = zip(position.evaluated, position.training, position.validation, strict=True)
         points = [Point(*value) for value in values if math.isfinite(value[1])]
-        text = advise(points, fraction=min(1.0, self._fraction()))
+        text = advise(points, fraction=min(1.0, self.fraction()))
         if text != position.advice and text is not None:
             self._say(Advised(position.step, text))
         position.advice = text
@@ -310,17 +315,13 @@ class Loop:
         self.ranks.share(self.learner.state_dict().values())
         run = "" if self.folder is None else str(self.folder.path)
         baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
-        found = position.step, seconds, reason, run, position.best_step, validation, test, baselines, sample
-        return Finished(*found, self.task.name, self.task.chosen_by, self.task.more_is_better)
+        ended = position.step, seconds, reason, run, position.best_step, validation, test, baselines, sample
+        return Finished(*ended, self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count)
 
     def _take_best(self) -> None:
         """The best weights into the model; nothing is trained after this."""
-        if self.folder is None:
-            if self.average is not None and self.average.count:
-                self.average.applied().__enter__()
-            return
-        tensors, _ = read_tensors(self.folder.path / "model.safetensors")
-        self.learner.load_state_dict(tensors)
+        best = self._best if self.folder is None else read_tensors(self.folder.path / "model.safetensors")[0]
+        self.learner.load_state_dict(best)
 
     # ── small questions ──
 
@@ -339,7 +340,7 @@ class Loop:
             return None
         return settings.steps or max(1, round((settings.epochs or 1.0) * self.updates))
 
-    def _fraction(self) -> float:
+    def fraction(self) -> float:
         if self.settings.minutes is not None:
             return self._clock / (60 * self.settings.minutes)
         assert self.steps is not None
@@ -348,7 +349,7 @@ class Loop:
     def _seconds(self) -> float:
         return self.position.seconds + time.monotonic() - self._since
 
-    def _epochs(self) -> float:
+    def epochs(self) -> float:
         return self.position.epoch + self.position.batch / len(self.batches)
 
     def _evaluation_is_due(self, before: float) -> bool:
@@ -359,7 +360,7 @@ class Loop:
         if settings.schedule in ("epoch", "plateau"):
             return self.position.batch == 0
         if self.steps is None:
-            return int(self._fraction() * EVALUATIONS) > int(before * EVALUATIONS)
+            return int(self.fraction() * EVALUATIONS) > int(before * EVALUATIONS)
         return step % max(1, self.steps // EVALUATIONS) == 0
 
     def _checkpoint_is_due(self) -> bool:
@@ -367,7 +368,7 @@ class Loop:
             return self.position.step % self.settings.checkpoint_every == 0
         return self._clock - self._saved > CHECKPOINT
 
-    def _stale(self) -> int:
+    def stale(self) -> int:
         """Evaluations since the best."""
         return sum(step > self.position.best_step for step in self.position.evaluated)
 
@@ -375,10 +376,10 @@ class Loop:
         if not self.ranks.first or not self._pace.is_due():
             return
         loss, speed, keep = self._pace.take()
-        position, seconds, fraction = self.position, self._seconds(), self._fraction()
+        position, seconds, fraction = self.position, self._seconds(), self.fraction()
         remaining = seconds * (1 - fraction) / fraction if fraction > 0 else math.inf
         event = Stepped(
-            *(position.step, self._epochs(), min(1.0, fraction), loss, rate, speed, seconds, max(0.0, remaining)),
+            *(position.step, self.epochs(), min(1.0, fraction), loss, rate, speed, seconds, max(0.0, remaining)),
             *(self._norm, position.clipped / position.step),
         )
         self._tell(event)

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from unspool.errors import DataError
 from unspool.learning.averaging import Average
-from unspool.learning.faults import leaves
+from unspool.learning.faults import find_misfit, leaves
 from unspool.learning.optimisers import load_optimiser, optimiser_tensors
 
 
@@ -53,23 +53,28 @@ class Parts(NamedTuple):
             tensors |= {f"carried.{rank}.{place}": tensor for place, tensor in enumerate(carried)}
         return tensors, facts
 
+    def check(self, tensors: Mapping[str, Tensor]) -> None:
+        """Refuse what another model gave."""
+        if misfit := find_misfit(self.learner, _part(tensors, "model")):
+            raise DataError(
+                f"config.toml does not fit the checkpoint: {misfit}. Bring back the config.toml that the run was begun "
+                "with, or begin a new run."
+            )
+
     def unpack(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], carried: Any, rank: int) -> None:
         """Put what `pack` gave back to where it was, in the process `rank`."""
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(name + "."): value for key, value in tensors.items() if key.startswith(name + ".")}
-
-        try:
-            self.learner.load_state_dict(part("model"))
-        except RuntimeError as error:
-            raise DataError(f"the checkpoint does not fit the model: {error}. Take the run's own config.") from error
-        load_optimiser(self.optimiser, part("optimiser"), facts)
+        self.learner.load_state_dict(_part(tensors, "model"))
+        load_optimiser(self.optimiser, _part(tensors, "optimiser"), facts)
         if self.average is not None:
-            self.average.load(part("average"))
-        kept = part(f"carried.{rank}")
+            self.average.load(_part(tensors, "average"))
+        kept = _part(tensors, f"carried.{rank}")
         for place, leaf in enumerate(leaves(carried)):
             leaf.copy_(kept[str(place)])
         torch.set_rng_state(tensors[f"random.{rank}"])
+
+
+def _part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key.removeprefix(name + "."): value for key, value in tensors.items() if key.startswith(name + ".")}
 
 
 def own(carried: Any) -> list[Tensor]:

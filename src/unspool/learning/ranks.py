@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from unspool.errors import TrainingError
+from unspool.errors import OthersFailedError, TrainingError
 
 #: The variable that says where processes find each other, if not by torchrun's MASTER_ADDR: a URL of torch's.
 MEETING = "UNSPOOL_MEETING"
@@ -22,10 +22,6 @@ MEETING = "UNSPOOL_MEETING"
 PATIENCE = timedelta(weeks=4)
 #: Modules that hold on to the group of processes.
 _WRAPPED: WeakSet[DistributedDataParallel] = WeakSet()
-
-
-class OthersFailedError(TrainingError):
-    """Training ends in this process because it does in another one, which says why."""
 
 
 class Ranks:

@@ -73,6 +73,10 @@ class RunFolder:
                 shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink(missing_ok=True)
             for left in find_temporaries(self.path):
                 left.unlink(missing_ok=True)
+        self.write_config(config)
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """The settings of the run."""
         write_file(self.path / "config.toml", tomli_w.dumps({"format": FORMAT, **config}).encode())
 
     def write_task(self, document: Mapping[str, Any]) -> None:

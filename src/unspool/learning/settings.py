@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    model_validator,
+)
+
+from unspool.errors import ArgumentError
 
 
 def _from_anywhere(names: tuple[str, ...]) -> list[str]:
     return [str(Path(name).expanduser().absolute()) for name in names]
+
+
+def _share_or_files(value: Any, check: Any, info: ValidationInfo) -> Any:
+    """One answer in place of two, of what a share and what files would have to be."""
+    name = str(info.field_name)
+    # without validation data no model is the best
+    share = "above 0 and below 1" if name == "validation" else "from 0 to below 1"
+    try:
+        found = check(value)
+    except ValidationError:
+        found = ()
+    if found == () or (found == 0 and name == "validation"):
+        problem = "is neither a share of the data nor files"
+        raise ArgumentError.of(name, value, problem, f"Give a number {share}, or a list of files")
+    return found
 
 
 Size = Annotated[int, Field(ge=1)]
@@ -20,6 +46,8 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 #: Names of files; a run keeps them such that they mean the same from wherever it is gone on with.
 Files = Annotated[tuple[str, ...], PlainSerializer(_from_anywhere)]
+#: A share of the data, or files of their own.
+Portion = Annotated[Share | Files, WrapValidator(_share_or_files)]
 
 
 class Section(BaseModel):
@@ -45,6 +73,8 @@ class Training(Section):
     """steps that gradients go back; the state goes on. "all": to the beginning"""
     accumulate: Size = 1
     """windows whose gradients make one update"""
+    learn: Literal["bptt", "predictive-coding"] = "bptt"
+    """how gradients come about: back-propagation through time, or errors that each layer knows itself"""
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
     """what makes an update of a gradient"""
     rate: Positive = 3e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -11,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from unspool import nn as recurrent
 from unspool.cells import CATALOGUE, find_cell
 from unspool.errors import ArgumentError
-from unspool.learning.settings import Positive, Section, Share, Size
+from unspool.learning.settings import NotNegative, Positive, Section, Share, Size
 from unspool.nn.layer import map_leaves
 
 #: Cells that torch.nn has, and what makes them.
@@ -22,7 +23,12 @@ IN_TORCH: dict[str, Any] = {
     "gru-reset-after": nn.GRU,
 }
 #: Settings of a body that it has not.
-NOT_IN_TORCH = ("residual", "variational", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias")
+NOT_IN_TORCH = (
+    *("residual", "variational", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias"),
+    *("gate_penalty", "supervision"),
+)
+#: Settings by which the gates of a layer do not follow from what it reads and gives.
+HIDING_GATES = ("residual", "recurrent_dropout", "weight_dropout", "zoneout")
 
 
 def _known_cell(name: str) -> str:
@@ -37,13 +43,21 @@ class BodySettings(Section):
     hidden: Size = Field(256, description="units of each layer")
     layers: Size = Field(1, description="layers on top of each other")
     residual: bool = Field(False, description="a layer's output is its input plus its state, from the second on")
-    dropout: Share = Field(0.0, description="between layers, and before and after them")
+    dropout: Share | Literal["auto"] = Field(
+        0.0, description="between layers, and before and after them; auto: a rate for each layer, by its activity"
+    )
     variational: bool = Field(False, description="dropout uses one mask for all steps")
     recurrent_dropout: Share = Field(0.0, description="of the state on its way into the next step, one mask a window")
     weight_dropout: Share = Field(0.0, description="of the recurrent weights, one mask a window")
     zoneout: Share = Field(0.0, description="units that keep their old state at a step")
     initial: Positive | None = Field(None, description="all weights uniform within ± this; else torch.nn's way")
     forget_bias: float | None = Field(None, description="of gates that keep the state")
+    gate_penalty: NotNegative = Field(
+        0.0, description="times what is shut by a layer's output gate and by the next one's input gate (lstm)"
+    )
+    supervision: NotNegative | tuple[NotNegative, ...] = Field(
+        0.0, description="weight of an auxiliary loss on each layer below the top; one for all, or one each"
+    )
     engine: Literal["kernel", "torch"] = Field("kernel", description="kernel: ours; torch: torch.nn's own layers")
 
     @model_validator(mode="after")
@@ -51,10 +65,45 @@ class BodySettings(Section):
         if self.engine == "torch" and self.cell.lower() not in IN_TORCH:
             cells = ", ".join(IN_TORCH)
             raise ArgumentError.of("engine", "torch", f"has no cell {self.cell!r}", f"Take one of {cells}, or kernel")
-        asked = [name for name in NOT_IN_TORCH if getattr(self, name) not in (None, False, 0)]
+        asked = self._given(NOT_IN_TORCH) + (["dropout auto"] if self.dropout == "auto" else [])
         if self.engine == "torch" and asked:
             raise ArgumentError.of("engine", "torch", f"has no {', '.join(asked)}", "Leave it out, or take kernel")
         return self
+
+    @model_validator(mode="after")
+    def _fits_layers(self) -> Self:
+        if isinstance(self.supervision, tuple) and len(self.supervision) != self.layers - 1:
+            problem = f"is not one weight for each of the {self.layers - 1} layer(s) below the top"
+            raise ArgumentError.of("supervision", self.supervision, problem, "Give one number for all of them")
+        return self
+
+    @model_validator(mode="after")
+    def _has_gates(self) -> Self:
+        def refuse(problem: str, remedy: str) -> ArgumentError:
+            return ArgumentError.of("gate_penalty", self.gate_penalty, problem, remedy)
+
+        cell = self.cell.lower()
+        if not self.gate_penalty:
+            return self
+        if cell == "lstm-open":
+            raise refuse("is 0 for lstm-open, whose output gate is held open", "Leave it out, or take lstm")
+        if cell != "lstm":
+            raise refuse(f"is for the gates of lstm, and the cell is {self.cell}", "Leave it out, or take lstm")
+        if self.layers < 2:
+            raise refuse("is between neighbouring layers, and there is one", "Leave it out, or give layers=2")
+        if hiding := self._given(HIDING_GATES):
+            raise refuse(f"cannot see gates through {', '.join(hiding)}", "Leave one of them out")
+        return self
+
+    def _given(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if getattr(self, name) not in (None, False, 0)]
+
+    @property
+    def supervised(self) -> dict[int, float]:
+        """Layers below the top that have heads of their own, by number, and the weights of their losses."""
+        given = self.supervision
+        weights = given if isinstance(given, tuple) else (given,) * (self.layers - 1)
+        return {level: weight for level, weight in enumerate(weights) if weight}
 
 
 def make_body(settings: BodySettings, input_size: int, bidirectional: bool = False) -> nn.Module:
@@ -68,7 +117,7 @@ def make_body(settings: BodySettings, input_size: int, bidirectional: bool = Fal
         settings.layers,
         bidirectional=bidirectional,
         residual=[settings.residual and level > 0 for level in range(settings.layers)],
-        dropout=settings.dropout,
+        dropout=0.0 if settings.dropout == "auto" else settings.dropout,
         variational=settings.variational,
         recurrent_dropout=settings.recurrent_dropout,
         weight_dropout=settings.weight_dropout,
@@ -85,6 +134,7 @@ class TorchBody(nn.Module):
     def __init__(self, settings: BodySettings, input_size: int, bidirectional: bool = False) -> None:
         super().__init__()
         make = IN_TORCH[settings.cell.lower()]
+        assert settings.dropout != "auto"  # the settings refuse it
         sizes = input_size, settings.hidden, settings.layers
         self.layers = make(*sizes, dropout=settings.dropout * (settings.layers > 1), bidirectional=bidirectional)
         self.output_size = settings.hidden * (1 + bidirectional)

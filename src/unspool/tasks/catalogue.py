@@ -8,9 +8,15 @@ from types import MappingProxyType
 from unspool.errors import UnknownNameError
 from unspool.learning.contract import Task
 from unspool.tasks.classify import Classification
+from unspool.tasks.forecast import Forecasting
 from unspool.tasks.language_model import LanguageModelling
+from unspool.tasks.regress import Regression
+from unspool.tasks.tag import Tagging
+from unspool.tasks.translate import Translation
 
-TASKS: Mapping[str, type[Task]] = MappingProxyType({task.name: task for task in (LanguageModelling, Classification)})
+TASKS: Mapping[str, type[Task]] = MappingProxyType(
+    {task.name: task for task in (LanguageModelling, Classification, Regression, Tagging, Translation, Forecasting)}
+)
 
 
 def find_task(name: str) -> type[Task]:

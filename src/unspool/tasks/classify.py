@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
-from unspool.data.labelled import LABEL_NAMES, TEXT_NAMES, Raw, guess_column, read_steps, read_texts
+from unspool.data.labelled import LABEL_NAMES, Raw
 from unspool.data.metrics import accuracy, macro_f1
-from unspool.data.sequences import Rows, Sequences, divide
-from unspool.data.tables import read_table
+from unspool.data.sequences import Rows
 from unspool.data.text import Source
-from unspool.data.vocabulary import KINDS
 from unspool.errors import DataError
-from unspool.learning.settings import Size
-from unspool.tasks.examples import Batch, ExampleData, ExampleTask, digest_files
+from unspool.tasks.counted import Probabilities, by_ngrams, commonest
+from unspool.tasks.examples import Batch, ExampleTask, digest_files, read_divided
+from unspool.tasks.labelled import AnswerColumns, LabelledPart, SequenceData, describe_parts, named, read_raw, shown
 from unspool.tasks.pooled import PooledModel, PooledSettings
 
-#: Characters of a text that a line of a sample shows.
-SHOWN = 60
 
-
-class LabelledData(ExampleData):
+class LabelledData(SequenceData):
     """Labelled text, or labelled sequences of numbers in long form (id_column, time_column, features)."""
 
-    text_column: str | None = None
-    """the texts; guessed from the names if not said"""
     label_column: str | None = None
     """the labels; guessed from the names if not said"""
-    tokens: Literal[("auto", *KINDS)] = "auto"  # type: ignore[valid-type]
-    """what a step is; auto: words where texts have blanks, else characters"""
-    vocabulary: Size | None = None
-    """most frequent tokens that are kept; all if not said"""
-    lowercase: bool = False
-    """texts are read in small letters"""
-    id_column: str | None = None
-    """of numbers in long form: which sequence a row is a step of"""
-    time_column: str | None = None
-    """of numbers in long form: when; rows must be in its order"""
-    features: tuple[str, ...] = ()
-    """of numbers in long form: the columns that are read; all others if not said"""
-
-
-@dataclass(frozen=True)
-class LabelledPart:
-    """Sequences and the numbers of their labels."""
-
-    inputs: Sequences
-    labels: NDArray[np.int64] | None
-    raw: Raw
-
-    @property
-    def lengths(self) -> Rows:
-        return self.inputs.lengths
-
-    @property
-    def counts(self) -> Rows:
-        return np.ones(len(self.inputs), np.int64)
-
-    def batch(self, rows: Rows) -> Batch:
-        targets = None if self.labels is None else torch.from_numpy(self.labels[rows])
-        lengths = torch.from_numpy(self.inputs.lengths[rows])
-        return Batch(torch.from_numpy(self.inputs.padded(rows)), lengths, targets, len(rows))
 
 
 class Classifier(PooledModel):
@@ -78,7 +35,7 @@ class Classifier(PooledModel):
         return functional.cross_entropy(scores, batch.targets, reduction="sum")
 
     def answer(self, scores: Tensor, batch: Batch) -> Sequence[Any]:  # noqa: ARG002
-        return list(scores.softmax(-1).double().numpy())
+        return list(scores.double().softmax(-1).numpy())
 
 
 class Classification(ExampleTask):
@@ -94,10 +51,11 @@ class Classification(ExampleTask):
     ) -> None:
         super().__init__(parts, **of)
         self.inputs, self.labels, self.data = inputs, list(labels), data
+        self._baselines: dict[str, dict[str, float]] = {}
 
     @classmethod
     def prepare(cls, data: LabelledData, seed: int) -> Self:
-        raws = read_divided(data, read_raw)
+        raws = read_divided(data, lambda _, source: read_raw(data, source, answer_columns(data)))
         digest = digest_files(data.files, data.validation, data.test)
         return cls.of(raws, data, digest=digest, seed=seed)
 
@@ -127,16 +85,13 @@ class Classification(ExampleTask):
         return Classifier(settings, self.inputs, len(self.labels))
 
     def describe(self) -> Mapping[str, str]:
-        sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
-        steps = self.parts["training"].lengths
-        width = f" of {self.inputs.features}" if self.inputs.tokens is None else ""
         return {
-            "data": f"{sizes} (examples of {steps.min()} to {steps.max()} {self.inputs.unit}{width})",
+            "data": describe_parts(self.parts, self.inputs),
             "labels": f"{len(self.labels)}: {', '.join(map(str, self.labels[:8]))}{', …' * (len(self.labels) > 8)}",
         }
 
     def read(self, source: Source, *, answers: bool = True) -> LabelledPart:
-        return self.part(read_raw(self.data, source, answers))
+        return self.part(read_raw(self.data, source, answer_columns(self.data), known=answers, inputs=self.inputs))
 
     def part(self, raw: Raw) -> LabelledPart:
         """Raw sequences in the terms of the training data."""
@@ -151,54 +106,40 @@ class Classification(ExampleTask):
         return LabelledPart(self.inputs.encode(raw, self.data.longest), labels, raw)
 
     def figures(self, part: LabelledPart, rows: Rows, answers: Sequence[Any]) -> dict[str, float]:
-        assert part.labels is not None
-        truth, said = part.labels[rows], np.stack(answers).argmax(-1)
+        assert part.answers is not None
+        truth, said = part.answers[rows], np.stack(answers).argmax(-1)
         return {"accuracy": accuracy(truth, said), "macro-F1": macro_f1(truth, said, len(self.labels))}
 
     def show(self, part: LabelledPart, row: int, answer: Any) -> str:
-        assert part.labels is not None
+        assert part.answers is not None
         said = int(answer.argmax())
-        text = part.raw.names[row] if part.raw.texts is None else " ".join(part.raw.texts[row].split())[:SHOWN]
-        right = said == part.labels[row]
-        truth = "" if right else f", not {self.labels[part.labels[row]]}"
-        return f"{'✓' if right else '✗'} {text} → {self.labels[said]} {answer[said]:.0%}{truth}"
+        right = said == part.answers[row]
+        truth = "" if right else f", not {self.labels[part.answers[row]]}"
+        return f"{'✓' if right else '✗'} {shown(part.raw, row)} → {self.labels[said]} {answer[said]:.0%}{truth}"
 
     def record(self, part: LabelledPart, row: int, answer: Any) -> dict[str, Any]:
         said = int(answer.argmax())
         probabilities = {f"p({label})": float(p) for label, p in zip(self.labels, answer, strict=True)}
         return {**named(part.raw, row), "label": self.labels[said], **probabilities}
 
+    def baselines(self) -> dict[str, dict[str, float]]:
+        if not self._baselines:
+            training, part, classes = self.parts["training"], self.parts["validation"], len(self.labels)
+            found = {"commonest label": commonest(training.answers, classes, len(part.lengths))}
+            if self.inputs.tokens is not None:
+                rows = training.inputs, training.answers
+                found["3-gram of each label"] = by_ngrams(*rows, classes, self.inputs.tokens, part.inputs)
+            self._baselines = {name: self._judge(part, said) for name, said in found.items()}
+        return self._baselines
 
-def named(raw: Raw, row: int) -> dict[str, Any]:
-    """The columns of a prediction that say which sequence it is for."""
-    return {"id": raw.names[row]} if raw.texts is None else {"text": raw.texts[row]}
-
-
-def read_raw(data: LabelledData, source: Source, answers: bool = True) -> Raw:
-    """Labelled sequences from files."""
-    table = read_table(source)
-    label = data.label_column
-    if answers and label is None:
-        label = guess_column(table, LABEL_NAMES, "the labels", "--label-column", [data.text_column or ""])
-    columns = [label] if answers and label is not None else []
-    if data.id_column is not None:
-        other = {data.id_column, data.time_column, label, *LABEL_NAMES}
-        features = data.features or [column for column in table.columns if column not in other]
-        return read_steps(table, data.id_column, data.time_column, features, columns)
-    text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "--text-column", columns)
-    return read_texts(table, text, columns)
+    def _judge(self, part: LabelledPart, said: Probabilities) -> dict[str, float]:
+        assert part.answers is not None
+        rows = np.arange(len(part.lengths))
+        loss = -np.log(np.maximum(said[rows, part.answers], np.finfo(float).tiny)).mean()
+        return {"loss": float(loss), **self.figures(part, rows, list(said))}
 
 
-def read_divided(data: Any, read: Any) -> dict[str, Raw]:
-    """Training, validation and test: the examples of files of their own, and seeded draws of the others'."""
-    whole: Raw = read(data, data.files)
-    shares = [share if isinstance(share, float) else 0.0 for share in (data.validation, data.test)]
-    rows = divide(len(whole), shares[0], shares[1], data.split_seed)
-    found = {name: whole.take(own) for name, own in zip(("training", "validation", "test"), rows, strict=True)}
-    for name in ("validation", "test"):
-        given = getattr(data, name)
-        if not isinstance(given, float):
-            found[name] = read(data, given)
-    if not len(found["validation"]):
-        raise DataError("there is nothing to validate on. Give `validation`, a share above 0 or files.")
-    return found
+def answer_columns(data: LabelledData) -> AnswerColumns:
+    """Where labels are found."""
+    said = [] if data.label_column is None else [data.label_column]
+    return AnswerColumns(said, LABEL_NAMES, "the labels", "--label-column")

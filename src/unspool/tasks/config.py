@@ -27,6 +27,7 @@ class Config:
     data: Any
     model: Any
     training: Training
+    guessed: str = ""  # why it is this task, if nobody said so
 
     def dump(self) -> dict[str, Any]:
         """As TOML has it: nothing is left out that is not None."""

@@ -13,11 +13,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unspool.data.sequences import Rows, shuffled_batches, sorted_batches
+from unspool.data.sequences import Rows, divide, shuffled_batches, sorted_batches
 from unspool.data.text import Source, find_files
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Batches, Learner, Outcome, Task
-from unspool.learning.settings import Count, Files, Section, Share, Size
+from unspool.learning.settings import Count, Files, Portion, Section, Size
+from unspool.tasks.layered import with_lower
 
 #: Examples that are read together when nothing is learned.
 TOGETHER = 128
@@ -30,9 +31,9 @@ class ExampleData(Section):
 
     files: Annotated[Files, Field(min_length=1)]
     """files, folders and patterns"""
-    validation: Share | Files = 0.1
+    validation: Portion = 0.1
     """share of the examples, or files, to validate on"""
-    test: Share | Files = 0.0
+    test: Portion = 0.0
     """share of the examples, or files, to test on at the end"""
     split_seed: Count = 0
     """of the chance by which examples are divided"""
@@ -52,8 +53,13 @@ class Batch(NamedTuple):
 class Part(Protocol):
     """The examples of one part of the data: training, validation or test, or those to predict."""
 
-    lengths: Rows  # of each example, by which batches are formed
-    counts: Rows  # units of each example: what losses are a mean over
+    @property
+    def lengths(self) -> Rows:
+        """Steps of each example, by which batches are formed."""
+
+    @property
+    def counts(self) -> Rows:
+        """Units of each example: what losses are a mean over."""
 
     def batch(self, rows: Rows) -> Batch:
         """Some examples as tensors."""
@@ -86,13 +92,12 @@ class ExampleLearner(Learner):
         """What is said of each row."""
 
     def forward(self, batch: Batch, carried: Any = None, truth: float = 1.0) -> Outcome:  # noqa: ARG002
+        return self.judge(self.score(batch), batch)
+
+    def judge(self, found: Scores, batch: Batch) -> Outcome:
         """L = L_top + Σ_ℓ λ_ℓ L_ℓ; the loss that is told is the top's."""
-        found = self.score(batch)
-        loss = self.total(found.levels[-1], batch) / batch.units
-        extra = found.extra
-        for weight, scores in zip(self.supervision, found.levels[:-1], strict=True):
-            below = weight * self.total(scores, batch) / batch.units
-            extra = below if extra is None else extra + below
+        *below, loss = (self.total(scores, batch) / batch.units for scores in found.levels)
+        extra = with_lower(found.extra, self.supervision, below)
         return Outcome(loss, round(batch.units), None, found.output, batch.lengths, extra)
 
     def carry(self, rows: int) -> Any:  # noqa: ARG002
@@ -164,9 +169,7 @@ class ExampleTask(Task):
 
     def assess(self, learner: ExampleLearner, part: Part, limit: int | None = None) -> dict[str, float]:
         """Loss and figures on a part, or on so many units of it."""
-        rows = np.random.default_rng(0).permutation(len(part.lengths)) if limit else np.arange(len(part.lengths))
-        if limit:
-            rows = rows[: 1 + int(np.searchsorted(np.cumsum(part.counts[rows]), limit))]
+        rows = some_rows(part, limit)
         loss, answers = self.ask(learner, part, rows)
         return {"loss": loss, **self.figures(part, rows, answers)}
 
@@ -202,6 +205,14 @@ class ExampleTask(Task):
         return {}
 
 
+def some_rows(part: Part, limit: int | None) -> Rows:
+    """All examples, or, by a draw that is always the same, as many as have `limit` units."""
+    if not limit:
+        return np.arange(len(part.lengths))
+    rows = np.random.default_rng(0).permutation(len(part.lengths))
+    return rows[: 1 + int(np.searchsorted(np.cumsum(part.counts[rows]), limit))]
+
+
 def digest_files(*sources: Any) -> str:
     """Of all bytes of files: the same only if the data is."""
     digest = hashlib.sha256()
@@ -210,3 +221,18 @@ def digest_files(*sources: Any) -> str:
             digest.update(Path(file).read_bytes())
             digest.update(b"\0")
     return digest.hexdigest()
+
+
+def read_divided(data: Any, read: Any) -> dict[str, Any]:
+    """Training, validation and test: the examples of files of their own, and seeded draws of the others'."""
+    whole = read(data, data.files)
+    shares = [share if isinstance(share, float) else 0.0 for share in (data.validation, data.test)]
+    rows = divide(len(whole), shares[0], shares[1], data.split_seed)
+    found = {name: whole.take(own) for name, own in zip(("training", "validation", "test"), rows, strict=True)}
+    for name in ("validation", "test"):
+        given = getattr(data, name)
+        if not isinstance(given, float):
+            found[name] = read(data, given)
+    if not len(found["validation"]):
+        raise DataError("there is nothing to validate on. Give `validation`, a share above 0 or files.")
+    return found

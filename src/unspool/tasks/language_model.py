@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,16 +17,17 @@ from unspool.data.batches import Windows
 from unspool.data.corpus import Corpus, Division, prepare
 from unspool.data.text import Source
 from unspool.data.tokens import Ids
-from unspool.data.vocabulary import KINDS, Vocabulary, load_vocabulary
+from unspool.data.vocabulary import KINDS, Vocabulary, find_kind, load_vocabulary
 from unspool.errors import DataError
 from unspool.learning.contract import Batches, Learner, Outcome, Task
 from unspool.learning.forcing import free_run
 from unspool.learning.read_out import linear_cross_entropy
-from unspool.learning.settings import Count, Files, Section, Share, Size
+from unspool.learning.settings import Count, Files, Portion, Section, Size
 from unspool.nn import NGram
 from unspool.nn.layer import map_leaves
-from unspool.tasks.body import BodySettings, make_body
+from unspool.tasks.body import BodySettings
 from unspool.tasks.generation import Sampling, generate
+from unspool.tasks.layered import Layered, Reading, with_lower
 
 #: Steps of a window when nothing is learned: long, so that the loop costs nothing, and short enough to stay in cache.
 READING = 512
@@ -48,12 +49,17 @@ class TextData(Section):
     """most frequent tokens that are kept; all if not said (4,096 for bpe)"""
     split: Literal["tail", "lines"] = "tail"
     """tail: the text's end is for validation; lines: each line goes to one part, by chance, and lines are shuffled"""
-    validation: Share | Files = 0.1
+    validation: Portion = 0.1
     """share of the text, or files, to validate on"""
-    test: Share | Files = 0.0
+    test: Portion = 0.0
     """share of the text, or files, to test on at the end"""
     split_seed: Count = 0
     """of the chance by which lines are divided and shuffled"""
+
+    @model_validator(mode="after")
+    def _fits_kind(self) -> Self:
+        find_kind(self.tokens).check_size(self.vocabulary)
+        return self
 
 
 class LanguageModelSettings(BodySettings):
@@ -65,7 +71,7 @@ class LanguageModelSettings(BodySettings):
     """the read-out uses the embedding's matrix"""
 
 
-class LanguageModel(Learner):
+class LanguageModel(Layered, Learner):
     """P(next token | all before): embedding → recurrent layers → read-out. The state goes on from call to call."""
 
     def __init__(self, vocabulary_size: int, settings: LanguageModelSettings) -> None:
@@ -74,9 +80,8 @@ class LanguageModel(Learner):
         self.embedding = nn.Embedding(vocabulary_size, width)
         if settings.tie:  # as a read-out, torch's numbers would be far too large
             nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(width))
-        self.body = make_body(settings, width)
+        self.make_layers(settings, width)
         self.projection = nn.Linear(settings.hidden, width) if settings.tie and settings.hidden != width else None
-        self.dropout, self.variational = settings.dropout, settings.variational
         self.read_out = (
             self.embedding.weight if settings.tie else nn.Parameter(torch.empty(vocabulary_size, settings.hidden))
         )
@@ -84,6 +89,8 @@ class LanguageModel(Learner):
         if not settings.tie:
             bound = 1 / math.sqrt(settings.hidden)
             nn.init.uniform_(self.read_out, -bound, bound)
+        self.supervision = list(settings.supervised.values())
+        self.lower_read_outs = nn.ModuleList(nn.Linear(settings.hidden, vocabulary_size) for _ in self.supervision)
         if settings.initial is not None:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -settings.initial, settings.initial)
@@ -93,9 +100,10 @@ class LanguageModel(Learner):
         ids, targets = batch
         if truth < 1:
             return self._run_free(ids, targets, carried, truth)
-        features, output, carried = self.features(ids, carried)
-        loss = linear_cross_entropy(features, self.read_out, self.read_out_bias, targets)
-        return Outcome(loss, targets.numel(), carried, output)
+        found = self.listen(ids, carried)
+        output = found.sequences[-1]
+        loss = linear_cross_entropy(self.features(output), self.read_out, self.read_out_bias, targets)
+        return Outcome(loss, targets.numel(), found.state, output, extra=self._extra(found, targets))
 
     def carry(self, rows: int) -> Any:
         """A state of zeros."""
@@ -103,35 +111,46 @@ class LanguageModel(Learner):
             _, state = self.body(self.embedding.weight.new_zeros(1, rows, self.embedding.embedding_dim))
         return map_leaves(torch.zeros_like, state)
 
-    def features(self, ids: Tensor, state: Any) -> tuple[Tensor, Tensor, Any]:
-        """What the read-out reads, the recurrent layers' output, and the state."""
-        output, state = self.body(self._drop(self.embedding(ids)), state)
-        features = self._drop(output)
-        return features if self.projection is None else self.projection(features), output, state
+    def listen(self, ids: Tensor, state: Any) -> Reading:
+        """What the recurrent layers make of tokens."""
+        return self.read(self.drop_input(self.embedding(ids)), state)
+
+    def features(self, output: Tensor) -> Tensor:
+        """What the read-out reads, from what the top layer gave."""
+        features = self.drop(output)
+        return features if self.projection is None else self.projection(features)
 
     def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Logits of what follows the last of `ids` (time, rows), and the state."""
-        features, _, state = self.features(ids, state)
-        return functional.linear(features[-1], self.read_out, self.read_out_bias), state
+        found = self.listen(ids, state)
+        features = self.features(found.sequences[-1])
+        return functional.linear(features[-1], self.read_out, self.read_out_bias), found.state
 
     def _run_free(self, ids: Tensor, targets: Tensor, carried: Any, truth: float) -> Outcome:
-        outputs: list[Tensor] = []
+        readings: list[Reading] = []  # one a step
 
         def predict(now: Tensor, state: Any) -> tuple[Tensor, Any]:
-            features, output, state = self.features(now.unsqueeze(0), state)
-            outputs.append(output)
-            return functional.linear(features[0], self.read_out, self.read_out_bias), state
+            readings.append(self.listen(now.unsqueeze(0), state))
+            features = self.features(readings[-1].sequences[-1])
+            return functional.linear(features[0], self.read_out, self.read_out_bias), readings[-1].state
 
         logits, carried = free_run(predict, ids, carried, truth)
         loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        return Outcome(loss, targets.numel(), carried, torch.cat(outputs))
+        sequences = [torch.cat(level) for level in zip(*(one.sequences for one in readings), strict=True)]
+        penalties = [one.extra for one in readings if one.extra is not None]
+        found = Reading(sequences, carried, torch.stack(penalties).mean() if penalties else None)
+        return Outcome(loss, targets.numel(), carried, sequences[-1], extra=self._extra(found, targets))
 
-    def _drop(self, values: Tensor) -> Tensor:
-        if not self.training or not self.dropout:
-            return values
-        if not self.variational:
-            return functional.dropout(values, self.dropout)
-        return values * functional.dropout(torch.ones_like(values[:1]), self.dropout)
+    def _extra(self, found: Reading, targets: Tensor) -> Tensor | None:
+        """What training adds to the loss; nothing else pays for read-outs of lower layers."""
+        if not self.training:
+            return None
+        heads = [head for head in self.lower_read_outs if isinstance(head, nn.Linear)]
+        losses = [
+            linear_cross_entropy(self.drop(sequence), head.weight, head.bias, targets)
+            for head, sequence in zip(heads, found.sequences[:-1], strict=True)
+        ]
+        return with_lower(found.extra, self.supervision, losses)
 
 
 class TextWindows(Batches):
@@ -256,7 +275,7 @@ class LanguageModelling(Task):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: TextData) -> Self:  # noqa: ARG003 - a vocabulary is enough
         nothing = np.zeros(0, np.int64)
-        return cls(Corpus(load_vocabulary(dict(document)), nothing, nothing, nothing, ""))
+        return cls(Corpus(load_vocabulary(document), nothing, nothing, nothing, ""))
 
     def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
         """Loss, perplexity and bits of a text that is read once through; and the share of `unknown` tokens, if any.

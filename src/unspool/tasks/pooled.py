@@ -8,6 +8,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from unspool.data.inputs import Inputs
+from unspool.errors import ArgumentError
+from unspool.learning.contract import Apart, Outcome
 from unspool.nn import BagOfVectors, Convolution, SharedFCN, make_pooling
 from unspool.tasks.encoder import Encoder, EncoderSettings, embedding_width
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
@@ -48,10 +50,26 @@ class PooledModel(ExampleLearner):
     def score(self, batch: Batch) -> Scores:
         if not isinstance(self.reader, Encoder):
             return Scores([self.heads[0](self.reader(batch.inputs, batch.lengths))])
-        sequences = self.reader(batch.inputs, batch.lengths)
-        pooled = [pool(one, lengths=batch.lengths) for pool, one in zip(self.poolings, sequences, strict=True)]
-        levels = [head(self.reader.drop(one)) for head, one in zip(self.heads, pooled, strict=True)]
-        return Scores(levels, sequences[-1])
+        found = self.reader.encode(batch.inputs, batch.lengths)
+        levels = [self._say(level, one, batch) for level, one in enumerate(found.sequences)]
+        return Scores(levels, found.sequences[-1], found.extra)
+
+    def take_apart(self, batch: Batch) -> Apart:
+        if not isinstance(self.reader, Encoder):
+            problem = f"is not for a {type(self).__name__} without recurrent layers"
+            raise ArgumentError.of("learn", "predictive-coding", problem, "Give reader='recurrent', or learn='bptt'")
+        layers = self.reader.plain_layers()
+
+        def judge(output: Tensor) -> Outcome:
+            return self.judge(Scores([self._say(0, output, batch)], output), batch)
+
+        return Apart(layers, self.reader.embed(batch.inputs), batch.lengths, judge)
+
+    def _say(self, level: int, sequence: Tensor, batch: Batch) -> Tensor:
+        """The scores by what one of the layers gave."""
+        assert isinstance(self.reader, Encoder)
+        scores: Tensor = self.heads[level](self.reader.drop(self.poolings[level](sequence, lengths=batch.lengths)))
+        return scores
 
 
 class MemorylessReader(nn.Module):

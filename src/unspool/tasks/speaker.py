@@ -1,24 +1,19 @@
-"""Speaker: a trained language model that says things, and judges how likely a text is."""
+"""Speaker: a trained language model that says things."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import torch
 
-from unspool.data.corpus import Division, prepare
-from unspool.data.text import Source
-from unspool.data.vocabulary import Vocabulary, load_vocabulary
-from unspool.errors import ArgumentError, DataError
-from unspool.learning.files import read_tensors
-from unspool.learning.run import check_run
-from unspool.tasks.config import Config, read_config
+from unspool.data.vocabulary import Vocabulary
+from unspool.errors import ArgumentError
+from unspool.tasks.config import Config
 from unspool.tasks.generation import Sampling, TextStream, beam_search, generate
-from unspool.tasks.language_model import LanguageModel, LanguageModelling, figures, make_model, opening, unsayable
+from unspool.tasks.language_model import LanguageModel, LanguageModelling, opening, unsayable
+from unspool.tasks.load import load_run
 
 
 class Speaker:
@@ -30,35 +25,10 @@ class Speaker:
     @classmethod
     def load(cls, run: str | Path) -> Self:
         """From a folder that `unspool train` made."""
-        path = Path(run)
-        config = read_config(check_run(path))
-        if not issubclass(config.task, LanguageModelling):
-            raise ArgumentError.of("run", str(path), f"is of the task {config.task.name}", "Give a language model's")
-        try:
-            vocabulary = load_vocabulary(json.loads((path / "vocabulary.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            said = str(error).removesuffix(".")
-            raise DataError(f"{path / 'vocabulary.json'} cannot be read: {said}.") from error
-        if not (path / "model.safetensors").exists():
-            raise DataError(f"{path} has no model yet. Go on with it: unspool train {path} --resume.")
-        tensors, _ = read_tensors(path / "model.safetensors")
-        model = make_model(vocabulary, config.model)
-        try:
-            model.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise DataError(f"{path / 'model.safetensors'} does not fit the run's config: {error}") from error
-        return cls(model, vocabulary, config)
-
-    def evaluate(self, source: Source) -> dict[str, float]:
-        """Loss, perplexity and bits of text files, read once through; and the share of `unknown` tokens, if any.
-
-        A token that was never read in training counts as the unknown one, which is easier to foresee than what it is.
-        """
-        ids = prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
-        if len(ids) < 2:
-            raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
-        unknown = sum(np.count_nonzero(ids == token) for token in self.silent) / len(ids)
-        return figures(LanguageModelling.measure(self.model, ids)) | ({"unknown": unknown} if unknown else {})
+        config, task, model = load_run(run)
+        if not isinstance(task, LanguageModelling) or not isinstance(model, LanguageModel):
+            raise ArgumentError.of("run", str(run), f"is of the task {task.name}", "Give a language model's")
+        return cls(model, task.vocabulary, config)
 
     def stream(
         self, prompt: str, count: int, sampling: Sampling, seed: int | None = None, stop: Sequence[str] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Learner, Task
-from unspool.learning.events import Event, Finished, Listener, Started
+from unspool.learning.events import Advised, Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run import RunFolder, check_free, check_run
@@ -21,10 +21,11 @@ from unspool.learning.stopping import Stop, listening
 from unspool.tasks.card import write_card
 from unspool.tasks.catalogue import find_task
 from unspool.tasks.config import Config, read_config, read_toml, to_sections
+from unspool.tasks.extension import CHANGEABLE, ENDS, check_ahead, is_over
+from unspool.tasks.guess import Guess, guess_task
+from unspool.tasks.load import is_kept
 from unspool.tasks.recipes import find_recipe
-
-#: Settings of which one says when training ends.
-ENDS = {"epochs", "steps", "minutes"}
+from unspool.tasks.rivals import train_rivals
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,24 @@ def plan(
     """The checked settings of a run: those of the recipe, then of the config file, then the options."""
     documents: list[Mapping[str, Any]] = [find_recipe(recipe)] if recipe is not None else []
     documents += [read_toml(Path(config))] if config is not None else []
-    said = task or next((document["task"] for document in reversed(documents) if "task" in document), "lm")
-    kind = find_task(str(said))
-    documents.insert(0, kind.defaults)
     given = {name: value for name, value in options.items() if value is not None}
+    said = task or next((document["task"] for document in reversed(documents) if "task" in document), None)
+    guess = None
+    if said is None:
+        files = source or next((one["data"]["files"] for one in documents if "files" in one.get("data", ())), None)
+        guess = guess_task(files, given) if recipe is None else Guess("lm", f"the recipe {recipe} is for it")
+    kind = find_task(str(said) if guess is None else guess.task)
+    documents.insert(0, kind.defaults)
     if source is not None:
         given["files"] = [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
     documents.append(to_sections(given, kind))
-    return read_config(*_with_one_end(documents), task=task)
+    found = read_config(*_with_one_end(documents), task=kind.name)
+    return found if guess is None else replace(found, guessed=guess.why)
 
 
 def _with_one_end(documents: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of the ends of training that different documents say, such as 10 epochs and 5 minutes, the last holds."""
-    saying = [place for place, document in enumerate(documents) if ENDS & set(document.get("training", ()))]
+    saying = [place for place, document in enumerate(documents) if {*ENDS} & set(document.get("training", ()))]
     for place in saying[:-1]:
         training = {key: value for key, value in documents[place]["training"].items() if key not in ENDS}
         documents[place] = {**documents[place], "training": training}
@@ -87,6 +93,7 @@ def train(
 
         unspool.train("book.txt", out="runs/book", hidden=256, epochs=10)
         unspool.train(out="runs/book", resume=True)
+        unspool.train(out="runs/book", resume=True, epochs=20)    # a later end, for a run that is over too
 
     `options` are the settings of the config's sections, by name: see `unspool train --help`. `tell` hears what happens.
     """
@@ -94,27 +101,30 @@ def train(
         raise ArgumentError.of("out", out, "is missing", "Give the folder of the run, such as out='runs/book'")
     path = Path(out)
     said = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
+    new = {name: value for name, value in said.items() if resume and value is not None}
     with joined() as ranks, ExitStack() as held:
         with ranks.in_turn():
-            settings = _resumed(path, said) if resume else plan(**said)
+            settings = _resumed(path, new) if resume else plan(**said)
             folder = RunFolder.open(path) if resume and ranks.first else RunFolder(path)
             held.enter_context(closing(folder))
             if ranks.first and not resume:
                 check_free(path, force)
-            loop = make_loop(settings, folder, tell, held.enter_context(listening()))
+            if settings.training.baselines and ranks.together:
+                raise ArgumentError.of("baselines", True, "are trained by one process", "Leave it out, or nproc")
+            stop = held.enter_context(listening())
+            loop = make_loop(settings, folder, tell, stop)
             if ranks.first and not resume:
                 folder.begin(settings.dump(), force)
-        return _run(settings, folder, loop, resume, tell)
+        return _run(settings, folder, loop, resume, new, tell, stop)
 
 
-def _resumed(path: Path, said: Mapping[str, Any]) -> Config:
+def _resumed(path: Path, new: Mapping[str, Any]) -> Config:
     settings = check_run(path)
-    for name, value in said.items():
-        if value is not None:
-            raise ArgumentError.of(
-                name, value, "cannot change in a run that goes on", "Leave it out, or begin a new run"
-            )
-    return read_config(settings)
+    for name, value in new.items():
+        if name not in CHANGEABLE:
+            remedy = f"Leave it out, or begin a new run; {', '.join(CHANGEABLE)} can change"
+            raise ArgumentError.of(name, value, "cannot change in a run that goes on", remedy)
+    return read_config(*_with_one_end([settings, {"training": new}]))
 
 
 def make_loop(
@@ -130,19 +140,37 @@ def make_loop(
     return Loop(task, learner, training, folder, tell if ranks.first else silent, stop or Stop())
 
 
-def _run(settings: Config, folder: RunFolder, loop: Loop, resume: bool, tell: Listener) -> Trained:
+def _run(
+    settings: Config,
+    folder: RunFolder,
+    loop: Loop,
+    resume: bool,
+    new: Mapping[str, Any],
+    tell: Listener,
+    stop: Stop,
+) -> Trained:
     task, learner, ranks = loop.task, loop.learner, loop.ranks
     if ranks.tell_text(task.digest) != task.digest:
         raise DataError("the data is not that of the first process. Give all processes the same files.")
     resumed = resume and loop.resume()
+    if ranks.first and new:
+        check_ahead(loop, new)
+        folder.write_config(settings.dump())
     if ranks.first and not resumed:  # also where a run was ended before its first checkpoint
         folder.take_back({})
+    if ranks.first and not (resumed and is_kept(folder.path, settings)):
         folder.write_task(task.dump())
     if ranks.first:
         tell(_started(settings, task, learner, folder, loop))
+        if resumed and (over := is_over(loop, folder.path)):
+            tell(Advised(loop.position.step, over))
     if not resumed:
         loop.save()
     finished = loop.run()
+    if settings.training.baselines and finished.reason != "interrupted":
+        tell(Advised(finished.step, "The model is trained. Now those without memory are, to compare."))
+        rivals = train_rivals(settings, task, finished.step, stop)
+        finished = replace(finished, baselines={**finished.baselines, **rivals})
     if ranks.first:
         write_card(folder, settings, task, learner, finished)
         tell(finished)
@@ -171,6 +199,7 @@ def describe(settings: Config, loop: Loop) -> dict[str, str]:
     processes = f" in {loop.ranks.count} processes" if loop.ranks.together else ""
     engine = " (torch.nn)" if model.engine == "torch" else ""
     return {
+        **({"task": f"{settings.task.name}, guessed: {settings.guessed}"} if settings.guessed else {}),
         "model": f"{model.layers} × {model.hidden} {model.cell}{engine}",
         "training": f"{training.optimiser} at {training.rate:g} ({training.schedule}), "
         f"{training.batch} rows × {window}, {end}{processes}",

@@ -1,0 +1,163 @@
+"""Classification: what it learns, what it says, what it refuses; and rivals that have no memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.tasks.labelled_texts import ordered_texts, write_table
+
+import unspool
+from unspool.cli.main import main
+from unspool.data.labelled import Raw
+from unspool.errors import ArgumentError, DataError
+from unspool.tasks.classify import Classification, LabelledData
+from unspool.tasks.load import load_run
+from unspool.tasks.pooled import PooledSettings
+from unspool.tasks.train import Trained, plan
+
+Capture = pytest.CaptureFixture[str]
+SMALL: dict[str, Any] = {"hidden": 16, "rate": 0.02, "batch": 32, "tokens": "characters"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A model that tells orders apart, and its rivals that cannot."""
+    folder = tmp_path_factory.mktemp("order")
+    table = write_table(folder / "order.csv", ordered_texts(400))
+    return unspool.train(table, out=folder / "run", epochs=6, test=0.2, baselines=True, **SMALL)
+
+
+def test_order_is_learned_with_memory_alone(trained: Trained) -> None:
+    finished = trained.finished
+    assert finished.test["accuracy"] > 0.97
+    assert finished.task == "classify"
+    assert set(finished.baselines) >= {"bag of vectors", "shared FCN, summed", "1-D convolution"}
+    for name in ("bag of vectors", "shared FCN, summed"):
+        assert finished.baselines[name]["accuracy"] < 0.75
+
+
+def test_a_run_can_be_loaded_and_says_the_same(trained: Trained) -> None:
+    _, task, learner = load_run(trained.path)
+    assert isinstance(task, Classification)
+    own = trained.task
+    assert isinstance(own, Classification)
+    part = own.parts["validation"]
+    rows = np.arange(len(part.lengths))
+    loss, answers = task.ask(learner, part, rows)  # type: ignore[arg-type]
+    assert loss == pytest.approx(trained.finished.validation["loss"], rel=1e-6)
+    assert np.stack(answers).sum(1) == pytest.approx(np.ones(len(rows)))
+
+
+def test_predictions_as_a_table(trained: Trained, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "new.csv").write_text("text\ncacdbd\ncbcdad\n")
+    with pytest.raises(SystemExit) as left:
+        main(["predict", str(trained.path), str(tmp_path / "new.csv")])
+    assert left.value.code in (0, None)
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["label"] for row in rows] == ["ab", "ba"]
+    assert float(rows[0]["p(ab)"]) + float(rows[0]["p(ba)"]) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(SystemExit):
+        main(["predict", str(trained.path), str(tmp_path / "new.csv"), "--out", str(tmp_path / "p.jsonl")])
+    records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [record["label"] for record in records] == ["ab", "ba"]
+    with pytest.raises(SystemExit) as left:
+        main(["predict", str(trained.path), str(tmp_path / "new.csv"), "--out", str(tmp_path / "p.txt")])
+    assert left.value.code == 2
+
+
+def test_evaluation_of_other_files(trained: Trained, tmp_path: Path, capsys: Capture) -> None:
+    table = write_table(tmp_path / "other.csv", ordered_texts(50, seed=9))
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(trained.path), str(table), "--json"])
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.9
+
+
+def test_the_guess_is_said(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "order.csv", ordered_texts(20))
+    assert plan(table).guessed == "`label` of order.csv holds labels"
+    assert plan(table).task is Classification
+    assert plan(table, task="classify").guessed == ""
+
+
+def test_padding_and_company_change_nothing() -> None:
+    raw = Raw(["ab", "abcde", "a"], None, ["0", "1", "2"], str, [("x",), ("y",), ("x",)])
+    data = LabelledData(files=("memory",), tokens="characters")
+    task = Classification.of({"training": raw, "validation": raw}, data)
+    for pooling in ("attention", "mean", "max", "last"):
+        torch.manual_seed(1)
+        settings = PooledSettings.model_validate({"hidden": 5, "layers": 2, "pooling": pooling})
+        learner = task.make_learner(settings).double().eval()
+        part = task.parts["training"]
+        _, together = task.ask(learner, part, np.arange(3))
+        alone = [task.ask(learner, part, np.array([row]))[1][0] for row in range(3)]
+        np.testing.assert_allclose(together, alone, rtol=0, atol=1e-12)
+
+
+def test_numbers_in_long_form_are_scaled_by_training_alone(tmp_path: Path) -> None:
+    lines = ["id,time,a,b,label"]
+    for number in range(8):
+        lines += [f"s{number},{step},{number + step},{3 * step},{'up' if number % 2 else 'down'}" for step in range(3)]
+    (tmp_path / "steps.csv").write_text("\n".join(lines) + "\n")
+    data = LabelledData(files=(str(tmp_path / "steps.csv"),), id_column="id", time_column="time", validation=0.25)
+    task = Classification.prepare(data, 0)
+    values = task.parts["training"].inputs.values
+    np.testing.assert_allclose(values.mean(0), 0, atol=1e-6)
+    np.testing.assert_allclose(values.std(0), 1, atol=1e-6)
+    assert task.inputs.features == 2
+
+
+BAD = [
+    ("text,label\na,x\nb,x\nc,x\n", {}, "all training examples have the label 'x'"),
+    ("text,label\na,x\nb\nc,x\n", {}, "line 3"),
+    ("text,label\na,x\n,y\nc,x\n", {}, "line 3: `text` is empty"),
+    ("text,label\na,x\nb,\nc,x\n", {}, "line 3: `label` is empty"),
+    ("text,label\na,x\nb,y\nc,x\n", {"label_column": "lable"}, "'label'"),
+    ("text,label\naaaa,x\nb,y\nc,x\n", {"longest": 3}, "4 steps, more than `longest`"),
+    ("one,two,three\na,x,1\nb,y,2\n", {"task": "classify"}, "which has the labels is not clear"),
+    ("", {"task": "classify"}, "empty"),
+    ("id,time,v,label\na,2,1,x\na,1,1,x\n", {"id_column": "id", "time_column": "time"}, "line 3: `time` is earlier"),
+    ("id,time,v,label\na,1,1,x\na,1,1,x\n", {"id_column": "id", "time_column": "time"}, "line 3: `time` has the time"),
+    ("id,time,v,label\na,1,1,x\na,2,1,y\n", {"id_column": "id", "time_column": "time"}, "one answer"),
+    ("id,v,label\na,nan,x\nb,1,y\n", {"id_column": "id"}, "line 2: `v` is empty"),
+    ("id,v,label\na,1,x\nb,one,y\n", {"id_column": "id"}, "'one'"),
+]
+
+
+@pytest.mark.parametrize(("content", "options", "message"), BAD)
+def test_bad_tables_are_refused_and_nothing_is_written(
+    tmp_path: Path, content: str, options: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "bad.csv").write_text(content)
+    out = tmp_path / "run"
+    with pytest.raises((DataError, ArgumentError)) as caught:
+        unspool.train(tmp_path / "bad.csv", out=out, steps=1, **{"task": "classify", **options})
+    assert message in str(caught.value)
+    assert not out.exists()
+
+
+def test_a_label_of_the_test_data_alone_is_named(tmp_path: Path) -> None:
+    train = write_table(tmp_path / "train.csv", ordered_texts(40))
+    test = write_table(tmp_path / "test.csv", [("ab", "ab"), ("ba", "new")])
+    with pytest.raises(DataError, match=r"test.csv, line 3: the label 'new' does not occur in the training data"):
+        unspool.train(train, out=tmp_path / "run", steps=1, test=[str(test)], **SMALL)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_window_is_refused(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "order.csv", ordered_texts(40))
+    with pytest.raises(ArgumentError, match="`window`"):
+        unspool.train(table, out=tmp_path / "run", steps=1, window=8, **SMALL)
+    assert not (tmp_path / "run").exists()
+
+
+def test_torchs_layers_say_the_same_sizes_and_learn_too(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "order.csv", ordered_texts(200))
+    found = unspool.train(table, out=tmp_path / "run", epochs=8, engine="torch", **SMALL)
+    assert found.finished.validation["accuracy"] > 0.9
