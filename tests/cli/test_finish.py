@@ -77,7 +77,7 @@ def test_finish_says_when_a_network_was_not_worth_it() -> None:
             replace(FINISHED, baselines={"bigram": {"loss": 1.25}, "odd": {"loss": NAN}, "unigram": {"loss": 3.0}})
         )
     )
-    assert "The model is not better than bigram, which has no memory: 0.250 nats behind." in text
+    assert "The model is not better than bigram: 0.250 nats behind." in text
 
 
 def test_finish_of_a_run_with_nothing() -> None:

@@ -72,11 +72,12 @@ def compare(event: Finished) -> str:
     if not rivals or not math.isfinite(own):
         return ""
     name, nearest = rivals[0]
-    gap = f"{decimal(abs(nearest - own))} {'nats' if of == 'loss' else f'of {harmless(of)}'}"
+    unit = "nats" if (event.task, of) == ("lm", "loss") else f"of {harmless(of)}"
+    gap = f"{decimal(abs(nearest - own))} {unit}"
     if sign * own < sign * nearest:
         return f"The model beats every baseline; the nearest is {harmless(name)}, by {gap}."
     return (
-        f"The model is not better than {harmless(name)}, which has no memory: {gap} behind. "
+        f"The model is not better than {harmless(name)}: {gap} behind. "
         "Train longer, or try a larger model or another learning rate."
     )
 

@@ -128,6 +128,25 @@ def make_body(settings: BodySettings, input_size: int, bidirectional: bool = Fal
     return body
 
 
+def spread_weights(model: nn.Module, settings: BodySettings) -> None:
+    """All weights of a model uniform within ± `initial`, if the settings say so."""
+    if settings.initial is not None:
+        for parameter in model.parameters():
+            nn.init.uniform_(parameter, -settings.initial, settings.initial)
+
+
+class StatelessBody(nn.Module):
+    """A perceptron at every step in the place of layers: what can be said without a memory."""
+
+    def __init__(self, settings: BodySettings, input_size: int) -> None:
+        super().__init__()
+        self.network = recurrent.StatelessMLP(input_size, settings.hidden, settings.hidden)
+
+    def forward(self, x: Tensor, state: Any = None, *, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """As a stack is called; there is no state."""
+        return self.network(x, lengths=lengths), state or ()
+
+
 class TorchBody(nn.Module):
     """torch.nn's layers in the place of ours: to compare, or where theirs are wanted."""
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from unspool.learning.settings import Size
 from unspool.nn import BagOfVectors, Convolution, SharedFCN, StatelessMLP, make_pooling
-from unspool.tasks.body import BodySettings, make_body
+from unspool.tasks.body import BodySettings, make_body, spread_weights
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 from unspool.tasks.layered import Layered
 
@@ -70,9 +70,7 @@ class Forecaster(ExampleLearner):
             self.heads.append(nn.Linear(hidden, targets * len(quantiles)))
         for parameter in self.heads.parameters():
             nn.init.zeros_(parameter)  # training begins at the naive forecast itself
-        if settings.initial is not None:
-            for parameter in self.parameters():
-                nn.init.uniform_(parameter, -settings.initial, settings.initial)
+        spread_weights(self, settings)
 
     def score(self, batch: Batch) -> Scores:
         past, future, unit = batch.inputs

@@ -25,7 +25,7 @@ from unspool.learning.read_out import linear_cross_entropy
 from unspool.learning.settings import Count, Files, Portion, Section, Size
 from unspool.nn import NGram
 from unspool.nn.layer import map_leaves
-from unspool.tasks.body import BodySettings
+from unspool.tasks.body import BodySettings, StatelessBody, spread_weights
 from unspool.tasks.generation import Sampling, generate
 from unspool.tasks.layered import Layered, Reading, with_lower
 
@@ -69,6 +69,8 @@ class LanguageModelSettings(BodySettings):
     """width of a token's vector; as wide as a layer, but at most 64 for characters and bytes"""
     tie: bool = False
     """the read-out uses the embedding's matrix"""
+    reader: Literal["recurrent", "mlp"] = "recurrent"
+    """recurrent: layers with memory; mlp has none, and is there to compare"""
 
 
 class LanguageModel(Layered, Learner):
@@ -81,6 +83,8 @@ class LanguageModel(Layered, Learner):
         if settings.tie:  # as a read-out, torch's numbers would be far too large
             nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(width))
         self.make_layers(settings, width)
+        if settings.reader == "mlp":
+            self.body = StatelessBody(settings, width)
         self.projection = nn.Linear(settings.hidden, width) if settings.tie and settings.hidden != width else None
         self.read_out = (
             self.embedding.weight if settings.tie else nn.Parameter(torch.empty(vocabulary_size, settings.hidden))
@@ -91,9 +95,7 @@ class LanguageModel(Layered, Learner):
             nn.init.uniform_(self.read_out, -bound, bound)
         self.supervision = list(settings.supervised.values())
         self.lower_read_outs = nn.ModuleList(nn.Linear(settings.hidden, vocabulary_size) for _ in self.supervision)
-        if settings.initial is not None:
-            for parameter in self.parameters():
-                nn.init.uniform_(parameter, -settings.initial, settings.initial)
+        spread_weights(self, settings)
 
     def forward(self, batch: tuple[Tensor, Tensor], carried: Any, truth: float = 1.0) -> Outcome:
         """The mean cross-entropy of `(ids, targets)`, each (time, rows), in nats."""

@@ -11,6 +11,7 @@ from unspool.data.inputs import Inputs
 from unspool.errors import ArgumentError
 from unspool.learning.contract import Apart, Outcome
 from unspool.nn import BagOfVectors, Convolution, SharedFCN, make_pooling
+from unspool.tasks.body import spread_weights
 from unspool.tasks.encoder import Encoder, EncoderSettings, embedding_width
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 
@@ -46,6 +47,7 @@ class PooledModel(ExampleLearner):
             self.reader = MemorylessReader(settings, inputs)
             width = self.reader.output_size
         self.heads = nn.ModuleList(nn.Linear(width, outputs) for _ in (*self.supervision, None))
+        spread_weights(self, settings)
 
     def score(self, batch: Batch) -> Scores:
         if not isinstance(self.reader, Encoder):

@@ -17,6 +17,8 @@ NAMES = {
     "cnn": "1-D convolution",
     "mlp": "stateless MLP",
 }
+#: Settings that only recurrent layers have.
+OF_MEMORY = {"recurrent_dropout", "weight_dropout", "zoneout", "supervision", "gate_penalty"}
 
 
 def rivals_of(settings: Config) -> dict[str, Config]:
@@ -24,18 +26,13 @@ def rivals_of(settings: Config) -> dict[str, Config]:
     field = type(settings.model).model_fields.get("reader")
     readers = () if field is None else get_args(field.annotation)
     training = settings.training.model_copy(update={"learn": "bptt", "baselines": False})
+    model = settings.model.model_dump() | dict.fromkeys(OF_MEMORY & type(settings.model).model_fields.keys(), 0.0)
+    model["dropout"] = 0.0 if model["dropout"] == "auto" else model["dropout"]
     return {
-        NAMES[reader]: replace(
-            settings, model=type(settings.model)(**settings.model.model_dump() | _plain(reader)), training=training
-        )
+        NAMES[reader]: replace(settings, model=type(settings.model)(**model | {"reader": reader}), training=training)
         for reader in readers
         if reader != settings.model.reader and reader != "recurrent"
     }
-
-
-def _plain(reader: str) -> dict[str, object]:
-    off = dict.fromkeys(("recurrent_dropout", "weight_dropout", "zoneout", "supervision", "gate_penalty"), 0.0)
-    return {**off, "reader": reader}
 
 
 def _silent(event: Event) -> None:

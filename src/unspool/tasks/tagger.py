@@ -15,7 +15,7 @@ from torch.nn import functional
 from unspool.learning.settings import Count, Share, Size
 from unspool.nn import LastState, LinearChainCRF, StatelessMLP
 from unspool.nn.layer import valid_steps
-from unspool.tasks.body import make_body
+from unspool.tasks.body import make_body, spread_weights
 from unspool.tasks.encoder import Encoder, EncoderSettings, embedding_width
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 from unspool.tasks.layered import Reading
@@ -114,9 +114,7 @@ class Tagger(ExampleLearner):
         self.reader = Encoder(settings, features=width) if recurrent else WordByWord(settings, width)
         self.heads = nn.ModuleList(nn.Linear(self.reader.output_size, tags) for _ in (*self.supervision, None))
         self.crf = LinearChainCRF(tags, allowed=allowed) if settings.crf else None
-        if settings.initial is not None:
-            for parameter in self.parameters():
-                nn.init.uniform_(parameter, -settings.initial, settings.initial)
+        spread_weights(self, settings)
 
     def score(self, batch: Batch) -> Scores:
         found = self.reader.encode(self.words(batch.inputs), batch.lengths)

@@ -16,6 +16,7 @@ from unspool.learning.settings import Size
 from unspool.nn import Seq2Seq, Stack
 from unspool.nn.layer import map_leaves
 from unspool.nn.seq2seq import Decoded, Lengths
+from unspool.tasks.body import spread_weights
 from unspool.tasks.encoder import EncoderSettings, embedding_width
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 from unspool.tasks.layered import Layered, Reading
@@ -65,9 +66,7 @@ class Writer(Seq2Seq):
         self.keys = nn.Linear(read, wrote, bias=False) if settings.attention else None
         self.mix = nn.Linear(wrote + read, wrote) if settings.attention else None
         self.lower_heads = nn.ModuleList(nn.Linear(wrote, target_size) for _ in settings.supervised)
-        if settings.initial is not None:
-            for parameter in self.parameters():
-                nn.init.uniform_(parameter, -settings.initial, settings.initial)
+        spread_weights(self, settings)
 
     def forward(self, source: Tensor, target: Tensor, source_lengths: Lengths = None) -> Tensor:
         target = self._check_tokens("target", target, self.target_size)
