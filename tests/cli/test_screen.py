@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
-from tests.cli.made_up import CHINESE, EVALUATED, HOSTILE, INF, NAN, STARTED, STEPPED
+from tests.cli.made_up import CHINESE, EVALUATED, HOSTILE, INF, NAN, STARTED, STEPPED, of_loss
 
 from unspool.cli.screen import History, Screen
 from unspool.learning.events import Advised, Event, Saved
@@ -35,9 +35,9 @@ def evaluations(count: int, best: int) -> list[Event]:
     found: list[Event] = []
     for step in range(100, 100 * count + 1, 100):
         loss = 1 + abs(step - best) / 1000
-        found += [replace(STEPPED, step=step, loss=loss), replace(EVALUATED, step=step, validation={"loss": loss})]
+        found += [replace(STEPPED, step=step, loss=loss), replace(EVALUATED, step=step, validation=of_loss(loss))]
         if step > best:
-            found[-1] = replace(EVALUATED, step=step, validation={"loss": loss}, best=False)
+            found[-1] = replace(EVALUATED, step=step, validation=of_loss(loss), best=False)
     return found
 
 

@@ -102,10 +102,10 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         (["book.txt", "--vocabulary", "9", "--tokens", "bytes"], "`vocabulary` (=9) is not 256, the number of bytes"),
         (
             ["book.txt", "--validation", "1.5"],
-            "data.validation (=1.5): is neither a share of the text nor files. Give a number above 0 and below 1, or",
+            "data.validation (=1.5): is neither a share of the data nor files. Give a number above 0 and below 1, or",
         ),
-        (["book.txt", "--validation", "0"], "data.validation (=0.0): is neither a share of the text nor files. Give"),
-        (["book.txt", "--test", "-0.1"], "data.test (=-0.1): is neither a share of the text nor files. Give a number"),
+        (["book.txt", "--validation", "0"], "data.validation (=0.0): is neither a share of the data nor files. Give"),
+        (["book.txt", "--test", "-0.1"], "data.test (=-0.1): is neither a share of the data nor files. Give a number"),
         (["book.txt", "--validation", "0.5", "--test", "0.5"], "leave nothing to train on"),
         (["book.txt", "--validation", "nowhere.txt"], "there is no file nowhere.txt"),
         (["book.txt", "--validation", "book.txt"], "all of the text's files are in `validation`"),

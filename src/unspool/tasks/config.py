@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Config:
     data: Any
     model: Any
     training: Training
-    guessed: str = ""  # why it is this task, if nobody said so
+    guessed: str = field(default="", compare=False)  # why it is this task, if nobody said so
 
     def dump(self) -> dict[str, Any]:
         """As TOML has it: nothing is left out that is not None."""
