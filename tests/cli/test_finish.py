@@ -95,3 +95,10 @@ def test_finish_of_a_run_with_nothing() -> None:
         "      unspool evaluate runs/hamlet FILE",
         "      unspool train --config runs/hamlet/config.toml --hidden 512 --minutes 10 --out runs/hamlet-larger",
     ]
+
+
+def test_a_tie_is_called_one_and_an_empty_table_is_left_out() -> None:
+    tied = replace(FINISHED, baselines={"bigram": {"loss": 1.5}})
+    assert "The model is no better than bigram: both have loss 1.500." in last_words(tied)
+    nothing = replace(FINISHED, reason="interrupted", validation={}, test={}, baselines={}, sample="")
+    assert not any(line.startswith("on validation data") for line in last_words(nothing))

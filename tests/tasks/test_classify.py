@@ -161,3 +161,34 @@ def test_torchs_layers_say_the_same_sizes_and_learn_too(tmp_path: Path) -> None:
     table = write_table(tmp_path / "order.csv", ordered_texts(200))
     found = unspool.train(table, out=tmp_path / "run", epochs=8, engine="torch", **SMALL)
     assert found.finished.validation["accuracy"] > 0.9
+
+
+def test_a_run_reads_later_files_by_the_columns_that_it_guessed(tmp_path: Path) -> None:
+    rows = ordered_texts(60)
+    (tmp_path / "train.csv").write_text("sentence,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    run = unspool.train(tmp_path / "train.csv", out=tmp_path / "run", steps=2, **SMALL)
+    _, task, learner = load_run(run.path)
+    assert isinstance(task, Classification)
+    (tmp_path / "new.csv").write_text("text,sentence\nWRONG,cacb\n")
+    assert task.read(tmp_path / "new.csv", answers=False).raw.texts == ["cacb"]
+    (tmp_path / "other.csv").write_text("text,label\nab,ab\n")
+    with pytest.raises(DataError, match="`sentence`|'sentence'"):
+        task.evaluate_files(learner, tmp_path / "other.csv")
+
+
+def test_a_column_is_not_learned_from_itself(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "order.csv", ordered_texts(40))
+    with pytest.raises(ArgumentError, match="is also what is to be learned"):
+        unspool.train(table, out=tmp_path / "run", steps=1, text_column="label", label_column="label", **SMALL)
+
+
+def test_a_run_is_no_data(trained: Trained, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="is a run's folder.*--resume"):
+        unspool.train(trained.path, out=tmp_path / "run", steps=1)
+
+
+def test_the_card_says_how_to_use_it(trained: Trained) -> None:
+    card = (trained.path / "MODEL_CARD.md").read_text()
+    assert "unspool predict" in card
+    assert "unspool generate" not in card
+    assert "| bag of vectors, validation |" in card

@@ -179,7 +179,7 @@ class TestRefused:
 
     def test_columns_that_cannot_be_guessed(self, tmp_path: Path) -> None:
         rows = [f"{row},1,2" for row in ROWS]
-        refused(tmp_path, table(rows, "month,a,b,c"), "which has what is foretold is not clear", "--targets NAME")
+        refused(tmp_path, table(rows, "month,a,b,c"), "which has what is foretold is not clear", "--target NAME")
         refused(tmp_path, table(rows, "m,a,b,c"), "which has the times is not clear", "--time-column NAME")
 
     def test_a_column_of_two_roles(self, tmp_path: Path) -> None:

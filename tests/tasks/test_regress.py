@@ -249,7 +249,7 @@ class TestBadInput:
             (
                 ["text,a,b", "x,1,2", "y,2,1"],
                 {},
-                "the numbers to foretell is not clear. Say it: --targets NAME",
+                "the numbers to foretell is not clear. Say it: --target NAME",
             ),
             (["text,y", "a,1", "b,1e300", "c,3", "d,4"], {}, r"1e\+300, too far from all|too large to be averaged"),
             (

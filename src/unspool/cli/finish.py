@@ -25,7 +25,9 @@ PROMPT = 16
 def render_finish(event: Finished, plain: bool = False) -> RenderableType:
     """All of it; `plain` has the sample indented, without a frame. Print it with `crop=False`: commands stay whole."""
     parts: list[RenderableType] = [Text(opening(event), style="bold"), ""]
-    parts += [unbroken(line, "bold" if index == 0 else "") for index, line in enumerate(align(table(event), left=1))]
+    rows = table(event)
+    if len(rows) > 1:
+        parts += [unbroken(line, "bold" if index == 0 else "") for index, line in enumerate(align(rows, left=1))]
     verdict = compare(event)
     if verdict:
         parts += ["", Text(verdict)]
@@ -76,6 +78,8 @@ def compare(event: Finished) -> str:
     gap = f"{decimal(abs(nearest - own))} {unit}"
     if sign * own < sign * nearest:
         return f"The model beats every baseline; the nearest is {harmless(name)}, by {gap}."
+    if own == nearest:
+        return f"The model is no better than {harmless(name)}: both have {harmless(of)} {figure(of, own)}."
     return (
         f"The model is not better than {harmless(name)}: {gap} behind. "
         "Train longer, or try a larger model or another learning rate."

@@ -115,6 +115,6 @@ def guess_column(table: Table, names: Sequence[str], what: str, option: str, oth
     if found is None:
         raise DataError(
             f"{table.files[0]} has the columns {', '.join(map(repr, table.columns))}: which has {what} is not clear. "
-            f"Say it: {option} NAME."
+            f"Say it: {option}{'' if option.endswith('=') else ' '}NAME."
         )
     return found

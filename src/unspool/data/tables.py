@@ -61,7 +61,7 @@ class Table:
         for row in np.flatnonzero(wrong)[:1]:
             raise DataError(
                 f"{self.place(int(row))}: `{column}` is {reprlib.repr(entries[int(row)])}, not a finite number. "
-                "Correct it (decimals have a point, thousands nothing between them), or leave it empty."
+                f"Correct it (decimals have a point, thousands nothing between them){', or leave it empty' * empty}."
             )
         if not empty:
             self._refuse(column, missing)

@@ -64,6 +64,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """The checked settings; a parameter that is None is as the task has it."""
         given = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         random_state, settings, _ = (given.pop(name) for name in ("random_state", "settings", "verbose"))
+        if settings is not None and not isinstance(settings, Mapping):
+            raise ArgumentError.of("settings", settings, "is not a dict", "Give names and values, as {'zoneout': 0.1}")
         further = {name: _plain(value) for name, value in (settings or {}).items()}
         for name in further:
             if name in given:

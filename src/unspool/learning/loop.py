@@ -272,12 +272,12 @@ class Loop:
             if self.ranks.first:
                 sample = self.task.sample(self.learner, self.settings.seed)
                 validation |= self.rule.measure(self.batches, position.batch, self.carried)
-            best = position.best is None or merit < position.best
+            best = position.best is None or (merit, found) < (position.best, position.best_loss)
             position.validation.append(found)
             position.training.append(math.nan if training is None else training)
             position.evaluated.append(position.step)
             if best:
-                position.best, position.best_step = merit, position.step
+                position.best, position.best_loss, position.best_step = merit, found, position.step
                 if self.folder is not None and self.ranks.first:
                     facts = {"step": position.step, "validation": validation}
                     self.folder.write_best(self.learner.state_dict(), facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ class Position:
     validation: list[float] = field(default_factory=list)
     evaluated: list[int] = field(default_factory=list)  # at which steps
     best: float | None = None  # of the figure by which the best is chosen; the less the better
+    best_loss: float = math.inf  # which decides among equals
     best_step: int = 0
     advice: str | None = None
 

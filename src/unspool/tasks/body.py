@@ -75,6 +75,9 @@ class BodySettings(Section):
         if isinstance(self.supervision, tuple) and len(self.supervision) != self.layers - 1:
             problem = f"is not one weight for each of the {self.layers - 1} layer(s) below the top"
             raise ArgumentError.of("supervision", self.supervision, problem, "Give one number for all of them")
+        if self.supervision and self.layers == 1:
+            problem = "is for layers below the top, and there is one layer"
+            raise ArgumentError.of("supervision", self.supervision, problem, "Leave it out, or give layers=2")
         return self
 
     @model_validator(mode="after")

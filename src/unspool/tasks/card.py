@@ -45,9 +45,10 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
         quoted = "\n".join("    " + line for line in finished.sample.splitlines())
         lines += ["", "## Sample", "", quoted]
     run = shlex.quote(str(folder.path))
+    use = f"    unspool generate {run}" if task.name == "lm" else f"    unspool predict {run} FILE"
     lines += [
-        *("", "## Use", "", f"    unspool generate {run}", f"    unspool evaluate {run} FILE", ""),
-        "The settings are in `config.toml`, the weights in `model.safetensors`. The model says what is likely in text",
+        *("", "## Use", "", use, f"    unspool evaluate {run} FILE", ""),
+        "The settings are in `config.toml`, the weights in `model.safetensors`. The model says what is likely of data",
         "like that it was trained on; it knows nothing else, and what it says may be wrong.",
     ]
     folder.write_card("\n".join(lines) + "\n")

@@ -17,7 +17,17 @@ from unspool.data.text import Source
 from unspool.errors import DataError
 from unspool.tasks.counted import Probabilities, by_ngrams, commonest
 from unspool.tasks.examples import Batch, ExampleTask, digest_files, read_divided
-from unspool.tasks.labelled import AnswerColumns, LabelledPart, SequenceData, describe_parts, named, read_raw, shown
+from unspool.tasks.labelled import (
+    AnswerColumns,
+    LabelledPart,
+    SequenceData,
+    describe_parts,
+    named,
+    read_raw,
+    remember_columns,
+    shown,
+    text_column,
+)
 from unspool.tasks.pooled import PooledModel, PooledSettings
 
 
@@ -63,6 +73,8 @@ class Classification(ExampleTask):
     def of(cls, raws: Mapping[str, Raw], data: LabelledData, **of: Any) -> Self:
         """From sequences that are in memory."""
         training = raws["training"]
+        columns = {"text_column": text_column(training), "label_column": next(iter(training.answer_columns), None)}
+        data = remember_columns(data, columns)
         inputs = fit_inputs(training, data.tokens, data.vocabulary, data.lowercase, data.features)
         labels = sorted({answer[0] for answer in training.answers or ()}, key=str)
         if len(labels) < 2:
@@ -76,10 +88,11 @@ class Classification(ExampleTask):
 
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: LabelledData) -> Self:
-        return cls({}, load_inputs(document), document["labels"], data)
+        return cls({}, load_inputs(document), document["labels"], remember_columns(data, dict(document["columns"])))
 
     def dump(self) -> dict[str, Any]:
-        return {**self.inputs.dump(), "labels": self.labels}
+        columns = {"text_column": self.data.text_column, "label_column": self.data.label_column}
+        return {**self.inputs.dump(), "labels": self.labels, "columns": columns}
 
     def make_learner(self, settings: PooledSettings) -> Classifier:
         return Classifier(settings, self.inputs, len(self.labels))

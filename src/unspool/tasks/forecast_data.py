@@ -179,7 +179,7 @@ def name_columns(table: Table, data: SeriesData) -> SeriesData:
     require_columns(table.columns, [*([data.time_column] if data.time_column else []), *others], table.files[0])
     time = data.time_column or guess_column(table, TIME_NAMES, "the times", "--time-column", others)
     free = [time, *others]
-    targets = data.targets or (guess_column(table, TARGET_NAMES, "what is foretold", "--targets", free),)
+    targets = data.targets or (guess_column(table, TARGET_NAMES, "what is foretold", "--target", free),)
     return data.model_copy(update={"time_column": time, "targets": targets})
 
 

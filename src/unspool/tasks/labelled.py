@@ -16,6 +16,7 @@ from unspool.data.sequences import Rows, Sequences
 from unspool.data.tables import read_table
 from unspool.data.text import Source
 from unspool.data.vocabulary import KINDS
+from unspool.errors import ArgumentError
 from unspool.learning.settings import Size
 from unspool.tasks.examples import Batch, ExampleData
 
@@ -92,7 +93,19 @@ def read_raw(
         features = features or tuple(column for column in table.columns if column not in other)
         return read_steps(table, data.id_column, data.time_column, features, asked, answers.numbers)
     text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "--text-column", columns)
+    if text in asked:
+        raise ArgumentError.of("text_column", text, "is also what is to be learned", "Name another column")
     return read_texts(table, text, asked, answers.numbers)
+
+
+def remember_columns(data: Any, columns: Mapping[str, Any]) -> Any:
+    """The settings with columns where none was said: later files of a run are read by what was guessed at first."""
+    return data.model_copy(update={name: one for name, one in columns.items() if one and not getattr(data, name)})
+
+
+def text_column(raw: Raw) -> str | None:
+    """The column that texts came from."""
+    return raw.columns[0] if raw.texts is not None and raw.columns else None
 
 
 def describe_parts(parts: Mapping[str, LabelledPart], inputs: Inputs) -> str:

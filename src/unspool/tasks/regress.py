@@ -22,7 +22,17 @@ from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.settings import Count
 from unspool.tasks.examples import Batch, ExampleLearner, ExampleTask, Part, digest_files, read_divided
-from unspool.tasks.labelled import AnswerColumns, LabelledPart, SequenceData, describe_parts, named, read_raw, shown
+from unspool.tasks.labelled import (
+    AnswerColumns,
+    LabelledPart,
+    SequenceData,
+    describe_parts,
+    named,
+    read_raw,
+    remember_columns,
+    shown,
+    text_column,
+)
 from unspool.tasks.pooled import PooledModel, PooledSettings
 
 Floats = NDArray[np.float64]
@@ -118,6 +128,7 @@ class Regression(ExampleTask):
                     f"the target `{name}` is {column[0]:g} in all {len(column)} training example(s): there is nothing "
                     "to learn. Give examples in which it differs, or leave the target out."
                 )
+        data = remember_columns(data, {"text_column": text_column(training), "targets": training.answer_columns})
         whole = join_writings(training, write_anew(training, data.enumerate))
         inputs = fit_inputs(whole, data.tokens, data.vocabulary, data.lowercase, data.features)
         task = cls({}, inputs, targets, Scale.of(values), data, **of)
@@ -130,10 +141,12 @@ class Regression(ExampleTask):
         targets = document.get("targets")
         if not isinstance(targets, Mapping) or not isinstance(targets.get("names"), list):
             raise DataError("the run's vocabulary.json does not say the targets. Take the run's own.")
+        data = remember_columns(data, {"text_column": document.get("text_column"), "targets": tuple(targets["names"])})
         return cls({}, load_inputs(document), targets["names"], Scale.load(targets, len(targets["names"])), data)
 
     def dump(self) -> dict[str, Any]:
-        return {**self.inputs.dump(), "targets": {"names": list(self.targets), **self.scale.dump()}}
+        targets = {"names": list(self.targets), **self.scale.dump()}
+        return {**self.inputs.dump(), "targets": targets, "text_column": self.data.text_column}
 
     def make_learner(self, settings: PooledSettings) -> Regressor:
         return Regressor(settings, self.inputs, self.scale)
@@ -196,7 +209,9 @@ class Regression(ExampleTask):
         return f"{shown(part.raw, row)} → {', '.join(f'{value:.4g}' for value in answer)} (is {truth})"
 
     def record(self, part: MeasuredPart, row: int, answer: Any) -> dict[str, Any]:
-        return {**named(part.raw, row), **dict(zip(self.targets, map(float, answer), strict=True))}
+        which = named(part.raw, row)
+        names = [f"{name}, foretold" if name in which else name for name in self.targets]
+        return {**which, **dict(zip(names, map(float, answer), strict=True))}
 
     def baselines(self) -> dict[str, dict[str, float]]:
         part = self.parts["validation"]
@@ -216,7 +231,7 @@ def measure(truth: Floats, said: Floats) -> dict[str, float]:
 
 def answer_columns(targets: Sequence[str]) -> AnswerColumns:
     """Where targets are found."""
-    return AnswerColumns(targets, TARGET_NAMES, "the numbers to foretell", "--targets", numbers=True)
+    return AnswerColumns(targets, TARGET_NAMES, "the numbers to foretell", "--target", numbers=True)
 
 
 def read_targets(raw: Raw, count: int | None = None) -> Floats:

@@ -18,7 +18,7 @@ NAMES = {
     "mlp": "stateless MLP",
 }
 #: Settings that only recurrent layers have.
-OF_MEMORY = {"recurrent_dropout", "weight_dropout", "zoneout", "supervision", "gate_penalty"}
+OF_MEMORY = {"recurrent_dropout", "weight_dropout", "zoneout", "supervision", "gate_penalty", "crf"}
 
 
 def rivals_of(settings: Config) -> dict[str, Config]:

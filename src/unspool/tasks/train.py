@@ -25,7 +25,7 @@ from unspool.tasks.extension import CHANGEABLE, ENDS, check_ahead, is_over
 from unspool.tasks.guess import Guess, guess_task
 from unspool.tasks.load import is_kept
 from unspool.tasks.recipes import find_recipe
-from unspool.tasks.rivals import train_rivals
+from unspool.tasks.rivals import rivals_of, train_rivals
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,9 @@ def plan(
     documents: list[Mapping[str, Any]] = [find_recipe(recipe)] if recipe is not None else []
     documents += [read_toml(Path(config))] if config is not None else []
     given = {name: value for name, value in options.items() if value is not None}
+    for path in [] if source is None else [source] if isinstance(source, str | Path) else source:
+        if (Path(path) / "config.toml").is_file() and (Path(path) / "checkpoints").is_dir():
+            raise ArgumentError.of("FILE", str(path), "is a run's folder", "Go on with it by --resume, or give data")
     said = task or next((document["task"] for document in reversed(documents) if "task" in document), None)
     guess = None
     if said is None:
@@ -167,14 +170,21 @@ def _run(
     if not resumed:
         loop.save()
     finished = loop.run()
-    if settings.training.baselines and finished.reason != "interrupted":
+    if settings.training.baselines and finished.reason != "interrupted" and rivals_of(settings):
         tell(Advised(finished.step, "The model is trained. Now those without memory are, to compare."))
-        rivals = train_rivals(settings, task, finished.step, stop)
-        finished = replace(finished, baselines={**finished.baselines, **rivals})
+        finished = replace(finished, baselines={**finished.baselines, **_rivals(settings, task, finished.step, stop)})
     if ranks.first:
         write_card(folder, settings, task, learner, finished)
         tell(finished)
     return Trained(folder.path, task, learner, finished)
+
+
+def _rivals(settings: Config, task: Task, steps: int, stop: Stop) -> dict[str, dict[str, float]]:
+    """What rivals come to; none, if someone does not want to wait for them: the model itself is kept."""
+    try:
+        return train_rivals(settings, task, steps, stop)
+    except KeyboardInterrupt:
+        return {}
 
 
 def _started(settings: Config, task: Task, learner: Learner, folder: RunFolder, loop: Loop) -> Started:

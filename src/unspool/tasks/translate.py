@@ -20,7 +20,7 @@ from unspool.errors import DataError
 from unspool.learning.settings import Size
 from unspool.nn.seq2seq import Decoded
 from unspool.tasks.examples import TOGETHER, Batch, ExampleData, ExampleTask, digest_files, read_divided, some_rows
-from unspool.tasks.labelled import SHOWN, shown
+from unspool.tasks.labelled import SHOWN, remember_columns, shown
 from unspool.tasks.translator import END, FIRST, PADDING, Translator, TranslatorSettings
 
 #: Examples that are written out at an evaluation on the way, as writing takes a step a token.
@@ -98,6 +98,8 @@ class Translation(ExampleTask):
         training = raws["training"]
         if training.answers is None:
             raise DataError("the training examples have no targets. Give the text to write for each.")
+        names = zip(("source_column", "target_column"), (*training.columns, *training.answer_columns), strict=False)
+        data = remember_columns(data, dict(names))
         task = cls({}, *_fit(training, _targets(training), data), 0, data, **of)
         task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
         task.longest = int(task.parts["training"].counts.max())
@@ -112,10 +114,12 @@ class Translation(ExampleTask):
             raise DataError(f"the run's vocabulary.json is not that of pairs: {error!r}. Train again.") from error
         if not isinstance(source, TextInputs) or not isinstance(target, TextInputs):
             raise DataError("the run's vocabulary.json is of numbers, not of texts. Train again.")
-        return cls({}, source, target, longest, data)
+        return cls({}, source, target, longest, remember_columns(data, dict(document["columns"])))
 
     def dump(self) -> dict[str, Any]:
-        return {"source": self.source.dump(), "target": self.target.dump(), "longest": self.longest}
+        columns = {name: getattr(self.data, name) for name in ("source_column", "target_column")}
+        sides = {"source": self.source.dump(), "target": self.target.dump()}
+        return {**sides, "longest": self.longest, "columns": columns}
 
     def make_learner(self, settings: TranslatorSettings) -> Translator:
         return Translator(settings, FIRST + self.source.tokens, FIRST + self.target.tokens, self.longest)
@@ -124,7 +128,10 @@ class Translation(ExampleTask):
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
         training = self.parts["training"]
         read, written = (f"{steps.min()} to {steps.max()}" for steps in (training.lengths, training.counts - 1))
+        columns = self.data.source_column, self.data.target_column
+        unnamed = all(name is not None and name.isdigit() for name in columns)
         return {
+            **({"columns": "without names: the first line is taken for a pair"} if unnamed else {}),
             "data": f"{sizes} (pairs of {read} {self.source.unit} and {written} {self.target.unit})",
             "vocabulary": f"{self.source.tokens:,} {self.source.unit} to {self.target.tokens:,} {self.target.unit}",
         }
@@ -216,14 +223,14 @@ def read_pairs(data: PairedData, source: Source, answers: bool = True) -> Raw:
     if not given and len(table.columns) > 2 and not _is_header(table.columns):
         raise DataError(
             f"{table.files[0]} has {len(table.columns)} columns, and a pair has two: {', '.join(table.columns)}. Say "
-            "which: --source-column NAME --target-column NAME; a column without a name has its number."
+            "which: --set source_column=NAME --set target_column=NAME; a column without a name has its number."
         )
     require_columns(table.columns, [data.source_column] if data.source_column else [], table.files[0])
     target = data.target_column
     if answers and target is None:
-        target = guess_column(table, TARGET_NAMES, "the targets", "--target-column", [data.source_column or ""])
+        target = guess_column(table, TARGET_NAMES, "the targets", "--set target_column=", [data.source_column or ""])
     others = [*TARGET_NAMES, target or ""]
-    column = data.source_column or guess_column(table, SOURCE_NAMES, "the sources", "--source-column", others)
+    column = data.source_column or guess_column(table, SOURCE_NAMES, "the sources", "--set source_column=", others)
     return read_texts(table, column, [target] if answers and target is not None else [])
 
 
