@@ -324,7 +324,7 @@ def test_auto_reads_words_only_where_both_sides_have_them() -> None:
         ("a\tb\nb\tabcdef\n", {"longest": 5}, ["line 2, target", "6 steps", "`longest` (=5)", "--set longest=6"]),
         ("a b\nc d\n", {}, ["pairs.tsv has one column only", "a source and a target", "Put a tab"]),
         ("a\tb\tc\nd\te\tf\n", {}, ["has 3 columns", "1, 2, 3", "--set source_column="]),
-        ("id\tday\tcode\n7\ta\tb\n", {"source_column": "day"}, ["'id', 'day', 'code'", "targets", "--set target_column="]),
+        ("id\tday\tcode\n7\ta\tb\n", {"source_column": "day"}, ["'id', 'day', 'code'", "targets", "target_column="]),
         ("day\tcode\na\tb\n", {"source_column": "dya"}, ["no column 'dya'", "Did you mean 'day'"]),
         ("a\tb\n", {}, ["1 example(s) are too few", "Give more"]),
         ("", {}, ["pairs.tsv is empty", "Give a table"]),
