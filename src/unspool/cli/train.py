@@ -41,7 +41,7 @@ def train(
         typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out."),
     ] = None,
     tokens: Annotated[
-        str | None, typer.Option(help="characters, bytes, words, chinese-words or bpe.", rich_help_panel=DATA)
+        str | None, typer.Option(help="characters, bytes, words, chinese-words, bpe or smiles.", rich_help_panel=DATA)
     ] = None,
     vocabulary: Annotated[
         int | None, typer.Option(help="Keep so many tokens, the most frequent.", rich_help_panel=DATA)
