@@ -120,6 +120,20 @@ def test_resumed_is_uninterrupted(kind: str) -> None:
     assert all(torch.equal(tensor, second.tensors()[name]) for name, tensor in whole.tensors().items())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_settled_parameters_are_what_was_applied(kind: str) -> None:
+    parameters = started()
+    average = Average(parameters, kind, 0.9)
+    for n in range(1, 6):
+        put(parameters, draw(n))
+        average.update()
+    with average.applied():
+        expected = [parameter.detach().clone() for parameter in parameters]
+    assert not all(map(torch.equal, parameters, expected))
+    average.settle()
+    assert all(map(torch.equal, parameters, expected))
+
+
 def test_states_that_do_not_fit() -> None:
     average = Average(started())
     good = average.tensors()

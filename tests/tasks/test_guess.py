@@ -65,3 +65,6 @@ def test_what_is_not_clear_is_asked(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b,c\n1x,2,3\n")
     with pytest.raises(DataError, match=r"columns 'a', 'b', 'c'.*--task classify --label-column NAME"):
         guess_task(tmp_path / "a.csv", {})
+    (tmp_path / "b.csv").write_text("en,de\none,eins\n")  # the task would take such a header for a pair
+    with pytest.raises(DataError, match="is not clear"):
+        guess_task(tmp_path / "b.csv", {})

@@ -22,6 +22,8 @@ IN_TORCH: dict[str, Any] = {
     "lstm": nn.LSTM,
     "gru-reset-after": nn.GRU,
 }
+#: Steps that a convolution without memory sees at once.
+KERNEL = 3
 #: Settings of a body that it has not.
 NOT_IN_TORCH = (
     *("residual", "variational", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias"),
@@ -136,6 +138,17 @@ def spread_weights(model: nn.Module, settings: BodySettings) -> None:
     if settings.initial is not None:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -settings.initial, settings.initial)
+
+
+def make_memoryless(
+    reader: str, width: int, hidden: int
+) -> recurrent.BagOfVectors | recurrent.SharedFCN | recurrent.Convolution:
+    """What makes one vector of a sequence without a memory: "bag", "fcn" or "cnn"."""
+    if reader == "bag":
+        return recurrent.BagOfVectors(width, mean=True)
+    if reader == "fcn":
+        return recurrent.SharedFCN(width, hidden, hidden)
+    return recurrent.Convolution(width, hidden, KERNEL)
 
 
 class StatelessBody(nn.Module):

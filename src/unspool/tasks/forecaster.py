@@ -11,13 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.learning.settings import Size
-from unspool.nn import BagOfVectors, Convolution, SharedFCN, StatelessMLP, make_pooling
-from unspool.tasks.body import BodySettings, make_body, spread_weights
+from unspool.nn import StatelessMLP, make_pooling
+from unspool.tasks.body import BodySettings, make_body, make_memoryless, spread_weights
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 from unspool.tasks.layered import Layered
 
-#: Steps that the convolution sees at once.
-KERNEL = 3
 #: The share of the unit below which the deviation of a past is not counted.
 LEAST = 0.1
 
@@ -129,13 +127,7 @@ class MemorylessPast(nn.Module):
     def __init__(self, settings: ForecasterSettings, seen: int) -> None:
         super().__init__()
         self.dropout = 0.0 if settings.dropout == "auto" else settings.dropout
-        self.baseline: BagOfVectors | SharedFCN | Convolution
-        if settings.reader == "bag":
-            self.baseline = BagOfVectors(seen, mean=True)
-        elif settings.reader == "fcn":
-            self.baseline = SharedFCN(seen, settings.hidden, settings.hidden)
-        else:
-            self.baseline = Convolution(seen, settings.hidden, KERNEL)
+        self.baseline = make_memoryless(settings.reader, seen, settings.hidden)
         self.output_size = self.baseline.output_size
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], None, None]:

@@ -16,14 +16,7 @@ from unspool.errors import DataError
 TAGGED = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 TIME_NAMES = ("time", "date", "datetime", "timestamp", "ds", "month", "year", "day", "week", "hour")
-PAIR_NAMES = (
-    {"source", "target"},
-    {"src", "tgt"},
-    {"input", "output"},
-    {"question", "answer"},
-    {"en", "de"},
-    {"en", "fr"},
-)
+PAIR_NAMES = ({"source", "target"}, {"src", "tgt"}, {"input", "output"})
 #: Options that only one task has.
 TELLING = {
     "label_column": "classify",

@@ -10,13 +10,10 @@ from torch import Tensor, nn
 from unspool.data.inputs import Inputs
 from unspool.errors import ArgumentError
 from unspool.learning.contract import Apart, Outcome
-from unspool.nn import BagOfVectors, Convolution, SharedFCN, make_pooling
-from unspool.tasks.body import spread_weights
+from unspool.nn import make_pooling
+from unspool.tasks.body import make_memoryless, spread_weights
 from unspool.tasks.encoder import Encoder, EncoderSettings, embedding_width
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
-
-#: Steps that the convolution sees at once.
-KERNEL = 3
 
 
 class PooledSettings(EncoderSettings):
@@ -81,13 +78,7 @@ class MemorylessReader(nn.Module):
         super().__init__()
         width = inputs.features if inputs.tokens is None else embedding_width(settings)
         self.embedding = None if inputs.tokens is None else nn.Embedding(inputs.tokens, width)
-        self.baseline: BagOfVectors | SharedFCN | Convolution
-        if settings.reader == "bag":
-            self.baseline = BagOfVectors(width, mean=True)
-        elif settings.reader == "fcn":
-            self.baseline = SharedFCN(width, settings.hidden, settings.hidden)
-        else:
-            self.baseline = Convolution(width, settings.hidden, KERNEL)
+        self.baseline = make_memoryless(settings.reader, width, settings.hidden)
         self.output_size = self.baseline.output_size
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:

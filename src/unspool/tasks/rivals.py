@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
+import torch
+
 from unspool.learning.contract import Task
 from unspool.learning.events import Event
 from unspool.learning.loop import Loop
@@ -45,6 +47,7 @@ def train_rivals(settings: Config, task: Task, steps: int, stop: Stop) -> dict[s
     for name, rival in rivals_of(settings).items():
         ends = {"epochs": None, "minutes": None, "steps": steps}
         training = rival.training.model_copy(update=ends)
+        torch.manual_seed(training.seed)  # whatever was drawn before, as a run that goes on has drawn less
         loop = Loop(task, task.make_learner(rival.model), training, None, _silent, stop)
         finished = loop.run()
         if finished.reason == "interrupted":
