@@ -15,6 +15,7 @@ from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, DeviceError, ShapeError, UnspoolError
 from unspool.nn.job import PLAIN, Differentiable, Job, Layout, Tensors, steps_between
+from unspool.nn.observation import current_observer
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.unroll import States, Trace, unroll
 
@@ -56,6 +57,10 @@ class Recurrence:
 
         Without states it begins at zero. `recompute` and `stacked` are told in `Job`; the eager loop keeps everything.
         """
+        observer = None if torch.compiler.is_compiling() else current_observer()
+        if observer is not None:
+            start = states or self._zeros(x)
+            return stack_states(observer.recur(self, parameters, x, start, ends, reverse), stacked)
         plain = states is None and ends is None and not trace and recompute is None
         known = self.quick(parameters, x, reverse, stacked) if plain else None
         if known is not None:
@@ -92,7 +97,7 @@ class Recurrence:
 
         For calls so small that looking at each tensor takes longer than the kernel does. None: look again.
         """
-        if not self._known or not x.numel() or torch.compiler.is_compiling():
+        if not self._known or not x.numel() or torch.compiler.is_compiling() or current_observer() is not None:
             return None
         for known in self._known:
             if known.check(x, *parameters):

@@ -50,16 +50,16 @@ def _cell_and_order(
     return (recurrence.cell, tuple(recurrence.equations.parameters)) if recurrence.can_build(dtype) else None
 
 
-def _names(key: str, bias: bool, projected: bool) -> tuple[str, ...]:
+def parameter_names(key: str, bias: bool, projected: bool) -> tuple[str, ...]:
     """The parameters of one layer and direction."""
     biases = ("bias_ih", "bias_hh") if bias else ()
     return tuple(f"{name}_{key}" for name in ("weight_ih", "weight_hh", *biases, *(("weight_hr",) * projected)))
 
 
-_known_names = lru_cache(_names)
+_known_names = lru_cache(parameter_names)
 
 
-class _DropIn(nn.RNNBase):
+class DropIn(nn.RNNBase):
     """What the three share: torch.nn's parameters around our loop over time.
 
     It keeps no state of its own, so that a torch.nn layer becomes one of these by changing its class. It is not a
@@ -212,7 +212,7 @@ class _DropIn(nn.RNNBase):
     ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]:
         """One layer in one direction."""
         kind, options = self._kind()
-        parameters = [self._parameter(name) for name in _names(key, self.bias, self.proj_size > 0)]
+        parameters = [self._parameter(name) for name in parameter_names(key, self.bias, self.proj_size > 0)]
         asked = kind, options, self.bias, self.gates, x.shape[2], self.hidden_size
         if torch.compiler.is_compiling() and not trace and fits(x):
             known = _cell_and_order(x.dtype, *asked)
@@ -286,7 +286,7 @@ class _DropIn(nn.RNNBase):
             check_like("hx", part, input)
 
 
-class RNN(_DropIn):
+class RNN(DropIn):
     """torch.nn.RNN on our loop: Elman's network with tanh or relu; plus `lengths=`, `trace=` and `recompute=`."""
 
     gates = ("h",)
@@ -305,7 +305,7 @@ class RNN(_DropIn):
         return cells.Elman, (("activation", self.nonlinearity),)
 
 
-class GRU(_DropIn):
+class GRU(DropIn):
     """torch.nn.GRU on our loop; plus `lengths=`, `trace=`, `recompute=` and `reset="before"`.
 
     With `reset="before"` the parameters keep torch's names and shapes, and the equations are `unspool.cells.GRU`:
@@ -329,7 +329,7 @@ class GRU(_DropIn):
         return (cells.ResetAfterGRU if self.reset == "after" else cells.GRU), ()
 
 
-class LSTM(_DropIn):
+class LSTM(DropIn):
     """torch.nn.LSTM on our loop, `proj_size` included; plus `lengths=`, `trace=` and `recompute=`."""
 
     gates = ("i", "f", "g", "o")

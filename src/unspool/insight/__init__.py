@@ -1,0 +1,1 @@
+"""X-ray: what a recurrent network remembers and where its gradients die; measures → figures → verdicts → report."""

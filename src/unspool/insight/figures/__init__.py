@@ -1,0 +1,1 @@
+"""Figures: pictures of measures by plotly; nothing is computed here."""

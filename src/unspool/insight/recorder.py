@@ -1,0 +1,181 @@
+"""Recorder: runs the recurrences of a model for it, traced, and keeps what passes through each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from unspool.cells import Cell
+from unspool.errors import ArgumentError
+from unspool.insight.call import Call
+from unspool.insight.unit import Unit
+from unspool.nn.accelerate import accelerate, restore
+from unspool.nn.observation import observed_by
+from unspool.nn.recurrence import Recurrence
+from unspool.nn.recurrent import Recurrent
+from unspool.nn.rnn import DropIn, parameter_names
+from unspool.nn.unroll import States, Trace
+
+#: Changes what a call reads: (number of the call, x, starting states) → (x, starting states).
+Edit = Callable[[int, Tensor, States], tuple[Tensor, States]]
+
+
+@contextmanager
+def ready(model: nn.Module) -> Iterator[None]:
+    """Within, the model is in evaluation mode, and its layers of torch.nn are ours."""
+    modes = [(module, module.training) for module in model.modules()]
+    changed = accelerate(model)
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for name in changed:  # and not those that were ours before
+            restore(model.get_submodule(name))
+
+
+class Recorder:
+    """Runs recurrences by their kernels, traced, and keeps what passes."""
+
+    def __init__(self, model: nn.Module, edit: Edit | None, without: Sequence[str], keep_duals: bool = False) -> None:
+        self.model, self.edit, self.without, self.keep_duals = model, edit, without, keep_duals
+        self.calls: list[Call] = []
+        self.duals: list[tuple[Tensor, Tensor | None]] = []
+        self._number = 0
+        self._owners: dict[int, tuple[str, Cell]] = {}
+
+    def learn_names(self) -> None:
+        """Whose parameters are whose; within `parametrize.cached`, so that parametrised ones are known again."""
+        for path, module in self.model.named_modules():
+            if isinstance(module, Recurrent):
+                for parameter in module.cell_parameters().values():
+                    self._owners[id(parameter)] = path, module.cell
+            elif isinstance(module, DropIn):
+                for layer in range(module.num_layers):
+                    for suffix in ("", "_reverse") if module.bidirectional else ("",):
+                        key = f"l{layer}{suffix}"
+                        for name in parameter_names(key, module.bias, module.proj_size > 0):
+                            self._owners[id(getattr(module, name))] = f"{path}.{key}".lstrip("."), module.cell
+
+    def recur(
+        self,
+        recurrence: Recurrence,
+        parameters: Sequence[Tensor],
+        x: Tensor,
+        states: States,
+        ends: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, States, Trace]:
+        number, self._number = self._number, self._number + 1
+        name, cell = self._owners.get(id(parameters[0]), ("", None))
+        if cell is None:
+            raise ArgumentError.of(
+                "model",
+                type(self.model).__name__,
+                "runs a recurrent layer that is not one of its modules",
+                "Register the layer in the model, as torch.nn.Module does with attributes",
+            )
+        if self.edit is not None:
+            x, states = self.edit(number, x, states)
+        with observed_by(None):
+            if self.keep_duals:
+                return self._run(recurrence, parameters, x, states, ends, reverse, name)
+            with torch.no_grad():
+                plain = x.detach(), tuple(state.detach() for state in states)
+                output, finals, named = self._run(recurrence, parameters, *plain, ends, reverse, name)
+        output = output.detach().requires_grad_()
+        finals = tuple(final.detach().requires_grad_() for final in finals)
+        lengths = torch.full((x.shape[1],), len(x)) if ends is None else ends
+        unit = self._unit(name, cell, recurrence, parameters, plain[0], plain[1], named, lengths, reverse)
+        self.calls.append(Call(unit, x, states, output, finals, lengths))
+        return output, finals, named
+
+    def _run(
+        self,
+        recurrence: Recurrence,
+        parameters: Sequence[Tensor],
+        x: Tensor,
+        states: States,
+        ends: Tensor | None,
+        reverse: bool,
+        name: str,
+    ) -> tuple[Tensor, States, Trace]:
+        if name in self.without:
+            found = self._run_without(recurrence, parameters, x, states, ends, reverse)
+        else:
+            found = recurrence.run(parameters, x, states, ends, reverse, True)
+        if self.keep_duals:
+            self.duals.append(tuple(forward_ad.unpack_dual(found[0])))
+        return found
+
+    @staticmethod
+    def _run_without(
+        recurrence: Recurrence,
+        parameters: Sequence[Tensor],
+        x: Tensor,
+        states: States,
+        ends: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, States, Trace]:
+        """Every step from the starting state: all of them at once, as rows."""
+        steps, rows, width = x.shape
+        starts = tuple(state.repeat(steps, 1) for state in states)
+        _, _, named = recurrence.run(parameters, x.reshape(1, steps * rows, width), starts, None, False, True)
+        live = live_steps(torch.full((rows,), steps) if ends is None else ends, steps).unsqueeze(-1)
+        named = {name: value.reshape(steps, rows, -1) * live for name, value in named.items()}
+        lengths = torch.full((rows,), steps) if ends is None else ends
+        last = torch.zeros_like(lengths) if reverse else (lengths - 1).clamp(min=0)
+        every = [named[name] for name in recurrence.equations.states]
+        finals = tuple(
+            torch.where((lengths > 0).unsqueeze(-1), value[last, torch.arange(rows)], state)
+            for value, state in zip(every, states, strict=True)
+        )
+        return every[0], finals, named
+
+    @staticmethod
+    def _unit(
+        name: str,
+        cell: Cell,
+        recurrence: Recurrence,
+        parameters: Sequence[Tensor],
+        x: Tensor,
+        starts: States,
+        named: Trace,
+        ends: Tensor,
+        reverse: bool,
+    ) -> Unit:
+        equations = recurrence.equations
+        after = torch.cat([named[state] for state in equations.states], -1).double()
+        start = torch.cat(starts, -1).double()
+        live = live_steps(ends, len(x))
+        if reverse:
+            times = torch.arange(len(x)).unsqueeze(1)
+            first = (times == ends - 1).unsqueeze(-1)
+            before = torch.where(first, start, torch.cat([after[1:], start.unsqueeze(0)])[: len(x)])
+        else:
+            before = torch.cat([start.unsqueeze(0), after])[: len(x)]
+        return Unit(
+            name=name,
+            label=name,
+            level=0,
+            reverse=reverse,
+            cell=cell,
+            equations=equations,
+            evaluate=recurrence.step,
+            parameters={key: value.detach().double() for key, value in recurrence.layout.named(parameters).items()},
+            x=x.double(),
+            before=before,
+            after=after,
+            named={key: value.double() for key, value in named.items()},
+            live=live,
+            widths={state: start.shape[-1] for state, start in zip(equations.states, starts, strict=True)},
+        )
+
+
+def live_steps(ends: Tensor, steps: int) -> Tensor:
+    return torch.arange(steps).unsqueeze(1) < ends

@@ -1,0 +1,190 @@
+"""Recording: a model run once over a batch, with the hand on every recurrence.
+
+The model's graph is cut at its recurrences. What a recurrence gives is a leaf of the graph; how it came about is known
+from its equations. So gradients are followed by hand through time, step by step or edge by edge, and by autograd
+through all else: embeddings, connections between layers, heads, losses, whatever a user's model has there. That is
+exact for any wiring, and tells apart what autograd adds up: the share of every step, and of every distance in time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.utils import parametrize
+
+from unspool.errors import ArgumentError
+from unspool.insight.call import Call
+from unspool.insight.naming import join_units
+from unspool.insight.recorder import Edit, Recorder, ready
+from unspool.nn.observation import observed_by
+from unspool.nn.unroll import States
+
+#: From a model to the loss that is looked into.
+Run = Callable[[nn.Module], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The whole gradient of the loss."""
+
+    states: Mapping[str, Tensor]  # by unit: of the states after each step, (time, rows, states)
+    inputs: Mapping[str, Tensor]  # by unit: of what it reads
+    parameters: Mapping[str, Mapping[str, Tensor]]  # by unit and name in the equations
+
+
+@dataclass(frozen=True, eq=False)
+class Lag:
+    """The part of the gradient that has crossed exactly so many edges between steps."""
+
+    edges: int
+    states: Mapping[str, Tensor]
+    parameters: Mapping[str, Mapping[str, Tensor]]
+
+
+class Recording:
+    """All recurrences of a model over one batch, and the ways of the loss's gradient through them."""
+
+    def __init__(self, model: nn.Module, run: Run, calls: Sequence[Call], loss: Tensor) -> None:
+        self.model, self.run, self.calls, self.loss = model, run, calls, loss
+        self.units = join_units(calls)
+
+    def again(self, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
+        """The model run once more: on edited inputs, or with the recurrence of some units (by name) removed.
+
+        A unit without recurrence begins every step at its starting state.
+        """
+        return record(self.model, self.run, edit, without)
+
+    @property
+    def entrances(self) -> list[int]:
+        """The calls that read no other call's output: the lowest layers."""
+        return [n for n, call in enumerate(self.calls) if not call.x.requires_grad]
+
+    def respond(self, tangents: Mapping[int, Tensor], without: Sequence[str] = ()) -> list[Tensor]:
+        """First-order responses of every call's output to changes of what some calls read; exact, by forward mode."""
+
+        def edit(number: int, x: Tensor, starts: States) -> tuple[Tensor, States]:
+            if number in tangents:
+                value, known = forward_ad.unpack_dual(x)
+                change = tangents[number].to(value)
+                x = forward_ad.make_dual(value, change if known is None else known + change)
+            return x, starts
+
+        with torch.no_grad(), forward_ad.dual_level(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own use of it
+            observer = Recorder(self.model, edit, without, keep_duals=True)
+            with ready(self.model), observed_by(observer), parametrize.cached():
+                observer.learn_names()
+                self.run(self.model)
+            return [torch.zeros_like(value) if change is None else change for value, change in observer.duals]
+
+    def gradient(self) -> Gradient:
+        """The whole of it, followed backwards through time."""
+        flow = _Flow(self.calls)
+        flow.add([self.loss], [torch.ones_like(self.loss)])
+        states, inputs, parameters = {}, {}, {}
+        for number, call in reversed(list(enumerate(self.calls))):
+            given = flow.take(number)
+            outside, idle = call.inject([given[0], *[None] * len(call.finals)])
+            final = torch.cat([_or_zeros(got, leaf) for got, leaf in zip(given[1:], call.finals, strict=True)], -1)
+            states[number], start = call.adjoints(outside, final.to(outside))
+            inputs[number], _, parameters[number] = call.pull(states[number])
+            flow.add([call.x, *call.starts], [inputs[number], *call.unit.split(start + idle).values()])
+        return Gradient(self._by_unit(states), self._by_unit(inputs), self._sum(parameters))
+
+    def lags(self, limit: int | None = None) -> Iterator[Lag]:
+        """The gradient apart by the number of edges between steps that its paths cross: 0, 1, 2, …; their sum is whole.
+
+        In layers of one direction that is the distance in time between a step's loss and what it is held against. It
+        ends where nothing is left, or before `limit` edges.
+        """
+        flow = _Flow(self.calls)
+        flow.add([self.loss], [torch.ones_like(self.loss)])
+        carried = [torch.zeros_like(call.unit.after) for call in self.calls]
+        edges = 0
+        while limit is None or edges < limit:
+            states, parameters = {}, {}
+            later = _Flow(self.calls)
+            for number, call in reversed(list(enumerate(self.calls))):
+                outside, idle = call.inject(flow.take(number))
+                states[number] = carried[number] + outside
+                x, before, parameters[number] = call.pull(states[number])
+                carried[number], start = call.cross(before)
+                flow.add([call.x, *call.starts], [x, *call.unit.split(idle).values()])
+                later.add(list(call.starts), list(call.unit.split(start).values()))
+            yield Lag(edges, self._by_unit(states), self._sum(parameters))
+            if not any(one.any() for one in carried) and later.empty:
+                return
+            flow, edges = later, edges + 1
+
+    def _by_unit(self, found: Mapping[int, Tensor]) -> dict[str, Tensor]:
+        names = [call.unit.name for call in self.calls]
+        return {
+            name: torch.cat([found[n] for n, of in enumerate(names) if of == name]) for name in dict.fromkeys(names)
+        }
+
+    def _sum(self, found: Mapping[int, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+        totals: dict[str, dict[str, Tensor]] = {}
+        for number, call in enumerate(self.calls):
+            into = totals.setdefault(call.unit.name, {})
+            for name, value in found[number].items():
+                into[name] = into[name] + value if name in into else value
+        return totals
+
+
+def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
+    """`run(model)`, a loss, in evaluation mode, with all that passes through the model's recurrences."""
+    observer = Recorder(model, edit, without)
+    with ready(model), observed_by(observer), parametrize.cached(), torch.enable_grad():
+        observer.learn_names()
+        loss = run(model)
+    if not observer.calls:
+        raise ArgumentError.of(
+            "model", type(model).__name__, "ran no recurrent layer", "Give one with layers of unspool.nn or torch.nn"
+        )
+    if not isinstance(loss, Tensor) or loss.dim() or not loss.requires_grad:
+        shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+        raise ArgumentError.of(
+            "loss", shape, "is not a number that depends on the recurrent layers", "Give a function of their output"
+        )
+    return Recording(model, run, observer.calls, loss)
+
+
+class _Flow:
+    """Cotangents on their way down the graph, to the leaves that calls gave it."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._leaves = [leaf for call in calls for leaf in call.leaves]
+        self._counts = [len(call.leaves) for call in calls]
+        self._got: list[Tensor | None] = [None] * len(self._leaves)
+
+    def add(self, outputs: Sequence[Tensor], cotangents: Sequence[Tensor]) -> None:
+        """Cotangents of some tensors of the graph."""
+        pairs = [(one, given.to(one)) for one, given in zip(outputs, cotangents, strict=True) if one.requires_grad]
+        if not pairs:
+            return
+        found = torch.autograd.grad(
+            [one for one, _ in pairs], self._leaves, [given for _, given in pairs], retain_graph=True, allow_unused=True
+        )
+        for place, value in enumerate(found):
+            if value is not None:
+                known = self._got[place]
+                self._got[place] = value if known is None else known + value
+
+    def take(self, number: int) -> list[Tensor | None]:
+        """What has come to a call's leaves."""
+        first = sum(self._counts[:number])
+        return self._got[first : first + self._counts[number]]
+
+    @property
+    def empty(self) -> bool:
+        return not any(value is not None and bool(value.any()) for value in self._got)
+
+
+def _or_zeros(value: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if value is None else value
