@@ -17,6 +17,7 @@ from unspool import nn as nn
 from unspool.cells import Cell as Cell
 from unspool.cells import sigmoid as sigmoid
 from unspool.cells import tanh as tanh
+from unspool.insight.xray import xray as xray
 from unspool.nn.accelerate import accelerate as accelerate
 from unspool.nn.accelerate import restore as restore
 from unspool.tasks.train import train as train

@@ -69,8 +69,8 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("arguments", "said"),
     [
         (["empty.txt"], "empty.txt has 0 character(s). Give text"),
-        (["binary.txt"], "binary.txt is not text: byte 3 is zero. Give UTF-8 text"),
-        (["latin.txt"], "latin.txt is not UTF-8: byte 63 (0xe9) cannot be read. Convert it: iconv"),
+        (["binary.txt"], "binary.txt is not UTF-8: byte 3 is zero. If it is text in UTF-16, convert it: iconv"),
+        (["latin.txt"], "latin.txt is not UTF-8: byte 63 (0xe9) cannot be read. Convert it: iconv -f latin1 -t utf-8 "),
         (["cut.txt"], "cut.txt ends within a character"),
         (["line.txt"], "30 tokens are too few for 32 rows. Give more text, or fewer rows"),
         (["line.txt", "--batch", "2"], "`window` (=64) is longer than the text: 30 characters in 2 rows are 14 steps"),
@@ -85,6 +85,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         (["book.txt", "--tokens", "letters"], "data.tokens (='letters'): should be 'characters', 'bytes'"),
         (["book.txt", "--set", "zoneot=0.1"], "`zoneot` (=0.1) is not known. Did you mean zoneout?"),
         (["book.txt", "--set", "zoneout"], "`set` (='zoneout') has no =. Give NAME=VALUE"),
+        (["book.txt", "--set", "=3"], "`set` (='=3') has no name before its =. Give NAME=VALUE"),
         (["book.txt", "--set", "out=here"], "`set` (='out=here') is no setting"),
         (["book.txt", "--hiden", "3"], "No such option: --hiden"),
         (["book.txt", "--hidden", "many"], "--hidden"),
@@ -252,7 +253,7 @@ def test_options_win_over_the_config_and_that_over_the_recipe(settings: Any, fol
     ("said", "section", "name", "value"),
     [
         ("zoneout=0.1", "model", "zoneout", 0.1),
-        ("residual=true", "model", "residual", True),
+        ("tie=true", "model", "tie", True),
         ("betas=[0.5, 0.6]", "training", "betas", (0.5, 0.6)),
         ("forcing='linear'", "training", "forcing", "linear"),
         ("forcing=linear", "training", "forcing", "linear"),  # a word may go without quotes, which shells take away

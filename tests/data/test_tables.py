@@ -113,9 +113,17 @@ class TestFormats:
             table.numbers("l")
 
 
+def test_what_is_written_for_nothing_is_not_called_empty(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "a,b\n1,x\nnan,\n")
+    with pytest.raises(DataError, match="line 3: `a` is 'nan', which stands for a number that is not there. Fill"):
+        table.numbers("a")
+    with pytest.raises(DataError, match="line 3: `b` is empty. Fill"):
+        table.text("b")
+
+
 class TestHeader:
     def test_none_or_one_with_numbers(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="line 1: '1' may be data.*`header`"):
+        with pytest.raises(DataError, match="line 1: '1' may be data.*header=True"):
             table_of(tmp_path, "1,2\n3,4\n")
         assert table_of(tmp_path, "1,2\n3,4\n", header=False).numbers("2").tolist() == [2, 4]
         assert table_of(tmp_path, "7,8\n3,4\n", header=True).numbers("8").tolist() == [4]
@@ -160,7 +168,7 @@ class TestNumbers:
         table = table_of(tmp_path, "a,b\n True ,NA\nfalse, \n")
         assert table.numbers("a").tolist() == [1, 0]
         assert np.isnan(table.numbers("b", empty=True)).all()
-        with pytest.raises(DataError, match="line 2: `b` is empty"):
+        with pytest.raises(DataError, match="line 2: `b` is 'NA', which stands for"):
             table.numbers("b")
         with pytest.raises(DataError, match="line 3: `b` is empty"):
             table.text("b")
@@ -223,3 +231,12 @@ class TestRefused:
         limit = csv.field_size_limit()
         assert table_of(tmp_path, f"a,b\n{'x' * 300_000},1\n").text("a") == ["x" * 300_000]
         assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(("encoding", "name"), [("utf-16", "utf-16"), ("utf-16-le", "utf-16"), ("latin1", "latin1")])
+def test_another_encoding_is_converted_by_a_command(encoding: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "my table.csv"
+    file.write_bytes("a,b\né,ü\n".encode(encoding))
+    with pytest.raises(DataError) as caught:
+        read_table(file)
+    assert str(caught.value).endswith(f"onvert it: iconv -f {name} -t utf-8 '{file}' > NEW")

@@ -106,7 +106,7 @@ class TestReading:
             ("", True, r"a\.conll has no words"),
             ("\n \n-DOCSTART- O\n\n", True, r"a\.conll has no words"),
             (b"a O\nb\xff O\n", True, r"a\.conll is not UTF-8: byte 5 \(0xff\)"),
-            (b"a O\0", True, r"a\.conll is not text: byte 3 is zero"),
+            (b"a O\0", True, r"a\.conll is not UTF-8: byte 3 is zero.* iconv -f utf-16 -t utf-8 "),
         ],
     )
     def test_what_is_refused(self, tmp_path: Path, text: str | bytes, tags: bool, message: str) -> None:

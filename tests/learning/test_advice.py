@@ -87,8 +87,12 @@ def test_what_falls_slowly_has_not_stalled() -> None:
 def test_stalled() -> None:
     found = advise(STALLED)
     assert found is not None
-    assert found.startswith("Stalled: training loss has stood at 4.600 since step 100")
+    assert found.startswith("Stalled: training loss has stood at 4.610 since step 100")
     assert "`--rate`" in found
+    last = STALLED[-1]
+    assert (
+        advise([*STALLED, Point(last.step + 100, 4.605, 4.605)]) == found
+    )  # the same words, so that they are said once
     assert advise(STALLED[:3]) is None  # warm-up, perhaps
     assert advise(course([0.002] * 9, [0.002] * 9)) is None  # nothing is left to learn
 

@@ -125,7 +125,7 @@ BAD = [
     ("id,time,v,label\na,2,1,x\na,1,1,x\n", {"id_column": "id", "time_column": "time"}, "line 3: `time` is earlier"),
     ("id,time,v,label\na,1,1,x\na,1,1,x\n", {"id_column": "id", "time_column": "time"}, "line 3: `time` has the time"),
     ("id,time,v,label\na,1,1,x\na,2,1,y\n", {"id_column": "id", "time_column": "time"}, "one answer"),
-    ("id,v,label\na,nan,x\nb,1,y\n", {"id_column": "id"}, "line 2: `v` is empty"),
+    ("id,v,label\na,nan,x\nb,1,y\n", {"id_column": "id"}, "line 2: `v` is 'nan'"),
     ("id,v,label\na,1,x\nb,one,y\n", {"id_column": "id"}, "'one'"),
 ]
 

@@ -149,7 +149,7 @@ def table(rows: list[str], header: str = "month,y") -> str:
 class TestRefused:
     def test_a_number_that_is_none(self, tmp_path: Path) -> None:
         rows = [*ROWS[:20], f"{ROWS[20].split(',')[0]},nan", *ROWS[21:]]
-        refused(tmp_path, table(rows), "t.csv, line 22", "`y` is empty within its series", "Fill it in")
+        refused(tmp_path, table(rows), "t.csv, line 22", "`y` has no number within its series", "Fill it in")
 
     def test_rows_out_of_order(self, tmp_path: Path) -> None:
         rows = [*ROWS[:9], ROWS[10], ROWS[9], *ROWS[11:]]
@@ -224,6 +224,18 @@ class TestRefused:
             Forecasting.of([wave(60)], settings(targets=["u"]))
         with pytest.raises(DataError, match="there are no series"):
             Forecasting.of([], settings())
+
+    def test_what_a_run_keeps_without_targets_is_refused(self) -> None:
+        document = small_task().dump()
+        broken: list[dict[str, Any]] = [{"targets": []}, {"scales": {name: [] for name in document["scales"]}}]
+        for changed in broken:
+            with pytest.raises(DataError, match=r"vocabulary\.json does not say how to read series"):
+                Forecasting.restore({**document, **changed}, settings())
+
+    def test_one_column_lacks_times(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("value\n1\n2\n3\n", encoding="utf-8")
+        with pytest.raises(DataError, match="has one column only, 'value', and a series is times and values"):
+            Forecasting.prepare(SeriesData(files=(str(tmp_path / "t.csv"),)), 0)
 
 
 class TestRun:

@@ -115,9 +115,8 @@ class TestLearner:
         texts = ["".join(chance.choice(list("ab"), chance.integers(2, 9))) for _ in range(60)]
         rows = [f"{text},{100 + 10 * text.count('a') / len(text)}" for text in texts]
         file = write(tmp_path / "letters.csv", "text,target", *rows)
-        trained = train(
-            file, task="regress", out=tmp_path / "run", reader="bag", **{**TINY, "rate": 0.03, "epochs": 40}
-        )
+        tiny: dict[str, Any] = {"hidden": 8, "batch": 8, "rate": 0.03, "epochs": 40}
+        trained = train(file, task="regress", out=tmp_path / "run", reader="bag", **tiny)
         assert trained.finished.validation["RMSE"] < 0.05
         assert trained.finished.validation["R²"] > 0.999
         assert trained.finished.baselines["mean"]["RMSE"] > 1
@@ -237,7 +236,7 @@ class TestBadInput:
         [
             (["text,logS", "a,1", "b,2"], {"targets": ["logs"]}, r"no column 'logs'. Did you mean 'logS'\?"),
             (["text,y", "a,1", "b,two", "c,3"], {}, "t.csv, line 3: `y` is 'two', not a finite number. Correct it"),
-            (["text,y", "a,1", "b,nan", "c,3"], {}, "t.csv, line 3: `y` is empty. Fill it in, or leave the row out"),
+            (["text,y", "a,1", "b,nan", "c,3"], {}, "t.csv, line 3: `y` is 'nan', which stands for .* Fill it in"),
             (["text,y", "a,1", "b,inf", "c,3"], {}, "t.csv, line 3: `y` is 'inf', not a finite number"),
             (
                 ["text,y", "a,1", "b,1", "c,1"],

@@ -11,6 +11,7 @@ from tests.tasks.labelled_texts import ordered_texts, write_table
 
 import unspool
 from unspool.errors import ArgumentError
+from unspool.learning.events import Advised, Event
 from unspool.tasks.rivals import rivals_of
 from unspool.tasks.train import plan
 
@@ -33,6 +34,10 @@ def test_a_language_model_without_memory_knows_pairs_alone(tmp_path: Path) -> No
     rival = run.finished.baselines["stateless MLP"]
     assert rival["loss"] == pytest.approx(math.log(2) / 2, abs=0.01)
     assert run.finished.validation["loss"] < 0.05
+    events: list[Event] = []
+    unspool.train(out=tmp_path / "run", resume=True, tell=events.append)
+    said = [event.text for event in events if isinstance(event, Advised)]
+    assert said == ["The model is trained. Now those without memory are, to compare."]  # and not that nothing is left
 
 
 def test_several_processes_have_no_rivals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,6 +227,24 @@ def test_a_vocabulary_of_another_run_does_not_fit(tiny_run: TinyRun, tmp_path: P
         Speaker.load(tmp_path / "run")
 
 
+def test_a_vocabulary_in_another_order_is_refused(tiny_run: TinyRun, tmp_path: Path) -> None:
+    """The model would load, and say other letters; what is written in another form is the same."""
+    shutil.copytree(tiny_run.path, tmp_path / "run")
+    file = tmp_path / "run" / "vocabulary.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(document), encoding="utf-8")
+    Speaker.load(tmp_path / "run")
+    document["tokens"][1:3] = document["tokens"][2:0:-1]
+    file.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(
+        DataError, match="vocabulary.json cannot be read: it was changed since the run wrote it.*--resume"
+    ):
+        Speaker.load(tmp_path / "run")
+    del document["digest"]  # as runs had none at first
+    file.write_text(json.dumps(document), encoding="utf-8")
+    Speaker.load(tmp_path / "run")
+
+
 def test_a_config_that_was_changed_does_not_fit(tiny_run: TinyRun, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run.path, run)

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from unspool.cli.finish import compare
 from unspool.data.labelled import Raw
 from unspool.data.metrics import edit_distance
 from unspool.errors import ArgumentError, DataError
@@ -86,6 +87,9 @@ def test_baseline_copies_the_source(run: tuple[Path, Trained]) -> None:
         "copying": {"exact match": pytest.approx(exact), "edit distance": pytest.approx(distance)}
     }
     assert 0 < exact < 0.5
+    verdict = compare(run[1].finished)
+    assert "copying" in verdict
+    assert " of edit distance" in verdict
 
 
 def test_predictions_after_restoring_are_those_before(run: tuple[Path, Trained]) -> None:

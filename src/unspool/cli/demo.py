@@ -1,4 +1,4 @@
-"""unspool demo: a model learns to write from the Python language reference that is in every Python."""
+"""unspool demo: a model learns to write from the Python reference that is in every Python, and is looked into."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from unspool.cli.look import Look
 from unspool.cli.train import finish, follow, free_name
 from unspool.data.cache import cache_folder, made_once
 
@@ -24,7 +25,7 @@ def demo(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.")] = False,
 ) -> None:
-    """Train a character model on the Python language reference, watch it learn, and keep it in a run's folder.
+    """Train a character model on the Python language reference, watch it learn, and look inside what it became.
 
     **Examples**
 
@@ -34,7 +35,10 @@ def demo(
     out = out or free_name("demo")
     with kept_reference() as text:
         options = {"hidden": 256, "minutes": minutes, "rate": 4e-3, "batch": 32, "window": 64}
-        finish(follow(source=str(text), out=out, options=options, json=json, quiet=quiet))
+        trained = follow(source=str(text), out=out, options=options, json=json, quiet=quiet)
+        if trained.finished.reason != "interrupted":
+            Look(last=True).finish(trained.path, json or quiet)
+        finish(trained)
 
 
 def reference() -> str:

@@ -15,9 +15,11 @@ from unspool.cli.check import check
 from unspool.cli.demo import demo
 from unspool.cli.evaluate import evaluate
 from unspool.cli.generate import generate
+from unspool.cli.plan import plan
 from unspool.cli.predict import predict
 from unspool.cli.terminal import console
 from unspool.cli.train import train
+from unspool.cli.xray import xray
 from unspool.errors import ArgumentError, UnspoolError
 
 app = typer.Typer(
@@ -27,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, generate, demo, bench, check):
+for command in (plan, train, evaluate, predict, generate, xray, demo, bench, check):
     app.command()(command)
 
 

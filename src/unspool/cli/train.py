@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from unspool.cli.look import Look
 from unspool.cli.processes import Together, watch_starter
 from unspool.cli.terminal import console
 from unspool.cli.views import choose_view
@@ -83,9 +84,18 @@ def train(
         str | None, typer.Option(help="A sequence as one: attention, mean, max, last.", rich_help_panel=MODEL)
     ] = None,
     one_way: Annotated[
-        bool | None, typer.Option("--one-way", help="Read from the beginning only.", rich_help_panel=MODEL)
+        bool | None,
+        typer.Option(
+            "--one-way/--both-ways", help="Read from the beginning, or from both ends.", rich_help_panel=MODEL
+        ),
     ] = None,
     crf: Annotated[bool | None, typer.Option(help="Tags are chosen together (tag).", rich_help_panel=MODEL)] = None,
+    initial: Annotated[
+        str | None, typer.Option(help="Weights within ± this at first; or orthogonal.", rich_help_panel=MODEL)
+    ] = None,
+    forget_bias: Annotated[
+        float | None, typer.Option(help="Of gates that keep the state, at first.", rich_help_panel=MODEL)
+    ] = None,
     engine: Annotated[
         str | None, typer.Option(help="kernel: ours; torch: torch.nn's layers.", rich_help_panel=MODEL)
     ] = None,
@@ -151,6 +161,12 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write for TensorBoard too.", rich_help_panel=RUN)
     ] = False,
+    xray: Annotated[
+        bool, typer.Option("--xray", help="Look inside the model at the end: xray.html.", rich_help_panel=RUN)
+    ] = False,
+    xray_every: Annotated[
+        int | None, typer.Option(min=1, help="And at every so many evaluations: film.html.", rich_help_panel=RUN)
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.", rich_help_panel=RUN)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.", rich_help_panel=RUN)] = False,
 ) -> None:
@@ -170,6 +186,7 @@ def train(
     - `unspool train esol.csv --task regress --text-column smiles --target solubility`
     - `unspool train co2.csv --time-column month --target co2 --horizon 12`: a forecast with quantiles
     - `unspool train pairs.tsv`: texts to texts
+    - `unspool train book.txt --xray-every 2`: see inside it as it learns, and at the end
     - `unspool train runs/book --resume`: go on where it stopped
     - `unspool train runs/book --resume --epochs 20`: go on to a later end, when it is over too
     - `unspool train book.txt --dry-run --config mine.toml`: is all well, and how long will it take?
@@ -191,7 +208,9 @@ def train(
             "test": share(test),
         },
         **{"cell": cell, "hidden": hidden, "layers": layers, "embedding": embedding, "tie": tie},
-        **{"dropout": number(dropout), "pooling": pooling, "bidirectional": False if one_way else None, "crf": crf},
+        **{"bidirectional": None if one_way is None else not one_way, "crf": crf},
+        **{"dropout": number(dropout), "pooling": pooling},
+        **{"initial": number(initial), "forget_bias": forget_bias},
         **{
             "engine": engine,
             "learn": learn,
@@ -235,7 +254,12 @@ def train(
         if not resume:
             out = Path(ranks.tell_text(str(out or free_name(Path(files[0]).stem if files else "run"))))
         view = {"json": json, "quiet": quiet, "tensorboard": tensorboard}
-        finish(follow(source=files, out=out, resume=resume, force=force, options=given, **view))
+        look = Look(xray, xray_every)
+        run: dict[str, Any] = {"source": files, "out": out, "resume": resume, "force": force, "watch": look.watch}
+        trained = follow(**run, options=given, **view)
+        if ranks.first:
+            look.finish(trained.path, json or quiet)
+        finish(trained)
 
 
 def follow(
@@ -289,9 +313,10 @@ def others(given: Any) -> dict[str, Any]:
     found = {}
     for one in given:
         name, equals, value = one.partition("=")
-        if not equals:
-            raise ArgumentError.of("set", one, "has no =", "Give NAME=VALUE, such as --set zoneout=0.1")
         name = name.strip()
+        if not equals or not name:
+            problem = "has no name before its =" if equals else "has no ="
+            raise ArgumentError.of("set", one, problem, "Give NAME=VALUE, such as --set zoneout=0.1")
         if name in NO_SETTINGS:
             raise ArgumentError.of("set", one, "is no setting", "Use the option of that name, or FILE")
         try:

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unspool.data.text import conversion
 from unspool.errors import ArgumentError, DataError
 
 Lines = NDArray[np.int64]
@@ -91,7 +92,7 @@ def _names(file: Path, first: list[str], header: bool | None, line: int) -> list
     if header is None and (numbers := [name for name in first if _is_number(name)]):
         raise DataError(
             f"{file}, line {line}: {numbers[0]!r} may be data or a column's name. "
-            "Say `header`: True if the line has the columns' names, False if the file has none."
+            "Write a line with the columns' names above it, such as a,b; or, in Python, say header=True or False."
         )
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
@@ -164,9 +165,7 @@ def _read_text(file: Path) -> str:
         bad = error.start
     if bad >= 0:
         line = raw.count(b"\n", 0, bad) + 1
-        raise DataError(
-            f"{file}, line {line}: byte 0x{raw[bad]:02x} is not UTF-8 text. Convert it: iconv -f latin1 -t utf-8."
-        )
+        raise DataError(f"{file}, line {line}: byte 0x{raw[bad]:02x} is not UTF-8 text. {conversion(file, raw)}")
     if not text.strip():
         raise DataError(f"{file} is empty. Give a table with data.")
     return text.replace("\r\n", "\n").replace("\r", "\n")

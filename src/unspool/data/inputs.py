@@ -138,7 +138,7 @@ def check_lengths(lengths: Sequence[int], longest: int, raw: Placed) -> None:
         if length > longest:
             raise DataError(
                 f"{raw.place(row)}: the sequence has {length:,} steps, more than `longest` (={longest:,}). Cut it into "
-                f"parts, or, if there is memory for it, give --set longest={length}."
+                f"parts, or, if there is memory for it, train with --set longest={length}."
             )
 
 

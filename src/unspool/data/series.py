@@ -200,6 +200,6 @@ def _check_axis(table: Table, times: Times, axis: TimeAxis, rows: NDArray[np.int
 def _check_filled(table: Table, columns: Sequence[str], matrix: Floats, rows: NDArray[np.intp]) -> None:
     for place, column in np.argwhere(np.isnan(matrix[rows]))[:1]:
         raise DataError(
-            f"{table.place(int(rows[place]))}: `{columns[column]}` is empty within its series. "
+            f"{table.place(int(rows[place]))}: `{columns[column]}` has no number within its series. "
             "Fill it in; only targets at a series' end may be empty, all of a row at once."
         )

@@ -100,7 +100,10 @@ class Table:
 
     def _refuse(self, column: str, missing: pl.Series) -> None:
         for row in np.flatnonzero(missing.to_numpy())[:1]:
-            raise DataError(f"{self.place(int(row))}: `{column}` is empty. Fill it in, or leave the row out.")
+            entry = self.frame[column][int(row)]
+            written = isinstance(entry, str) and bool(entry.strip())
+            what = f"{entry.strip()!r}, which stands for a number that is not there" if written else "empty"
+            raise DataError(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
 
 
 def read_table(files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None) -> Table:

@@ -6,6 +6,7 @@ import codecs
 import glob
 import io
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def _read(file: Path, size: int) -> Iterator[str]:
             while raw := stream.read(size):
                 if b"\0" in raw:
                     place = at + raw.index(b"\0")
-                    raise DataError(f"{file} is not text: byte {place:,} is zero. Give UTF-8 text.")
+                    raise DataError(f"{file} is not UTF-8: byte {place:,} is zero. {conversion(file, raw)}")
                 pending = len(decoder.getstate()[0])
                 try:
                     text = held + decoder.decode(raw)
@@ -109,7 +110,7 @@ def _read(file: Path, size: int) -> Iterator[str]:
                     place = at - pending + error.start
                     raise DataError(
                         f"{file} is not UTF-8: byte {place:,} (0x{error.object[error.start]:02x}) cannot be read. "
-                        "Convert it: iconv -f latin1 -t utf-8."
+                        + conversion(file, raw)
                     ) from error
                 at += len(raw)
                 held = "\r" if text.endswith("\r") else ""  # it may be half of "\r\n"
@@ -123,6 +124,14 @@ def _read(file: Path, size: int) -> Iterator[str]:
         raise DataError(f"{file} cannot be read: {error.strerror}. Check its permissions.") from error
     if held:
         yield "\n"
+
+
+def conversion(file: Path, raw: bytes) -> str:
+    """How to make UTF-8 of what has these bytes: zeros are in UTF-16, or in what is no text at all."""
+    command = f"iconv -f {{}} -t utf-8 {shlex.quote(str(file))} > NEW"
+    if b"\0" in raw or raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return f"If it is text in UTF-16, convert it: {command.format('utf-16')}"
+    return f"Convert it: {command.format('latin1')}"
 
 
 def whole_lines(pieces: Iterable[str], longest: float = LONG) -> Iterator[str]:

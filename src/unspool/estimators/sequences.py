@@ -78,12 +78,17 @@ def sort(X: Any) -> Given:
         X = X[columns[0]]
     if hasattr(X, "to_list"):  # a series of pandas or polars
         X = X.to_list()
+    if X.shape == (0,) if isinstance(X, np.ndarray) else isinstance(X, list | tuple) and not X:
+        raise ShapeError.of("X", X, "has 0 sample(s)", "Give texts, or arrays (steps, features)")
     if isinstance(X, np.ndarray):
+        if X.ndim > 3:
+            problem = f"has {X.ndim} axes, and (samples, steps, features) are three"
+            raise ShapeError.of("X", X.shape, problem, "Make one axis of all features: X.reshape(*X.shape[:2], -1)")
         if X.ndim == 3:
             return Given("sequences", list(X))
         if X.dtype.kind in "UO" and X.size and (X.ndim == 1 or X.shape[1:] == (1,)):
             X = X.ravel().tolist() if isinstance(X.flat[0], str) or X.ndim == 1 else X
-    if not isinstance(X, list | tuple) or not X:
+    if not isinstance(X, list | tuple):
         return Given("table", X)
     first = X[0]
     if isinstance(first, str):

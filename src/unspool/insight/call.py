@@ -74,11 +74,13 @@ class Call:
         return moved, start
 
     def adjoints(self, cotangents: Tensor, final: Tensor) -> tuple[Tensor, Tensor]:
-        """Total gradients of the states after each step, and of the starts, from those that come from outside."""
-        unit = self.unit
+        """Total gradients of the states after each step, and of the starts, from those that come from outside.
+
+        In the model's own numbers, since it goes step by step, and that takes time.
+        """
+        unit = self.unit.to(self.output.dtype)
         steps = range(len(unit.x))
-        found = torch.zeros_like(cotangents)
-        carried = final
+        found, carried = torch.zeros_like(cotangents, dtype=unit.x.dtype), final.to(unit.x)
         for t in steps if unit.reverse else reversed(steps):
             live = unit.live[t]
             if not live.any():
@@ -87,10 +89,8 @@ class Call:
             old = unit.before[t].requires_grad_()
             with torch.enable_grad():
                 new = unit.advance(unit.x[t], old)
+            back: Tensor | None = None
             if new.requires_grad:
                 (back,) = torch.autograd.grad(new, old, found[t], allow_unused=True)
-            else:
-                back = None
-            back = torch.zeros_like(old) if back is None else back
-            carried = torch.where(live.unsqueeze(-1), back, carried)
-        return found, carried
+            carried = torch.where(live.unsqueeze(-1), torch.zeros_like(old) if back is None else back, carried)
+        return found.double(), carried.double()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,11 +40,21 @@ def ready(model: nn.Module) -> Iterator[None]:
             restore(model.get_submodule(name))
 
 
-class Recorder:
-    """Runs recurrences by their kernels, traced, and keeps what passes."""
+class EnoughSeen(Exception):  # noqa: N818 - no error
+    """Ends a run whose rest nobody needs."""
 
-    def __init__(self, model: nn.Module, edit: Edit | None, without: Sequence[str], keep_duals: bool = False) -> None:
-        self.model, self.edit, self.without, self.keep_duals = model, edit, without, keep_duals
+
+class Recorder:
+    """Runs recurrences by their kernels, traced, and keeps what passes.
+
+    With `duals_of` it runs them by forward-mode differentiation instead, keeps the outputs' tangents alone, and ends
+    the model's run after so many calls: what follows, such as a loss, may have no forward mode.
+    """
+
+    def __init__(
+        self, model: nn.Module, edit: Edit | None, without: Sequence[str], duals_of: int | None = None
+    ) -> None:
+        self.model, self.edit, self.without, self.duals_of = model, edit, without, duals_of
         self.calls: list[Call] = []
         self.duals: list[tuple[Tensor, Tensor | None]] = []
         self._number = 0
@@ -83,8 +94,8 @@ class Recorder:
         if self.edit is not None:
             x, states = self.edit(number, x, states)
         with observed_by(None):
-            if self.keep_duals:
-                return self._run(recurrence, parameters, x, states, ends, reverse, name)
+            if self.duals_of is not None:
+                return self._run_dual(recurrence, parameters, x, states, ends, reverse, name)
             with torch.no_grad():
                 plain = x.detach(), tuple(state.detach() for state in states)
                 output, finals, named = self._run(recurrence, parameters, *plain, ends, reverse, name)
@@ -106,11 +117,14 @@ class Recorder:
         name: str,
     ) -> tuple[Tensor, States, Trace]:
         if name in self.without:
-            found = self._run_without(recurrence, parameters, x, states, ends, reverse)
-        else:
-            found = recurrence.run(parameters, x, states, ends, reverse, True)
-        if self.keep_duals:
-            self.duals.append(tuple(forward_ad.unpack_dual(found[0])))
+            return self._run_without(recurrence, parameters, x, states, ends, reverse)
+        return recurrence.run(parameters, x, states, ends, reverse, True)
+
+    def _run_dual(self, *given: Any) -> tuple[Tensor, States, Trace]:
+        found = self._run(*given)
+        self.duals.append(tuple(forward_ad.unpack_dual(found[0])))
+        if len(self.duals) == self.duals_of:
+            raise EnoughSeen
         return found
 
     @staticmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +21,7 @@ from torch.nn.utils import parametrize
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
 from unspool.insight.naming import join_units
-from unspool.insight.recorder import Edit, Recorder, ready
+from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
 from unspool.nn.observation import observed_by
 from unspool.nn.unroll import States
 
@@ -63,7 +64,8 @@ class Recording:
     @property
     def entrances(self) -> list[int]:
         """The calls that read no other call's output: the lowest layers."""
-        return [n for n, call in enumerate(self.calls) if not call.x.requires_grad]
+        leaves = [leaf for call in self.calls for leaf in call.leaves]
+        return [number for number, call in enumerate(self.calls) if not _depends(call.x, leaves)]
 
     def respond(self, tangents: Mapping[int, Tensor], without: Sequence[str] = ()) -> list[Tensor]:
         """First-order responses of every call's output to changes of what some calls read; exact, by forward mode."""
@@ -77,15 +79,15 @@ class Recording:
 
         with torch.no_grad(), forward_ad.dual_level(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own use of it
-            observer = Recorder(self.model, edit, without, keep_duals=True)
-            with ready(self.model), observed_by(observer), parametrize.cached():
+            observer = Recorder(self.model, edit, without, duals_of=len(self.calls))
+            with ready(self.model), observed_by(observer), parametrize.cached(), suppress(EnoughSeen):
                 observer.learn_names()
                 self.run(self.model)
             return [torch.zeros_like(value) if change is None else change for value, change in observer.duals]
 
     def gradient(self) -> Gradient:
         """The whole of it, followed backwards through time."""
-        flow = _Flow(self.calls)
+        flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
         states, inputs, parameters = {}, {}, {}
         for number, call in reversed(list(enumerate(self.calls))):
@@ -103,13 +105,13 @@ class Recording:
         In layers of one direction that is the distance in time between a step's loss and what it is held against. It
         ends where nothing is left, or before `limit` edges.
         """
-        flow = _Flow(self.calls)
+        flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
         carried = [torch.zeros_like(call.unit.after) for call in self.calls]
         edges = 0
         while limit is None or edges < limit:
             states, parameters = {}, {}
-            later = _Flow(self.calls)
+            later = Flow(self.calls)
             for number, call in reversed(list(enumerate(self.calls))):
                 outside, idle = call.inject(flow.take(number))
                 states[number] = carried[number] + outside
@@ -137,6 +139,13 @@ class Recording:
         return totals
 
 
+def _depends(x: Tensor, leaves: Sequence[Tensor]) -> bool:
+    if not x.requires_grad:
+        return False
+    found = torch.autograd.grad(x, leaves, torch.zeros_like(x), retain_graph=True, allow_unused=True)
+    return any(one is not None for one in found)
+
+
 def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
     """`run(model)`, a loss, in evaluation mode, with all that passes through the model's recurrences."""
     observer = Recorder(model, edit, without)
@@ -155,7 +164,7 @@ def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequen
     return Recording(model, run, observer.calls, loss)
 
 
-class _Flow:
+class Flow:
     """Cotangents on their way down the graph, to the leaves that calls gave it."""
 
     def __init__(self, calls: Sequence[Call]) -> None:

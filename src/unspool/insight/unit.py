@@ -7,7 +7,7 @@ of a cell with several, such as h and c, lie side by side in one width, in the o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -40,6 +40,19 @@ class Unit:
     def output(self) -> Tensor:
         """What the layer shows: its first state."""
         return self.after[..., : next(iter(self.widths.values()))]
+
+    def to(self, dtype: torch.dtype) -> Unit:
+        """The same in other numbers."""
+        if dtype == self.x.dtype:
+            return self
+        return replace(
+            self,
+            x=self.x.to(dtype),
+            before=self.before.to(dtype),
+            after=self.after.to(dtype),
+            parameters={name: value.to(dtype) for name, value in self.parameters.items()},
+            named={name: value.to(dtype) for name, value in self.named.items()},
+        )
 
     def split(self, states: Tensor) -> dict[str, Tensor]:
         """States by name."""

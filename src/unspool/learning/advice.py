@@ -92,8 +92,9 @@ def _stall(history: Sequence[Point]) -> str | None:
     if moved > _noise(first.training) or last.training < LEARNED or falling:
         return None
     return (
-        f"Stalled: training loss has stood at {last.training:.3f} since step {first.step:,}. If that is no better than "
-        "guessing, look at `--rate`: ten times as high if it is small, a tenth if it is large."
+        # the first loss: these are the same words, and so said once, as long as nothing changes
+        f"Stalled: training loss has stood at {first.training:.3f} since step {first.step:,}. If that is no better "
+        "than guessing, look at `--rate`: ten times as high if it is small, a tenth if it is large."
     )
 
 

@@ -52,7 +52,7 @@ class Loop:
         self, task: Task, learner: Learner, settings: Training, folder: RunFolder | None, tell: Listener, stop: Stop
     ) -> None:
         self.task, self.learner, self.settings, self.folder = task, learner, settings, folder
-        self._tell, self._stop = tell, stop
+        self.tell, self._stop = tell, stop
         self.ranks = Ranks()
         if settings.batch % self.ranks.count:
             raise ArgumentError.of(
@@ -382,7 +382,7 @@ class Loop:
             *(position.step, self.epochs(), min(1.0, fraction), loss, rate, speed, seconds, max(0.0, remaining)),
             *(self._norm, position.clipped / position.step),
         )
-        self._tell(event)
+        self.tell(event)
         if self.folder is not None and keep:
             self.folder.log(event)
 
@@ -390,4 +390,4 @@ class Loop:
         if self.ranks.first:
             if self.folder is not None and isinstance(event, Evaluated | Advised):
                 self.folder.log(event)
-            self._tell(event)
+            self.tell(event)

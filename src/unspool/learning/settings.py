@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -50,14 +50,38 @@ Files = Annotated[tuple[str, ...], PlainSerializer(_from_anywhere)]
 Portion = Annotated[Share | Files, WrapValidator(_share_or_files)]
 
 
+class Effect(NamedTuple):
+    """Settings that something reads only where `other` has one of some values, or, without `among`, any but those."""
+
+    settings: tuple[str, ...]
+    other: str  # a setting of any section, or "task"
+    values: tuple[Any, ...]
+    among: bool = True
+
+
 class Section(BaseModel):
     """A section of the config: every key is known, every value of its type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
+    #: Which settings are not always read. Whoever says one of them in vain hears of it.
+    effects: ClassVar[tuple[Effect, ...]] = ()
+
 
 class Training(Section):
     """How a model is trained."""
+
+    effects = (
+        Effect(("momentum",), "optimiser", ("sgd",)),
+        Effect(("betas",), "optimiser", ("adamw", "adam")),
+        Effect(("final",), "schedule", ("linear", "cosine")),
+        Effect(("decay",), "schedule", ("epoch", "plateau")),
+        Effect(("decay_after",), "schedule", ("epoch",)),
+        Effect(("decay_patience",), "schedule", ("plateau",)),
+        Effect(("average_decay",), "average", ("exponential",)),
+        Effect(("average_from",), "average", ("tail",)),
+        Effect(("forcing_end",), "forcing", ("always", "never"), among=False),
+    )
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """of initial weights, dropout and shuffling"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from unspool import nn as recurrent
 from unspool.cells import CATALOGUE, find_cell
 from unspool.errors import ArgumentError
-from unspool.learning.settings import NotNegative, Positive, Section, Share, Size
+from unspool.learning.settings import Effect, NotNegative, Positive, Section, Share, Size
 from unspool.nn.layer import map_leaves
 
 #: Cells that torch.nn has, and what makes them.
@@ -29,6 +29,10 @@ NOT_IN_TORCH = (
     *("residual", "variational", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias"),
     *("gate_penalty", "supervision"),
 )
+#: Settings that say something of recurrent layers alone.
+OF_LAYERS = ("cell", "layers", *NOT_IN_TORCH, "engine")
+#: Settings of training that say something of what recurrent layers give.
+OF_OUTPUT = ("activation_penalty", "temporal_penalty")
 #: Settings by which the gates of a layer do not follow from what it reads and gives.
 HIDING_GATES = ("residual", "recurrent_dropout", "weight_dropout", "zoneout")
 
@@ -41,6 +45,12 @@ def _known_cell(name: str) -> str:
 class BodySettings(Section):
     """The recurrent layers of a model."""
 
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect(("residual",), "layers", (1,), among=False),
+        Effect(("variational",), "dropout", (0,), among=False),
+        Effect(("forget_bias",), "initial", (None, "orthogonal")),
+    )
+
     cell: Annotated[str, AfterValidator(_known_cell)] = Field("lstm", description=f"one of {', '.join(CATALOGUE)}")
     hidden: Size = Field(256, description="units of each layer")
     layers: Size = Field(1, description="layers on top of each other")
@@ -52,7 +62,9 @@ class BodySettings(Section):
     recurrent_dropout: Share = Field(0.0, description="of the state on its way into the next step, one mask a window")
     weight_dropout: Share = Field(0.0, description="of the recurrent weights, one mask a window")
     zoneout: Share = Field(0.0, description="units that keep their old state at a step")
-    initial: Positive | None = Field(None, description="all weights uniform within ± this; else torch.nn's way")
+    initial: Positive | Literal["orthogonal"] | None = Field(
+        None, description="all weights uniform within ± this; orthogonal: recurrent matrices are; else torch.nn's way"
+    )
     forget_bias: float | None = Field(None, description="of gates that keep the state")
     gate_penalty: NotNegative = Field(
         0.0, description="times what is shut by a layer's output gate and by the next one's input gate (lstm)"
@@ -68,6 +80,7 @@ class BodySettings(Section):
             cells = ", ".join(IN_TORCH)
             raise ArgumentError.of("engine", "torch", f"has no cell {self.cell!r}", f"Take one of {cells}, or kernel")
         asked = self._given(NOT_IN_TORCH) + (["dropout auto"] if self.dropout == "auto" else [])
+        asked += ["initial orthogonal"] if self.initial == "orthogonal" else []
         if self.engine == "torch" and asked:
             raise ArgumentError.of("engine", "torch", f"has no {', '.join(asked)}", "Leave it out, or take kernel")
         return self
@@ -134,8 +147,10 @@ def make_body(settings: BodySettings, input_size: int, bidirectional: bool = Fal
 
 
 def spread_weights(model: nn.Module, settings: BodySettings) -> None:
-    """All weights of a model uniform within ± `initial`, if the settings say so."""
-    if settings.initial is not None:
+    """Weights uniform within ± `initial`, or recurrent matrices orthogonal, if the settings say so."""
+    if settings.initial == "orthogonal":
+        recurrent.init.orthogonal_(model)
+    elif settings.initial is not None:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -settings.initial, settings.initial)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,7 @@ class Config:
 def read_config(*documents: Mapping[str, Any], task: str | None = None) -> Config:
     """Settings from documents of sections; a later document has precedence, key by key."""
     found, mistakes = _check(documents, task)
-    if mistakes:
-        raise _refusal(mistakes)
+    refuse(mistakes)
     return Config(**found)
 
 
@@ -55,7 +54,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     sections = all(isinstance(found.get(name, {}), Mapping) for name in SECTIONS)
     if not sections or str(found.get("task", "lm")) not in TASKS:
         # Nothing can be put together with this, so that all its mistakes are said here.
-        raise _refusal(_check([found], partial=True)[1])
+        refuse(_check([found], partial=True)[1])
     return found
 
 
@@ -68,11 +67,10 @@ def to_sections(options: Mapping[str, Any], task: type[Task]) -> dict[str, dict[
         section = next((name for name, of in classes.items() if key in of.model_fields), None)
         if section is None:
             known = [field for of in classes.values() for field in of.model_fields]
-            mistakes.append(f"`{key}` (={value!r}) {_unknown(key, known)}")
+            mistakes.append(f"`{key}` (={value!r}) {_unknown(key, known, task)}")
         else:
             sections[section][key] = value
-    if mistakes:
-        raise _refusal(mistakes)
+    refuse(mistakes)
     return sections
 
 
@@ -103,26 +101,34 @@ def _check(
         try:
             found[section] = of.model_validate(merged[section])
         except ValidationError as error:
-            mistakes += _mistakes(section, of, error, merged[section], partial)
-            mistakes += _joint_mistakes(section, of, error, merged[section])
+            mistakes += _mistakes(section, of, error, merged[section], kind, partial)
+            mistakes += _joint_mistakes(section, of, error, merged[section], kind)
     return found, mistakes
 
 
-def _refusal(mistakes: list[str]) -> ArgumentError:
+def refuse(mistakes: Sequence[str]) -> None:
+    """All of them at once, if there are any."""
     if len(mistakes) == 1:
-        return ArgumentError(mistakes[0])
-    return ArgumentError("\n  ".join([f"{len(mistakes)} mistakes in the settings:", *mistakes]))
+        raise ArgumentError(mistakes[0])
+    if mistakes:
+        raise ArgumentError("\n  ".join([f"{len(mistakes)} mistakes in the settings:", *mistakes]))
 
 
 def _mistakes(
-    section: str, of: type[Section], error: ValidationError, given: Mapping[str, Any], partial: bool
+    section: str,
+    of: type[Section],
+    error: ValidationError,
+    given: Mapping[str, Any],
+    task: type[Task],
+    partial: bool = True,
 ) -> list[str]:
     found: dict[str, str] = {}
+    said_before: set[tuple[str, str]] = set()
     for one in error.errors():
         place = [str(part) for part in one["loc"]]
         name = ".".join((section, *place[:1]))
         if one["type"] == "extra_forbidden":
-            found[name] = f"{name}: {_unknown(place[0], of.model_fields)}"
+            found[name] = f"{name}: {_unknown(place[0], of.model_fields, task)}"
         elif one["type"] == "missing" and len(place) == 1:
             if not partial:
                 found[name] = f"{name}: is missing. Say it, as {place[0]} = …"
@@ -131,12 +137,17 @@ def _mistakes(
             said = f"`{place[0]}`{value} " if place else ""  # a check of ours says name and value itself
             message = one["msg"].removeprefix("Value error, ").removeprefix(said).removeprefix("Input ")
             message = "has too few entries" if one["type"] == "missing" else message
+            if (name, message) in said_before:  # both of a pair are wrong in the same way
+                continue
+            said_before.add((name, message))
             # of a choice of types each says what it would have taken
             found[name] = f"{found[name]}, or {message}" if name in found else f"{name}{value}: {message}"
     return list(found.values())
 
 
-def _joint_mistakes(section: str, of: type[Section], error: ValidationError, given: Mapping[str, Any]) -> list[str]:
+def _joint_mistakes(
+    section: str, of: type[Section], error: ValidationError, given: Mapping[str, Any], task: type[Task]
+) -> list[str]:
     """Settings that do not go together are looked for by pydantic only where each by itself is well."""
     bad = {str(one["loc"][0]) for one in error.errors() if one["loc"]}
     if not bad & given.keys():
@@ -144,12 +155,16 @@ def _joint_mistakes(section: str, of: type[Section], error: ValidationError, giv
     try:
         of.model_validate({name: value for name, value in given.items() if name not in bad})
     except ValidationError as rest:
-        found = _mistakes(section, of, rest, given, partial=True)
+        found = _mistakes(section, of, rest, given, task)
         return [mistake for mistake in found if mistake.startswith(f"{section}: ")]
     return []
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def _unknown(name: str, known: Iterable[str], task: type[Task] | None = None) -> str:
+    """What to say of a name: that it is another task's, or what it may have been meant to be."""
+    owners = [one for one, of in TASKS.items() if name in {**of.Data.model_fields, **of.Model.model_fields}]
+    if task is not None and owners and task.name not in owners:
+        return f"is not for {task.name}; it is for {', '.join(owners)}."
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"is not known. Did you mean {near[0]}?" if near else f"is not known. Known: {', '.join(known)}."

@@ -112,6 +112,8 @@ class Terms:
             scales = {name: np.array(one, np.float64) for name, one in document["scales"].items()}
             columns = document["time"], tuple(document["targets"]), str(document["step"])
             steps = int(document["season"]), int(document["look_back"])
+            if not columns[1] or any(one.shape != (len(columns[1]),) for one in scales.values()):
+                raise ValueError(f"{len(columns[1])} targets, and scales of another number")
             return cls(*columns, *steps, Scaler.load(document["scaler"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = "the run's vocabulary.json does not say how to read series"
@@ -177,6 +179,11 @@ def name_columns(table: Table, data: SeriesData) -> SeriesData:
     """The settings with the columns of time and targets named, by guess where they are not."""
     others = [name for name in (data.series_column, *data.targets, *data.known, *data.unknown) if name]
     require_columns(table.columns, [*([data.time_column] if data.time_column else []), *others], table.files[0])
+    if len(table.columns) == 1:
+        raise DataError(
+            f"{table.files[0]} has one column only, {table.columns[0]!r}, and a series is times and values. Add a "
+            "column of times, such as 2024-01, 2024-02, … or 1, 2, …"
+        )
     time = data.time_column or guess_column(table, TIME_NAMES, "the times", "--time-column", others)
     free = [time, *others]
     targets = data.targets or (guess_column(table, TARGET_NAMES, "what is foretold", "--target", free),)

@@ -10,9 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unspool.learning.settings import Size
+from unspool.learning.settings import Effect, Size
 from unspool.nn import StatelessMLP, make_pooling
-from unspool.tasks.body import BodySettings, make_body, make_memoryless, spread_weights
+from unspool.tasks.body import OF_LAYERS, OF_OUTPUT, BodySettings, make_body, make_memoryless, spread_weights
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 from unspool.tasks.layered import Layered
 
@@ -22,6 +22,11 @@ LEAST = 0.1
 
 class ForecasterSettings(BodySettings):
     """Recurrent layers over the past, and one over the future."""
+
+    effects = (
+        *BodySettings.effects,
+        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional"), "reader", ("recurrent",)),
+    )
 
     hidden: Size = Field(64, description="units of each layer and direction")
     bidirectional: bool = Field(False, description="the past is read from both ends")

@@ -35,7 +35,7 @@ LOOKED_AT = 200
 
 
 class Guess(NamedTuple):
-    """A task's name, and why."""
+    """A task's name, and why; empty where nothing was looked at."""
 
     task: str
     why: str
@@ -51,7 +51,7 @@ def guess_task(source: Source | None, options: Mapping[str, Any]) -> Guess:
     try:
         file = find_files(source)[0]
     except DataError:  # it is said when the data is read, after all that is wrong with the settings
-        return Guess("lm", "there is no file")
+        return Guess("lm", "")
     suffix = file.suffix.lower()
     if suffix in TAGGED:
         return Guess("tag", f"{file.name} ends in {suffix}")

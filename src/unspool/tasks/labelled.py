@@ -17,7 +17,7 @@ from unspool.data.tables import read_table
 from unspool.data.text import Source
 from unspool.data.vocabulary import KINDS
 from unspool.errors import ArgumentError
-from unspool.learning.settings import Size
+from unspool.learning.settings import Effect, Size
 from unspool.tasks.examples import Batch, ExampleData
 
 #: Characters of a text that a line of a sample shows.
@@ -26,6 +26,11 @@ SHOWN = 60
 
 class SequenceData(ExampleData):
     """Text, or sequences of numbers in long form (id_column, time_column, features)."""
+
+    effects = (
+        Effect(("time_column", "features"), "id_column", (None,), among=False),
+        Effect(("text_column", "tokens", "vocabulary", "lowercase"), "id_column", (None,)),
+    )
 
     text_column: str | None = None
     """the texts; guessed from the names if not said"""

@@ -22,10 +22,10 @@ from unspool.errors import DataError
 from unspool.learning.contract import Batches, Learner, Outcome, Task
 from unspool.learning.forcing import free_run
 from unspool.learning.read_out import linear_cross_entropy
-from unspool.learning.settings import Count, Files, Portion, Section, Size
+from unspool.learning.settings import Count, Effect, Files, Portion, Section, Size
 from unspool.nn import NGram
 from unspool.nn.layer import map_leaves
-from unspool.tasks.body import BodySettings, StatelessBody, spread_weights
+from unspool.tasks.body import OF_LAYERS, BodySettings, StatelessBody, spread_weights
 from unspool.tasks.generation import Sampling, generate
 from unspool.tasks.layered import Layered, Reading, with_lower
 
@@ -40,6 +40,8 @@ LINE = 120
 
 class TextData(Section):
     """The text, and how it is divided into tokens and parts."""
+
+    effects = (Effect(("split_seed",), "split", ("lines",)),)
 
     files: Annotated[Files, Field(min_length=1)]
     """text files, folders and patterns"""
@@ -64,6 +66,8 @@ class TextData(Section):
 
 class LanguageModelSettings(BodySettings):
     """A language model: embedding, recurrent layers, read-out."""
+
+    effects = (*BodySettings.effects, Effect(OF_LAYERS, "reader", ("recurrent",)))
 
     embedding: Size | None = None
     """width of a token's vector; as wide as a layer, but at most 64 for characters and bytes"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unspool.errors import DataError
 from unspool.learning.contract import Learner, Task
@@ -12,6 +14,9 @@ from unspool.learning.faults import find_misfit
 from unspool.learning.files import read_tensors
 from unspool.learning.run import check_run
 from unspool.tasks.config import Config, read_config
+
+#: The entry of vocabulary.json that says what all the others were.
+SEAL = "digest"
 
 
 class Loaded(NamedTuple):
@@ -44,7 +49,10 @@ def restore_task(run: Path, config: Config) -> Task:
     """The task without its data, from what the run keeps."""
     path = run / "vocabulary.json"
     try:
-        return config.task.restore(json.loads(path.read_text(encoding="utf-8")), config.data)
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(document, dict) and (kept := document.pop(SEAL, None)) not in (None, _digest(document)):
+            raise DataError(f"it was changed since the run wrote it (it is no longer of digest {kept:.8})")
+        return config.task.restore(document, config.data)
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error.__cause__, ImportError):  # nothing is wrong with the file
             raise
@@ -53,6 +61,15 @@ def restore_task(run: Path, config: Config) -> Task:
             f"{path} cannot be read: {said}. Bring it back, or have it written anew from the run's data: unspool train "
             f"{run} --resume."
         ) from error
+
+
+def seal(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a task keeps beside the weights, with a digest: other labels, or the same in another order, say nonsense."""
+    return {**document, SEAL: _digest(document)}
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def is_kept(run: Path, config: Config) -> bool:

@@ -10,14 +10,21 @@ from torch import Tensor, nn
 from unspool.data.inputs import Inputs
 from unspool.errors import ArgumentError
 from unspool.learning.contract import Apart, Outcome
+from unspool.learning.settings import Effect
 from unspool.nn import make_pooling
-from unspool.tasks.body import make_memoryless, spread_weights
+from unspool.tasks.body import OF_LAYERS, OF_OUTPUT, make_memoryless, spread_weights
 from unspool.tasks.encoder import Encoder, EncoderSettings, embedding_width
 from unspool.tasks.examples import Batch, ExampleLearner, Scores
 
 
 class PooledSettings(EncoderSettings):
     """An encoder whose sequence becomes one vector."""
+
+    effects = (
+        *EncoderSettings.effects,
+        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "dropout", "pooling"), "reader", ("recurrent",)),
+        Effect(("embedding",), "id_column", (None,)),
+    )
 
     pooling: Literal["attention", "mean", "max", "last"] = Field(
         "attention", description="how a sequence becomes one vector"

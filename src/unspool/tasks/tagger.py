@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unspool.learning.settings import Count, Share, Size
+from unspool.learning.settings import Count, Effect, Share, Size
 from unspool.nn import LastState, LinearChainCRF, StatelessMLP
 from unspool.nn.layer import valid_steps
 from unspool.tasks.body import make_body, spread_weights
@@ -26,6 +26,16 @@ UNKNOWN = 0
 
 class TaggerSettings(EncoderSettings):
     """An encoder that says something at every step."""
+
+    effects = (
+        *EncoderSettings.effects,
+        # the others are for the layer that reads a word's characters, too
+        Effect(
+            ("layers", "bidirectional", "residual", "variational", "supervision", "gate_penalty"),
+            "reader",
+            ("recurrent",),
+        ),
+    )
 
     hidden: Size = Field(200, description="units of each layer and direction")
     dropout: Share | Literal["auto"] = Field(

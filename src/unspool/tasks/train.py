@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,17 +13,18 @@ import torch
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Learner, Task
-from unspool.learning.events import Advised, Event, Finished, Listener, Started
+from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run import RunFolder, check_free, check_run
 from unspool.learning.stopping import Stop, listening
 from unspool.tasks.card import write_card
 from unspool.tasks.catalogue import find_task
-from unspool.tasks.config import Config, read_config, read_toml, to_sections
+from unspool.tasks.config import Config, read_config, read_toml, refuse, to_sections
+from unspool.tasks.effects import find_idle
 from unspool.tasks.extension import CHANGEABLE, ENDS, check_ahead, is_over
 from unspool.tasks.guess import Guess, guess_task
-from unspool.tasks.load import is_kept
+from unspool.tasks.load import is_kept, seal
 from unspool.tasks.recipes import find_recipe
 from unspool.tasks.rivals import rivals_of, train_rivals
 
@@ -36,6 +37,10 @@ class Trained:
     task: Task
     learner: Learner
     finished: Finished
+
+
+#: Sees a model in training: its settings, task, the model itself, the run's folder, and the evaluation that was made.
+Watch = Callable[[Config, Task, Learner, Path, Evaluated], None]
 
 
 def silent(event: Event) -> None:
@@ -68,6 +73,7 @@ def plan(
         given["files"] = [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
     documents.append(to_sections(given, kind))
     found = read_config(*_with_one_end(documents), task=kind.name)
+    refuse(find_idle(documents[1:], kind))
     return found if guess is None else replace(found, guessed=guess.why)
 
 
@@ -87,6 +93,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     tell: Listener = silent,
+    watch: Watch | None = None,
     task: str | None = None,
     recipe: str | None = None,
     config: str | Path | None = None,
@@ -98,7 +105,8 @@ def train(
         unspool.train(out="runs/book", resume=True)
         unspool.train(out="runs/book", resume=True, epochs=20)    # a later end, for a run that is over too
 
-    `options` are the settings of the config's sections, by name: see `unspool train --help`. `tell` hears what happens.
+    `options` are the settings of the config's sections, by name: see `unspool train --help`. `tell` hears what happens,
+    and `watch` sees the model itself after every evaluation: (settings, task, model, folder, the evaluation).
     """
     if out is None:
         raise ArgumentError.of("out", out, "is missing", "Give the folder of the run, such as out='runs/book'")
@@ -107,6 +115,8 @@ def train(
     new = {name: value for name, value in said.items() if resume and value is not None}
     with joined() as ranks, ExitStack() as held:
         with ranks.in_turn():
+            if resume and force:
+                raise ArgumentError.of("force", force, "begins anew, and resume goes on with a run", "Leave one out")
             settings = _resumed(path, new) if resume else plan(**said)
             folder = RunFolder.open(path) if resume and ranks.first else RunFolder(path)
             held.enter_context(closing(folder))
@@ -116,9 +126,22 @@ def train(
                 raise ArgumentError.of("baselines", True, "are trained by one process", "Leave it out, or nproc")
             stop = held.enter_context(listening())
             loop = make_loop(settings, folder, tell, stop)
+            if watch is not None and ranks.first:
+                loop.tell = _showing(tell, watch, settings, loop, path)
             if ranks.first and not resume:
                 folder.begin(settings.dump(), force)
         return _run(settings, folder, loop, resume, new, tell, stop)
+
+
+def _showing(tell: Listener, watch: Watch, settings: Config, loop: Loop, path: Path) -> Listener:
+    """A listener that after every evaluation shows the model too."""
+
+    def show(event: Event) -> None:
+        tell(event)
+        if isinstance(event, Evaluated):
+            watch(settings, loop.task, loop.learner, path, event)
+
+    return show
 
 
 def _resumed(path: Path, new: Mapping[str, Any]) -> Config:
@@ -135,7 +158,13 @@ def make_loop(
 ) -> Loop:
     """Data and model, ready to be trained; without a folder nothing is kept."""
     training, ranks = settings.training, Ranks()
-    task = settings.task.prepare(settings.data, training.seed)
+    try:
+        task = settings.task.prepare(settings.data, training.seed)
+    except DataError as error:
+        if not settings.guessed:
+            raise
+        guessed = f"taken for {settings.task.name} because {settings.guessed}; say --task to choose"
+        raise DataError(f"{error} It was {guessed}.") from error
     torch.manual_seed(training.seed)
     learner = task.make_learner(settings.model)
     if ranks.together:
@@ -162,10 +191,11 @@ def _run(
     if ranks.first and not resumed:  # also where a run was ended before its first checkpoint
         folder.take_back({})
     if ranks.first and not (resumed and is_kept(folder.path, settings)):
-        folder.write_task(task.dump())
+        folder.write_task(seal(task.dump()))
     if ranks.first:
         tell(_started(settings, task, learner, folder, loop))
-        if resumed and (over := is_over(loop, folder.path)):
+        learns_more = settings.training.baselines and rivals_of(settings)
+        if resumed and not learns_more and (over := is_over(loop, folder.path)):
             tell(Advised(loop.position.step, over))
     if not resumed:
         loop.save()

@@ -1,0 +1,112 @@
+"""unspool plan: how long a memory the data asks for, and how to train for it."""
+
+from __future__ import annotations
+
+import json as json_
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from unspool.cli.curve import chart
+from unspool.cli.terminal import console
+from unspool.cli.train import DATA, Many, others
+from unspool.learning.events import finite
+
+#: Lines and columns of the curve.
+HEIGHT, WIDTH = 8, 76
+
+
+def plan(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Text or tables: files, folders, patterns.")],
+    task: Annotated[
+        str | None,
+        typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out."),
+    ] = None,
+    lags: Annotated[int | None, typer.Option(help="The longest distance between steps to look at.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="characters, bytes, words, chinese-words, bpe or smiles.", rich_help_panel=DATA)
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="tail: validate on the text's end; lines: on lines drawn by chance.", rich_help_panel=DATA),
+    ] = None,
+    text_column: Annotated[str | None, typer.Option(help="Which column has texts.", rich_help_panel=DATA)] = None,
+    label_column: Annotated[str | None, typer.Option(help="Which has labels (classify).", rich_help_panel=DATA)] = None,
+    target: Annotated[
+        Many, typer.Option(help="Which has numbers to foretell. Repeat for more.", rich_help_panel=DATA)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Rows are steps of the sequence of this name.", rich_help_panel=DATA)
+    ] = None,
+    time_column: Annotated[str | None, typer.Option(help="Which has times.", rich_help_panel=DATA)] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps to foretell (forecast).", rich_help_panel=DATA)] = None,
+    set_: Annotated[
+        Many,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of unspool train. Repeat for more."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Estimate, before any training, how long a memory the data needs; propose cell, depth, window and initial weights.
+
+    The data is read as `unspool train` reads it. Of text the mutual information between tokens is measured, of numbers
+    the autocorrelation, against the distance between two steps and against what shuffled data shows.
+
+    **Examples**
+
+    - `unspool plan book.txt`
+    - `unspool plan co2.csv --time-column month --target co2`
+    - `unspool plan intents.csv --json`: for another program
+    - `unspool plan book.txt --set cell=elman`: what is said already is not proposed
+    """
+    from unspool.insight.plan import plan as advise
+
+    given: dict[str, Any] = {
+        **{"tokens": tokens, "split": split, "text_column": text_column, "label_column": label_column},
+        **{"targets": target, "id_column": id_column, "time_column": time_column, "horizon": horizon},
+        **others(set_ or ()),
+    }
+    found = advise(files, task=task, limit=lags, **given)
+    if json:
+        document = asdict(found)
+        document["dependence"] = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in document["dependence"].items()
+        }
+        print(json_.dumps(finite(document), indent=2, ensure_ascii=False))
+        return
+    show(found, console())
+
+
+def show(found: Any, out: Console) -> None:
+    """The plan, for people."""
+    guessed = f", guessed: {found.why}" if found.why else ""
+    many = "one sequence" if found.sequences == 1 else f"{found.sequences:,} sequences"
+    out.print(f"{'task':<10}{found.task}{guessed}", soft_wrap=True)
+    out.print(f"{'data':<10}{found.steps:,} {found.unit} in {many} to train on", soft_wrap=True)
+    out.print(f"{'memory':<10}", end="")
+    out.print(f"{found.memory:,} {found.unit}", style="bold", end=". ")
+    out.print(found.reason, soft_wrap=True)
+    dependence = found.dependence
+    if len(dependence.lags) > 1:
+        out.print()
+        out.print(f"{dependence.measure}, as a share of what there is to tell, by lag", style="dim")
+        # short lags matter most: the scale is logarithmic
+        places = np.geomspace(1, dependence.lags[-1], 2 * WIDTH)
+        curve = np.interp(places, dependence.lags, dependence.shares)
+        marks = []
+        if found.memory:
+            share = float(np.interp(found.memory, dependence.lags, dependence.shares))
+            marks = [(float(np.log(found.memory) / np.log(dependence.lags[-1])), share)]
+        levels = {"noise": float(dependence.noise.min())}
+        for line in chart([float(one) for one in curve], marks, levels, min(WIDTH, out.width), HEIGHT):
+            out.print(line, no_wrap=True)
+        out.print(f"lag 1 … {dependence.lags[-1]:,}, on a logarithmic scale; ● is the memory", style="dim")
+    out.print()
+    for one in found.proposals:
+        out.print(f"{one.setting} = {one.value}", style="bold", end=": ", soft_wrap=True)
+        out.print(one.reason, soft_wrap=True)
+    out.print()
+    out.print(found.command, style="green", soft_wrap=True)

@@ -1,0 +1,191 @@
+"""unspool xray: what a network remembers and where its gradients die, as a page and in a few words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json as json_
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unspool.cli.terminal import console
+from unspool.errors import ArgumentError, DataError
+from unspool.learning.files import write_file
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from unspool.insight.report.contract import Report
+
+NAME = "xray.html"
+TORCH, OUTPUT = "A model of torch", "Output"
+
+
+def xray(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN] [RUN_B]", help="The folder that `unspool train` made; two are compared."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Look at the model over this file, not its validation data.")] = None,
+    torch_: Annotated[
+        str | None,
+        typer.Option("--torch", metavar="FILE.py:NAME", help="A function that builds a model.", rich_help_panel=TORCH),
+    ] = None,
+    input_: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="FILE.npy", help="What the model reads.", rich_help_panel=TORCH),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.safetensors", help="Its weights.", rich_help_panel=TORCH),
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, help="Steps that its gradients go back in training.", rich_help_panel=TORCH),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page; RUN/xray.html if not said.", rich_help_panel=OUTPUT)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the numbers.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.", rich_help_panel=OUTPUT)] = False,
+) -> None:
+    """See inside a recurrent network: how far back its gradients reach, what it remembers, what is wrong, what to do.
+
+    The page is one file that opens without a network. `--torch` runs the Python file that it names; weights come from
+    safetensors alone, which hold no code.
+
+    **Examples**
+
+    - `unspool xray runs/book`: writes runs/book/xray.html
+    - `unspool xray runs/book --data other.txt --out other.html`
+    - `unspool xray runs/book runs/book-2 --out compared.html`: two runs side by side
+    - `unspool xray --torch model.py:build --input batch.npy --weights model.safetensors`
+    - `unspool xray runs/book --json | jq .flow.horizon`
+    """
+    from unspool.insight.xray import xray as look
+
+    runs = runs or []
+    if (torch_ is None) == (not runs) or len(runs) > 2:
+        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
+    with _progress(json or quiet) as tell:
+        if torch_ is not None:
+            _refuse(data=data)
+            model, batch = build(torch_, input_, weights)
+            reports = [look(model, batch, window=window, tell=tell)]
+        else:
+            _refuse(input=input_, weights=weights, window=window)
+            reports = [look(run, data=data, tell=tell) for run in runs]
+    path = out or ((runs[0] / NAME) if len(runs) == 1 else Path(NAME))
+    write_file(path, page(reports).encode())
+    if json:
+        numbers = [report.numbers for report in reports]
+        print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
+    elif not quiet:
+        for report in reports:
+            console().print(str(report), markup=False, highlight=False, soft_wrap=True)
+        console().print(f"\nThe pictures: {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def page(reports: list[Report]) -> str:
+    """The page of one report, or of two side by side."""
+    from unspool.insight.report.comparison import render_comparison
+    from unspool.insight.report.page import render
+
+    return render(reports[0]) if len(reports) == 1 else render_comparison(*reports)
+
+
+def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Module, Tensor]:
+    """The model that FILE.py:NAME makes, with its weights, and its batch."""
+    import torch
+
+    name, colon, function = named.rpartition(":")
+    if not colon or not name.endswith(".py") or not function.isidentifier():
+        raise ArgumentError.of(
+            "torch", named, "is not FILE.py:NAME", "Name a function without arguments: model.py:build"
+        )
+    if batch is None:
+        raise ArgumentError.of("input", None, "is missing", "Give what the model reads: --input batch.npy")
+    model = _call(Path(name), function)
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError.of("torch", named, f"gave a {type(model).__name__}, not a module", "Return the model")
+    if weights is not None:
+        _load(model, weights)
+    return model, _read_batch(batch)
+
+
+def _call(path: Path, function: str) -> Any:
+    if not path.is_file():
+        raise ArgumentError.of("torch", str(path), "is not there", "Give a Python file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script: it may import its neighbours
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+        made = getattr(module, function, None)
+        if made is None:
+            raise ArgumentError.of("torch", f"{path}:{function}", "is not defined there", "Name a function of the file")
+        return made() if not hasattr(made, "forward") or isinstance(made, type) else made
+    except ArgumentError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path}:{function} failed: {type(error).__name__}: {error}. Mend it and try again.") from error
+    finally:
+        sys.path.pop(0)
+
+
+def _load(model: nn.Module, path: Path) -> None:
+    from unspool.learning.faults import find_misfit
+    from unspool.learning.files import read_tensors
+
+    if path.suffix != ".safetensors":
+        remedy = "Save them so: safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
+        raise ArgumentError.of("weights", str(path), "is not a .safetensors file; others may hold code", remedy)
+    tensors, _ = read_tensors(path)
+    if misfit := find_misfit(model, tensors):
+        raise DataError(f"{path} does not fit the model: {misfit}. Give the weights that belong to it.")
+    model.load_state_dict(tensors)
+
+
+def _read_batch(path: Path) -> Tensor:
+    import numpy as np
+    import torch
+
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read: {error}. Save it by numpy.save, as an array of numbers.") from error
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiub":
+        raise DataError(f"{path} holds no plain array of numbers. Save one by numpy.save.")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise DataError(f"{path} holds NaN or infinity. Fill them in.")
+    return torch.from_numpy(found.astype(np.float32) if found.dtype.kind == "f" else found.astype(np.int64))
+
+
+class _progress:  # noqa: N801 - a context, used as a function
+    """A line that says what is being measured, where someone sees it."""
+
+    def __init__(self, silent: bool) -> None:
+        out = console(error=True)
+        self._status = None if silent or not out.is_terminal else out.status("X-ray")
+
+    def __enter__(self) -> Any:
+        if self._status is None:
+            return lambda _: None
+        status = self._status
+        status.start()
+        return lambda name: status.update(f"X-ray: {name.replace('_', ' ')}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def _refuse(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ArgumentError.of(name, str(value), "is not for this", "Leave it out: see unspool xray --help")

@@ -1,0 +1,185 @@
+"""What all pictures are built from: an empty canvas, rows of panels, curves, and numbers thinned and rounded.
+
+Sizes: a line keeps at most LINE points and a figure's heat maps together at most CELLS cells, by picking every n-th;
+numbers keep four significant digits. On logarithmic axes, values under FLOOR are drawn at FLOOR; the hover tells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+from plotly.subplots import make_subplots
+
+from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, plain, themed
+
+LINE = 800
+COLUMNS = 400
+CELLS = COLUMNS * 128
+FLOOR = 1e-12
+
+Array = NDArray[np.float64]
+
+#: The line of what is compared against.
+REFERENCE = {"color": NEUTRAL, "dash": "dot", "width": 1.5}
+
+_TOP, _BOTTOM, _LEGEND = 44, 44, 24  # pixels: the title, the axis below, a line of the legend
+
+
+def numbers(values: ArrayLike) -> Any:
+    """Values as nested lists of numbers with four significant digits; None stands for what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    rounded = [float(f"{value:.4g}") if np.isfinite(value) else None for value in array.ravel().tolist()]
+    return np.array(rounded, dtype=object).reshape(array.shape).tolist()
+
+
+def picked(count: int, limit: int) -> NDArray[np.int64]:
+    """Which of `count` places to show: every n-th, from the first, with the least n that gives at most `limit`."""
+    return np.arange(0, count, max(1, -(-count // max(1, limit))), dtype=np.int64)
+
+
+def cells(rows: int, columns: int, maps: int = 1) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which rows and columns each of `maps` heat maps of a figure shows, so that all have at most CELLS cells."""
+    shown = picked(rows, 128)
+    return shown, picked(columns, max(8, min(COLUMNS, CELLS // (max(1, maps) * max(1, len(shown))))))
+
+
+def raised(values: ArrayLike) -> Array:
+    """Values for a logarithmic axis: none below FLOOR, NaN as they are."""
+    array = np.asarray(values, dtype=np.float64)
+    return np.where(array < FLOOR, FLOOR, array)
+
+
+def logarithm(values: ArrayLike) -> Array:
+    """The decimal logarithm for colours: NaN, which is left blank, for zero and for what is not finite."""
+    array = np.asarray(values, dtype=np.float64)
+    fine = np.isfinite(array) & (array > 0)
+    return np.where(fine, np.log10(np.where(fine, array, 1.0)), np.nan)
+
+
+def powers(values: ArrayLike, most: int = 6) -> dict[str, Any]:
+    """Ticks at whole powers of ten for an axis or colour bar that shows logarithms."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    if not finite.size:
+        return {}
+    first, last = int(np.floor(finite.min())), int(np.ceil(finite.max()))
+    ticks = list(range(first, last + 1, max(1, -(-(last - first) // (most - 1)))))
+    return {"tickvals": ticks, "ticktext": [f"10<sup>{tick}</sup>" for tick in ticks]}
+
+
+def anything(values: ArrayLike) -> bool:
+    """Whether there is a finite number to show."""
+    return bool(np.isfinite(np.asarray(values, dtype=np.float64)).any())
+
+
+def canvas(title: str, height: int = 340, legend: int = 0) -> go.Figure:
+    """A figure with a title and nothing else; `legend`: the number of its entries, which make room below."""
+    return _framed(go.Figure(), title, height, legend)
+
+
+def panels(title: str, names: Sequence[str], height: int = 150, legend: int = 0, **options: Any) -> go.Figure:
+    """A figure with one panel below the other, each under its name; `height` is that of one panel."""
+    count = max(1, len(names))
+    gap = 34 if options.get("shared_xaxes") else 76
+    whole = count * height + (count - 1) * gap
+    columns = len(options.get("column_widths", (1,)))
+    titles = [title for name in names for title in (plain(name, 60), *[""] * (columns - 1))]
+    spacing = 0 if count == 1 else gap / whole
+    figure = make_subplots(rows=count, cols=columns, subplot_titles=titles, vertical_spacing=spacing, **options)
+    sides = [axis.domain[0] for axis in figure.select_xaxes(col=1)]
+    for annotation, side in zip(figure.layout.annotations, sides, strict=False):
+        annotation.update(x=side, xanchor="left", font_size=12)
+    _framed(figure, title, whole + 18, legend)
+    figure.update_layout(margin_t=_TOP + 18)
+    return figure
+
+
+def empty(title: str, note: str) -> go.Figure:
+    """A figure that says why there is nothing to see."""
+    figure = canvas(title, height=120)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    figure.add_annotation(text=note, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, font_color=NEUTRAL)
+    return figure
+
+
+def _framed(figure: go.Figure, title: str, height: int, legend: int) -> go.Figure:
+    room = _LEGEND * min(6, legend) if legend > 1 else 0
+    figure.update_layout(
+        title={"text": title, "y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 8}},
+        height=height + _TOP + _BOTTOM + room,
+        margin={"l": 8, "r": 26, "t": _TOP, "b": _BOTTOM},
+        showlegend=legend > 1,
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
+        hovermode="closest",
+    )
+    return themed(figure, dark=False)
+
+
+def line(
+    x: ArrayLike, y: ArrayLike, name: str, look: Style, says: str, log: bool = False, **options: Any
+) -> go.Scatter:
+    """A curve with its style; `says` is the hover text, in which %{customdata} is the number as measured."""
+    across, up = np.asarray(x), np.asarray(y, dtype=np.float64)
+    shown = picked(len(up), LINE)
+    settings: dict[str, Any] = {
+        "mode": "lines+markers" if len(shown) <= 40 else "lines",
+        "line": {"color": look.color, "dash": look.dash, "width": 2},
+        "marker": {"symbol": look.symbol, "size": 6},
+        "legendgroup": name,
+    }
+    return go.Scatter(
+        x=numbers(across[shown]),
+        y=numbers(raised(up[shown]) if log else up[shown]),
+        customdata=numbers(up[shown]),
+        name=name,
+        hovertemplate=says,
+        **(settings | options),
+    )
+
+
+def color_bar(figure: go.Figure, says: str, **options: Any) -> None:
+    """One scale of colours for all heat maps of a figure, its bar lying below them; under the title, what it `says`."""
+    bar = {
+        "orientation": "h",
+        "thickness": 10,
+        "yref": "container",
+        "y": 0,
+        "yanchor": "bottom",
+        "x": 0,
+        "xanchor": "left",
+        "len": 0.6,
+    } | options.pop("colorbar", {})
+    figure.update_layout(
+        coloraxis={"colorscale": SEQUENTIAL, "colorbar": bar} | options,
+        title_subtitle_text=f"colour: {says}",
+        height=figure.layout.height + 60,
+        margin={"t": figure.layout.margin.t + 20, "b": _BOTTOM + 40},
+    )
+
+
+def log_axis(figure: go.Figure, title: str, values: ArrayLike, **place: Any) -> None:
+    """A logarithmic y axis for these values; within two decades its ticks are at 1, 2 and 5."""
+    array = raised(values)
+    finite = array[np.isfinite(array)]
+    narrow = finite.size > 0 and finite.max() < 100 * finite.min()
+    ticks = {"dtick": "D2"} if narrow else {"nticks": 7}
+    figure.update_yaxes(type="log", title_text=title, tickformat="~g", **ticks, **place)
+
+
+def level(figure: go.Figure, height: float, text: str) -> None:
+    """A horizontal line across a logarithmic picture to compare with, and what it is."""
+    figure.add_hline(y=height, line=REFERENCE)
+    where = {
+        "x": 1,
+        "xref": "paper",
+        "xanchor": "right",
+        "y": float(np.log10(height)),
+        "yref": "y",
+        "yanchor": "bottom",
+    }
+    figure.add_annotation(text=text, showarrow=False, font={"color": NEUTRAL, "size": 11}, **where)

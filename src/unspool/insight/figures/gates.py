@@ -1,0 +1,145 @@
+"""Pictures of the gates: unit by unit over time, their histograms over time, time constants, gates closed twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+
+from unspool.insight.figures.bars import draw_bars
+from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
+from unspool.insight.figures.theme import PATTERNS, style
+
+if TYPE_CHECKING:
+    from unspool.insight.measures.attenuation import Attenuation
+    from unspool.insight.measures.gates import Gate, Gates
+    from unspool.insight.measures.time_constants import TimeConstants
+
+_NO_GATES = "The cells of this model have no gates."
+
+
+def _name(gate: Gate) -> str:
+    role = {"keep": ", keeps", "write": ", writes"}.get(gate.role, "")
+    return f"{gate.label[:40]}: {gate.name}{role}"
+
+
+def draw_gate_maps(gates: Gates) -> go.Figure:
+    """How open each gate of each hidden unit is at each step, mean over rows."""
+    title = "Gates over time"
+    if not gates.gates:
+        return empty(title, _NO_GATES)
+    figure = panels(title, [_name(gate) for gate in gates.gates], height=130, shared_xaxes=True)
+    for row, gate in enumerate(gates.gates, 1):
+        units, steps = cells(gate.units.shape[1], gate.units.shape[0], len(gates.gates))
+        heat = go.Heatmap(
+            x=steps.tolist(),
+            y=units.tolist(),
+            z=numbers(gate.units[np.ix_(steps, units)].T),
+            coloraxis="coloraxis",
+            hovertemplate="unit %{y}, step %{x}: %{z:.3f} open<extra></extra>",
+        )
+        figure.add_trace(heat, row=row, col=1)
+    color_bar(figure, "open: 1, closed: 0", cmin=0, cmax=1)
+    figure.update_xaxes(title_text="time step", row=len(gates.gates), col=1)
+    figure.update_xaxes(showgrid=False)
+    figure.update_yaxes(title_text="unit", showgrid=False)
+    return figure
+
+
+def draw_gate_histograms(gates: Gates) -> go.Figure:
+    """Where the values of each gate lie: at each step, with the mean as a line, and over all steps on the right."""
+    title = "Histograms of the gates"
+    if not gates.gates:
+        return empty(title, _NO_GATES)
+    names = [_name(gate) for gate in gates.gates]
+    figure = panels(
+        title,
+        names,
+        height=130,
+        column_widths=[0.8, 0.2],
+        horizontal_spacing=0.03,
+        shared_yaxes=True,
+        shared_xaxes=True,
+    )
+    for row, gate in enumerate(gates.gates, 1):
+        bins, steps = cells(len(gate.histogram), len(gate.over_time), len(gates.gates))
+        middles = (gate.edges[:-1] + gate.edges[1:]) / 2
+        heat = go.Heatmap(
+            x=steps.tolist(),
+            y=numbers(middles[bins]),
+            z=numbers(gate.over_time[np.ix_(steps, bins)].T),
+            coloraxis="coloraxis",
+            hovertemplate="step %{x}: %{z:.3~p} of the values near %{y:.3f}<extra></extra>",
+        )
+        mean = go.Scatter(
+            x=steps.tolist(),
+            y=numbers(gate.mean[steps]),
+            mode="lines",
+            line={"color": style(1).color, "width": 2},
+            hovertemplate="step %{x}: mean %{y:.3f}<extra></extra>",
+            showlegend=False,
+        )
+        whole = go.Bar(
+            x=numbers(gate.histogram),
+            y=numbers(middles),
+            orientation="h",
+            marker_color=style(0).color,
+            hovertemplate="%{x:.3~p} of all values near %{y:.3f}<extra></extra>",
+            showlegend=False,
+        )
+        figure.add_trace(heat, row=row, col=1)
+        figure.add_trace(mean, row=row, col=1)
+        figure.add_trace(whole, row=row, col=2)
+    color_bar(figure, "share of the values in that step", cmin=0)
+    figure.update_layout(bargap=0)
+    figure.update_yaxes(range=[0, 1], showgrid=False)
+    figure.update_yaxes(title_text="value", col=1)
+    figure.update_xaxes(showgrid=False)
+    figure.update_xaxes(title_text="time step", row=len(names), col=1)
+    figure.update_xaxes(title_text="share", tickformat=".0%", nticks=3, row=len(names), col=2)
+    return figure
+
+
+def draw_time_constants(constants: TimeConstants) -> go.Figure:
+    """How long hidden units remember by themselves: histograms of τ on a logarithmic axis."""
+    title = "Time constants of the hidden units"
+    sets = [one for one in constants.sets if np.size(one.tau)]
+    if not sets:
+        return empty(title, "No unit keeps its state by a gate or by its own weight.")
+    logs = [logarithm(one.tau) for one in sets]
+    names = []
+    for one in sets:
+        forever, once = int(np.isposinf(one.tau).sum()), int((one.tau == 0).sum())
+        notes = [f"{forever} with τ = ∞"] * (forever > 0) + [f"{once} with τ = 0"] * (once > 0)
+        names.append(f"{one.label}: by {one.gate}" + (f" (and {', '.join(notes)})" if notes else ""))
+    figure = panels(title, names, height=110, shared_xaxes=True)
+    for row, values in enumerate(logs, 1):
+        look = style(row - 1)
+        bars = go.Histogram(
+            x=numbers(values[np.isfinite(values)]),
+            nbinsx=40,
+            bingroup="tau",
+            marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
+            hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
+            showlegend=False,
+        )
+        figure.add_trace(bars, row=row, col=1)
+    measured = "steps" if constants.dt == 1 else "in the data's unit of time"
+    figure.update_xaxes(**powers(np.concatenate(logs), most=8))
+    figure.update_xaxes(title_text=f"τ ({measured})", row=len(names), col=1)
+    figure.update_yaxes(title_text="units")
+    return figure
+
+
+def draw_attenuation(attenuation: Attenuation) -> go.Figure:
+    """Where a layer's output gate and the input gate of the layer above are closed at once."""
+    return draw_bars(
+        "Gates closed twice between layers",
+        [f"{pair.lower} → {pair.upper}" for pair in attenuation.pairs],
+        {
+            "both under ½ (share of steps and units)": [pair.closed for pair in attenuation.pairs],
+            "signal lost (mean of relu(1 − o − i))": [pair.lost for pair in attenuation.pairs],
+        },
+        "No two layers in which an output gate feeds an input gate.",
+    )

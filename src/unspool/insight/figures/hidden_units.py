@@ -1,0 +1,49 @@
+"""Pictures of the use of hidden units: spectrum of their variance, saturated and dead activations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+
+from unspool.insight.figures.bars import draw_bars
+from unspool.insight.figures.canvas import anything, canvas, empty, line, log_axis
+from unspool.insight.figures.theme import plain, style
+
+if TYPE_CHECKING:
+    from unspool.insight.measures.activation import Activations
+    from unspool.insight.measures.participation import Participation
+
+
+def draw_participation(participation: Participation) -> go.Figure:
+    """How many directions the outputs of a layer really use: variance by principal component."""
+    title = "Directions that the hidden units use"
+    if not any(anything(values) for values in participation.spectrum):
+        return empty(title, "The outputs do not vary.")
+    figure = canvas(title, legend=len(participation.labels))
+    for index, (label, values) in enumerate(zip(participation.labels, participation.spectrum, strict=True)):
+        ratio = participation.ratio[index]
+        entry = f"{plain(label)} (uses {ratio:.3g} of {int(participation.size[index])})"
+        says = "component %{x}: %{customdata:.3~p} of the variance"
+        figure.add_trace(line(np.arange(1, len(values) + 1), values, entry, style(index), says, log=True))
+    figure.update_xaxes(title_text="principal component")
+    log_axis(figure, "share of the variance", np.concatenate(participation.spectrum))
+    return figure
+
+
+def draw_activations(activations: Activations) -> go.Figure:
+    """How much of each activation is stuck: tanh at ±1, relu units at 0 for ever."""
+    return draw_bars(
+        "Saturated and dead activations",
+        [f"{value.label}: {value.name} = {value.function}" for value in activations.values],
+        {
+            "saturated (|v| > 0.97)": [
+                value.saturated if value.function == "tanh" else np.nan for value in activations.values
+            ],
+            "dead (0 at every step)": [
+                value.dead if value.function == "relu" else np.nan for value in activations.values
+            ],
+        },
+        "The cells of this model have neither tanh nor relu.",
+    )

@@ -1,0 +1,123 @@
+"""Pictures of memory: the kernel of sensitivity, forgetting of a prefix, and the dependence that the data hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+
+from unspool.insight.figures.canvas import (
+    REFERENCE,
+    anything,
+    canvas,
+    empty,
+    level,
+    line,
+    log_axis,
+    numbers,
+    panels,
+    raised,
+)
+from unspool.insight.figures.theme import NEUTRAL, PATTERNS, Style, plain, style
+from unspool.insight.measures.flow import HORIZON
+
+if TYPE_CHECKING:
+    from unspool.insight.measures.dependence import Dependence
+    from unspool.insight.measures.forgetting import Forgetting
+    from unspool.insight.measures.sensitivity import Sensitivity
+
+
+def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
+    """How strongly an input is felt at the top after so many steps, and what each layer's recurrence adds to it."""
+    title = "Sensitivity to an input, by lag"
+    if not anything(sensitivity.kernel):
+        return empty(title, "No sensitivity could be measured.")
+    names = ("response at the top to a unit impulse", "what each layer's recurrence adds")
+    figure = panels(title, names, height=210, legend=1 + len(sensitivity.labels))
+    says = "lag %{x}: %{customdata:.3g}"
+    for index, label in enumerate(sensitivity.labels):
+        entry = f"without recurrence in {plain(label)}"
+        curve = line(sensitivity.lags, sensitivity.removed[index], entry, style(index), says, log=True)
+        figure.add_trace(curve, row=1, col=1)
+    whole = Style(NEUTRAL, "solid", "circle")
+    thick = {"color": NEUTRAL, "width": 4}
+    figure.add_trace(
+        line(sensitivity.lags, sensitivity.kernel, "whole model", whole, says, log=True, line=thick), row=1, col=1
+    )
+    count = len(sensitivity.labels)
+    bars = go.Bar(
+        x=numbers(sensitivity.delta),
+        y=list(range(count)),
+        orientation="h",
+        marker={
+            "color": [style(index).color for index in range(count)],
+            "pattern": {"shape": [PATTERNS[index % len(PATTERNS)] for index in range(count)]},
+        },
+        showlegend=False,
+        hovertemplate="Δ = %{x:.3g}; above 0 it accumulates, below 0 it smooths<extra></extra>",
+    )
+    figure.add_trace(bars, row=2, col=1)
+    figure.update_xaxes(title_text="lag (steps)", row=1, col=1)
+    log_axis(figure, "‖∂ output‖", sensitivity.removed, row=1, col=1)
+    figure.update_xaxes(title_text="Δ (above 0: accumulates, below: smooths)", row=2, col=1)
+    ticks = {"tickvals": list(range(count)), "ticktext": [plain(label) for label in sensitivity.labels]}
+    figure.update_yaxes(autorange="reversed", showgrid=False, row=2, col=1, **ticks)
+    return figure
+
+
+def draw_forgetting(forgetting: Forgetting) -> go.Figure:
+    """How fast two different beginnings are forgotten under the same continuation."""
+    title = "Forgetting of the beginning"
+    if not anything(forgetting.distance):
+        return empty(title, "No layer reads forwards, or the sequences are too short.")
+    shown = [index for index in range(len(forgetting.labels)) if anything(forgetting.distance[index])]
+    figure = canvas(title, legend=len(shown))
+    for index in shown:
+        look, rate = style(index), forgetting.rate[index]
+        name = plain(forgetting.labels[index])
+        entry = f"{name} (×{rate:.3g} a step)" if np.isfinite(rate) else name
+        says = "after %{x} steps: %{customdata:.3g} of the distance is left"
+        figure.add_trace(line(forgetting.steps, forgetting.distance[index], entry, look, says, log=True))
+        place = np.flatnonzero(forgetting.steps == forgetting.horizon[index])[:1]
+        bound = "at least " if forgetting.censored[index] else ""
+        figure.add_scatter(
+            x=numbers(forgetting.steps[place]),
+            y=numbers(raised(forgetting.distance[index, place])),
+            mode="markers",
+            marker={"symbol": "triangle-right" if bound else look.symbol, "size": 13, "color": look.color},
+            legendgroup=entry,
+            showlegend=False,
+            name=entry,
+            hovertemplate=f"forgotten after {bound}%{{x}} steps",
+        )
+    level(figure, HORIZON, f"forgotten: {HORIZON:.0%} left")
+    figure.update_xaxes(title_text="steps of the common continuation")
+    log_axis(figure, "distance of states (1 at the start)", forgetting.distance)
+    return figure
+
+
+def draw_dependence(dependence: Dependence) -> go.Figure:
+    """How much a step of the data tells of later ones, against what chance would, with the memory it asks for."""
+    title = "Dependence in the data, by lag"
+    if not anything(dependence.shares):
+        return empty(title, "The sequences are too short to tell.")
+    meaning = {"autocorrelation": "share of the variance, r²", "mutual information": "share of the entropy, I / H"}
+    figure = canvas(title, legend=3)
+    says = "lag %{x}: %{customdata:.3~p}"
+    name = dependence.measure
+    figure.add_trace(line(dependence.lags, dependence.shares, name, style(0), says))
+    figure.add_trace(line(dependence.lags, dependence.noise, "chance", style(1), says, mode="lines", line=REFERENCE))
+    if dependence.memory > 0:
+        bound = "at least " if dependence.censored else ""
+        figure.add_scatter(
+            x=[dependence.memory] * 2,
+            y=[0, *numbers([np.nanmax(dependence.shares)])],
+            mode="lines",
+            line={"color": NEUTRAL, "dash": "dash", "width": 1.5},
+            name=f"memory needed: {bound}{dependence.memory}",
+            hovertemplate="<extra>%{fullData.name}</extra>",
+        )
+    figure.update_xaxes(title_text="lag (steps)")
+    figure.update_yaxes(title_text=meaning[dependence.measure], tickformat=".3~p", rangemode="tozero")
+    return figure

@@ -1,0 +1,163 @@
+"""Pictures of text: surprise and unit activity over tokens, the map and the dendrogram of token states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+
+from unspool.insight.figures.canvas import REFERENCE, Array, anything, canvas, cells, color_bar, empty, line, numbers
+from unspool.insight.figures.theme import MARKER, distinct, plain, style
+
+if TYPE_CHECKING:
+    from unspool.insight.measures.surprise import Surprise
+    from unspool.insight.measures.token_states import TokenStates
+
+_TOKENS = 320  # of a text; the rest is cut, as every n-th token would be no text
+_AT_ONCE = 32  # tokens in view before the reader drags
+_SHORT = 12  # signs of a token in a cell or on an axis
+
+
+def draw_surprise(surprise: Surprise) -> go.Figure:
+    """The text as the model read it, each token coloured by how little it was expected; line by line."""
+    title = "Surprise of each token"
+    if not len(surprise.nats):
+        return empty(title, "No token was predicted.")
+    nats = np.asarray(surprise.nats, dtype=np.float64)[:_TOKENS]
+    whole = surprise.tokens[:_TOKENS]
+    usual = np.percentile([len(token) for token in whole], 90)
+    across = int(np.clip(64 // (usual + 1), 6, 32))
+    lines = -(-len(nats) // across)
+    short = [plain(token, _SHORT, token=True) for token in whole]
+    says = [f"{plain(token, token=True)}: {value:.3g} nats" for token, value in zip(whole, nats, strict=True)]
+    highest = np.nanmax(nats, where=np.isfinite(nats), initial=0.0)
+    filled = np.full(lines * across, np.nan)
+    filled[: len(nats)] = np.where(np.isposinf(nats), highest, nats)  # the impossible gets a colour too
+    missing = [""] * (lines * across - len(nats))
+    figure = canvas(title, height=30 + 26 * lines)
+    figure.add_heatmap(
+        z=numbers(filled.reshape(lines, across)),
+        text=_lines(short + missing, across),
+        customdata=_lines(says + missing, across),
+        texttemplate="%{text}",
+        textfont_color="#1b1f24",
+        coloraxis="coloraxis",
+        xgap=1,
+        ygap=2,
+        hoverongaps=False,
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    color_bar(figure, f"surprise in nats (mean {surprise.mean:.3g})", cmin=0, colorscale=MARKER)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False, autorange="reversed")
+    return figure
+
+
+def _lines(values: list[str], across: int) -> list[list[str]]:
+    return [values[first : first + across] for first in range(0, len(values), across)]
+
+
+def draw_surprise_by_position(surprise: Surprise) -> go.Figure:
+    """Whether the model predicts better the more it has read: mean surprise at each step."""
+    title = "Surprise by position"
+    if not anything(surprise.by_position):
+        return empty(title, "No token was predicted.")
+    figure = canvas(title, height=240)
+    says = "step %{x}: %{customdata:.3g} nats<extra></extra>"
+    steps = np.arange(len(surprise.by_position))
+    figure.add_trace(line(steps, surprise.by_position, "mean over rows", style(0), says))
+    if np.isfinite(surprise.mean):
+        figure.add_hline(y=surprise.mean, line=REFERENCE)
+    figure.update_xaxes(title_text="time step")
+    figure.update_yaxes(title_text="surprise (nats)", rangemode="tozero")
+    return figure
+
+
+def draw_ribbons(tokens: Sequence[str], activity: Array, names: Sequence[str]) -> go.Figure:
+    """The activity of chosen hidden units, (tokens, units), over a text; the reader drags the text along."""
+    title = "Activity of hidden units over the text"
+    if not len(tokens) or not anything(activity):
+        return empty(title, "There is no text to show.")
+    texts = tokens[:_TOKENS]
+    units, _ = cells(len(names), len(texts))
+    bound = float(np.nanmax(np.abs(activity[:, units]), initial=0.0)) or 1.0
+    figure = canvas(title, height=60 + 22 * len(units))
+    figure.add_heatmap(
+        x=list(range(len(texts))),
+        y=distinct(names[unit] for unit in units),
+        z=numbers(activity[: len(texts), units].T),
+        text=[[plain(token, token=True) for token in texts]] * len(units),
+        coloraxis="coloraxis",
+        ygap=2,
+        hovertemplate="%{y} at %{text}: %{z:.3f}<extra></extra>",
+    )
+    color_bar(figure, "activity (drag the text to read on)", cmin=-bound, cmax=bound)
+    short = [plain(token, _SHORT, token=True) for token in texts]
+    figure.update_layout(dragmode="pan")
+    figure.update_xaxes(
+        tickvals=list(range(len(texts))),
+        ticktext=short,
+        tickangle=0 if max(map(len, texts)) <= 2 else -90,
+        range=[-0.5, min(_AT_ONCE, len(texts)) - 0.5],
+        showgrid=False,
+        tickfont_size=10,
+    )
+    figure.update_yaxes(type="category", fixedrange=True, showgrid=False, autorange="reversed")
+    return figure
+
+
+def draw_token_map(states: TokenStates) -> go.Figure:
+    """Token types by the mean state after them: near means the model treats them alike."""
+    title = "Map of token states"
+    if not len(states.types):
+        return empty(title, "There are no tokens to show.")
+    figure = canvas(title, height=420)
+    figure.add_scatter(
+        x=numbers(states.centres2d[:, 0]),
+        y=numbers(states.centres2d[:, 1]),
+        text=[plain(kind, _SHORT, token=True) for kind in states.types],
+        customdata=np.asarray(states.counts).tolist(),
+        mode="markers+text",
+        textposition=["top center", "bottom center"] * (len(states.types) // 2)
+        + ["top center"] * (len(states.types) % 2),
+        textfont_size=11,
+        marker={"color": style(0).color, "size": 6},
+        cliponaxis=False,
+        hovertemplate="%{text}, seen %{customdata} times<extra></extra>",
+    )
+    figure.update_xaxes(title_text="first principal component of the mean states")
+    figure.update_yaxes(title_text="second")
+    return figure
+
+
+def draw_dendrogram(states: TokenStates) -> go.Figure:
+    """Token types joined by likeness of their states, the most alike first."""
+    title = "Families of tokens by their states"
+    count = len(states.types)
+    if count < 2:
+        return empty(title, "It takes two kinds of token.")
+    height = np.empty(2 * count - 1)
+    distance = np.zeros(2 * count - 1)
+    height[np.asarray(states.order)] = np.arange(count)
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for joined, (one, other, far, _) in enumerate(states.linkage, count):
+        first, second = int(one), int(other)
+        height[joined], distance[joined] = (height[first] + height[second]) / 2, far
+        x += [*numbers([distance[first], far, far, distance[second]]), None]
+        y += [*numbers([height[first], height[first], height[second], height[second]]), None]
+    figure = canvas(title, height=60 + 15 * count)
+    look = style(0)
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="lines",
+        line={"color": look.color, "width": 1.5},
+        hovertemplate="joined at distance %{x:.3g}<extra></extra>",
+    )
+    names = [plain(states.types[place], _SHORT, token=True) for place in np.asarray(states.order)]
+    figure.update_yaxes(tickvals=list(range(count)), ticktext=names, showgrid=False, range=[-0.7, count - 0.3])
+    figure.update_xaxes(title_text="distance at which they join", rangemode="tozero")
+    return figure

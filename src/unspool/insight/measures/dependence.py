@@ -1,0 +1,220 @@
+"""Dependence: how much a step of the data tells of a later one, by their distance, and where that is above chance.
+
+Of numbers it is the autocorrelation r, whose square is the share of the variance that the earlier step explains; of
+tokens the mutual information I, and I/H is the share of the entropy that it explains. One number for both: the share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool.errors import ArgumentError, ShapeError
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.integer[Any]]
+#: A dependence counts where it is so many times what shuffled data shows at any lag …
+MARGIN = 2.0
+#: … and at least this share of the strongest one.
+SHARE = 0.01
+#: One that is so strong again in the last quarter of the lags, in parts of the strongest in their first half, repeats;
+#: from the first lag that is nearly as strong as any, nothing new is to be had.
+LASTING, NEARLY, ALL = 0.75, 0.9, 0.98
+#: Times that the data is shuffled.
+SHUFFLES = 5
+#: Steps that are looked at, from the beginning, and the longest lag.
+STEPS, LONGEST = 300_000, 1000
+#: A lag is measured with so many pairs at least, and with this part of the steps.
+PAIRS, PART = 20, 0.25
+#: Shuffled tokens, all of whose lags are alike, are measured at all up to this one, and at so many for each doubling.
+EACH, IN_A_DOUBLING = 32, 8
+#: Different tokens that are told apart; the rarer ones count as one.
+TOKENS = 64
+#: Fewer, where there are not so many pairs for each entry of their table.
+FILLED = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """What a step tells of the step `lags` later."""
+
+    measure: Literal["autocorrelation", "mutual information"]
+    lags: NDArray[np.int64]  # (K,) from 1 up; empty where all sequences are a single step
+    values: Array  # (K,) r, of the feature in which it is strongest; or I in nats, less the bias of counting
+    shares: Array  # (K,) r² or I/H, not below 0
+    noise: Array  # (K,) the share from which on it is no chance
+    memory: int  # the last lag that counts; of a dependence that repeats, the first at which it is as strong as ever
+    repeats: bool
+    censored: bool  # it counts at the longest lag that was measured, and does not repeat: memory may be longer
+
+
+def measure_autocorrelation(
+    sequences: Sequence[Array], limit: int | None = None, *, detrend: bool = False, seed: int = 0
+) -> Dependence:
+    """Of sequences of numbers (steps, features), pooled; `detrend`: each less its own line, and in its own unit."""
+    _check_limit(limit)
+    if any(one.ndim != 2 for one in sequences):
+        raise ShapeError.of("sequences", [one.shape for one in sequences][:3], "are not (steps, features)", "Reshape")
+    parts = _at_most([_standard(one) if detrend else one for one in sequences])
+    lengths = np.array([len(one) for one in parts], np.int64)
+    lags = np.arange(1, _longest(lengths, limit) + 1)
+    flat = _standard(np.concatenate(parts), line=False) if parts else np.zeros((0, 1))
+
+    def measure(values: Array, asked: NDArray[np.int64]) -> Array:
+        found = _correlations(values, lengths, asked)
+        strongest = np.abs(found).argmax(1)
+        picked: Array = found[np.arange(len(asked)), strongest]
+        return picked
+
+    return _judge("autocorrelation", lags, measure, np.square, flat, lengths, seed)
+
+
+def measure_mutual_information(sequences: Sequence[Ids], limit: int | None = None, *, seed: int = 0) -> Dependence:
+    """Of sequences of tokens' ids (steps,), pooled; the bias of counting is taken off as Miller and Madow do."""
+    _check_limit(limit)
+    if any(one.ndim != 1 for one in sequences):
+        raise ShapeError.of("sequences", [one.shape for one in sequences][:3], "are not (steps,)", "Give ids")
+    parts = _at_most(sequences)
+    lengths = np.array([len(one) for one in parts], np.int64)
+    lags = np.arange(1, _longest(lengths, limit) + 1)
+    pairs = _count_pairs(lengths, lags)
+    # neighbouring pairs are not independent: a table with few pairs an entry would show more than there is
+    size = int(np.clip(np.sqrt((pairs[-1] if len(pairs) else 0) / FILLED), 2, TOKENS))
+    flat = _merge(np.concatenate(parts) if parts else np.zeros(0, np.int64), size)
+    entropy = _entropy(np.bincount(flat)) if len(flat) else 0.0
+    ends = np.repeat(np.cumsum(lengths), lengths)
+
+    def measure(ids: Ids, asked: NDArray[np.int64]) -> Array:
+        return np.array([_information(ids[:-lag], ids[lag:], ends[:-lag] == ends[lag:], size) for lag in asked])
+
+    def share(nats: Array) -> Array:
+        return np.maximum(nats, 0.0) / entropy if entropy else np.zeros_like(nats)
+
+    return _judge("mutual information", lags, measure, share, flat, lengths, seed)
+
+
+def _judge(
+    name: Literal["autocorrelation", "mutual information"],
+    lags: NDArray[np.int64],
+    measure: Callable[[Any, NDArray[np.int64]], Array],
+    share: Callable[[Array], Array],
+    flat: NDArray[Any],
+    lengths: NDArray[np.int64],
+    seed: int,
+) -> Dependence:
+    """Measure the data and shuffles of it; say which lags are above chance."""
+    if not len(lags):
+        return Dependence(name, lags, np.zeros(0), np.zeros(0), np.zeros(0), 0, False, False)
+    values = measure(flat, lags)
+    shares, pairs = share(values), _count_pairs(lengths, lags)
+    chance, some = np.random.default_rng(seed), lags if name == "autocorrelation" else _spread(int(lags[-1]))
+    shuffled = [share(measure(chance.permutation(flat), some)) for _ in range(SHUFFLES)]
+    by_chance = float((np.array(shuffled) * _count_pairs(lengths, some)).max())
+    # Bartlett: the estimate at one lag varies the more, the stronger the dependence at shorter ones
+    inflation = 1 + 2 * (np.cumsum(shares) - shares)
+    noise = MARGIN * by_chance * inflation / pairs
+    counts = np.flatnonzero((shares > noise) & (shares >= SHARE * shares.max()))
+    if not len(counts):
+        return Dependence(name, lags, values, shares, noise, 0, False, False)
+    last = int(counts[-1])
+    early, late = shares[: (len(lags) + 1) // 2], shares[lags > 0.75 * lags[-1]]
+    strongest = float(early.max())
+    # what only has not faded yet is something else: between, it must have been gone, or never be less than all
+    returns = shares.min() < LASTING / 2 * strongest and late.max() >= LASTING * strongest
+    stays = shares.min() > ALL and late.max() >= strongest
+    known = len(lags) >= 4 and strongest > noise[early.argmax()] and strongest >= LASTING * shares.max()
+    repeats = bool(known and (returns or stays))
+    memory = lags[np.flatnonzero(shares >= NEARLY * strongest)[0]] if repeats else lags[last]
+    return Dependence(name, lags, values, shares, noise, int(memory), repeats, last == len(lags) - 1 and not repeats)
+
+
+def _correlations(values: Array, lengths: NDArray[np.int64], lags: NDArray[np.int64]) -> Array:
+    """Means of products at each lag and feature, over pairs within a sequence, in parts of the variance."""
+    room = int(lags[-1])
+    starts = np.cumsum(lengths + room) - (lengths + room)
+    # zeros as many as the longest lag between sequences: no product reaches from one to another
+    apart = np.zeros((int((lengths + room).sum()), values.shape[1]))
+    apart[np.arange(len(values)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)] = values
+    spectrum = np.fft.rfft(apart, axis=0)
+    products = np.fft.irfft(np.square(np.abs(spectrum)), len(apart), axis=0)[lags]
+    variance = np.square(values).mean(0)
+    means: Array = products / _count_pairs(lengths, lags)[:, None]
+    return np.where(variance > 0, means / np.where(variance > 0, variance, 1.0), 0.0)
+
+
+def _information(before: Ids, after: Ids, within: NDArray[np.bool_], size: int) -> float:
+    """I in nats between two columns of ids below `size`, less its bias."""
+    pairs = before[within].astype(np.int64) * size + after[within]
+    table = np.bincount(pairs, minlength=size * size).reshape(size, size)
+    rows, columns = table.sum(1), table.sum(0)
+    plain = _entropy(rows) + _entropy(columns) - _entropy(table.ravel())
+    filled = np.count_nonzero(table) - np.count_nonzero(rows) - np.count_nonzero(columns) + 1
+    return plain - filled / (2 * len(pairs))
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log(share)).sum())
+
+
+def _merge(ids: Ids, size: int) -> Ids:
+    """Ids below `size`: the commonest tokens first, all others the last one."""
+    _, places, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    rank = np.empty(len(counts), np.int64)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    found: Ids = np.minimum(rank, size - 1)[places.ravel()]
+    return found
+
+
+def _standard(values: Array, line: bool = True) -> Array:
+    """Each column with mean 0 and, unless it is constant, deviation 1; less its line, if wanted."""
+    rest = values - values.mean(0)
+    if line and len(values) > 2:
+        time = np.arange(len(values)) - (len(values) - 1) / 2
+        rest = rest - time[:, None] * (time @ rest / (time @ time))
+    deviation = rest.std(0)
+    alive = deviation > 1e-12 * np.abs(values).max(0, initial=0.0)
+    return np.where(alive, rest / np.where(alive, deviation, 1.0), 0.0)
+
+
+def _at_most(sequences: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The first sequences, of STEPS steps together; empty ones are left out."""
+    found, left = [], STEPS
+    for one in sequences:
+        if len(one) and left:
+            found.append(one[:left])
+            left -= len(found[-1])
+    return found
+
+
+def _longest(lengths: NDArray[np.int64], limit: int | None) -> int:
+    """The longest lag that has pairs enough."""
+    total = int(lengths.sum())
+    most = min(limit or LONGEST, int(lengths.max(initial=1)) - 1)
+    enough = _count_pairs(lengths, np.arange(1, most + 1)) >= max(PAIRS, PART * total)
+    return int(enough.sum())
+
+
+def _count_pairs(lengths: NDArray[np.int64], lags: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pairs of steps within a sequence at each lag."""
+    ordered = np.sort(lengths)
+    sums = np.concatenate([[0], np.cumsum(ordered)])
+    shorter = np.searchsorted(ordered, lags, side="right")
+    found: NDArray[np.int64] = sums[-1] - sums[shorter] - lags * (len(ordered) - shorter)
+    return found
+
+
+def _spread(longest: int) -> NDArray[np.int64]:
+    """Every lag at first, then ever fewer."""
+    later = EACH * 2 ** (np.arange(1, 20 * IN_A_DOUBLING) / IN_A_DOUBLING)
+    lags = np.unique(np.concatenate([np.arange(1, EACH + 1), np.round(later), [longest]]).astype(np.int64))
+    return lags[(lags >= 1) & (lags <= longest)]
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
+        raise ArgumentError.of("limit", limit, "is not a lag", "Give an integer of at least 1")

@@ -1,0 +1,150 @@
+"use strict";
+const unspool = (() => {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const coarse = matchMedia("(pointer: coarse)");
+  const narrow = matchMedia("(max-width: 600px)");
+  const places = [...document.querySelectorAll(".plot[data-figure]")];
+  const drawn = new Set();
+
+  // A page in a sandboxed frame has no storage: the choice then lasts as long as the page.
+  const remember = (value) => { try { localStorage.setItem("unspool-theme", value); } catch { /* not kept */ } };
+  const recall = () => { try { return localStorage.getItem("unspool-theme"); } catch { return null; } };
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+
+  const templates = read("templates");
+  const template = () => ({ template: templates[isDark() ? "dark" : "light"] });
+
+  // plotly does not break titles, and a narrow screen has no room beside a figure for its legend.
+  function fold(layout) {
+    const title = typeof layout.title === "string" ? { text: layout.title } : layout.title;
+    if (title?.text && !title.text.includes("<")) {
+      const lines = [""];
+      for (const word of title.text.split(" ")) {
+        const line = lines.at(-1);
+        if (line && line.length + word.length > 38) lines.push(word);
+        else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+      }
+      layout.title = { ...title, text: lines.join("<br>"), font: { ...title.font, size: 14 } };
+    }
+    if (!layout.legend?.orientation) {
+      layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
+    }
+    layout.margin ??= { l: 56, r: 16 };
+  }
+
+  function prepare(figure) {
+    const layout = figure.layout;
+    delete layout.width;
+    layout.autosize = true;
+    Object.assign(layout, template());
+    if (narrow.matches) fold(layout);
+    if (coarse.matches) layout.dragmode = false; // a finger on a figure scrolls the page
+    return figure;
+  }
+
+  const config = {
+    responsive: true, displaylogo: false, displayModeBar: coarse.matches ? false : "hover",
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+  };
+
+  function draw(place) {
+    if (drawn.has(place)) return;
+    drawn.add(place);
+    const figure = prepare(read(`data-${place.dataset.figure}`));
+    Plotly.newPlot(place, figure.data, figure.layout, config);
+    place.dispatchEvent(new Event("drawn"));
+  }
+
+  function show(place, id) {
+    drawn.add(place);
+    const figure = prepare(read(id));
+    Plotly.react(place, figure.data, figure.layout, config);
+  }
+
+  // What is in view comes first; the rest follows while the browser has nothing else to do.
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 30));
+  function drawNext() {
+    const place = places.find((each) => !drawn.has(each));
+    if (!place) return;
+    draw(place);
+    idle(drawNext, { timeout: 200 });
+  }
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
+    }
+  }, { rootMargin: "600px 0px" });
+
+  function recolour() {
+    for (const place of drawn) Plotly.relayout(place, template());
+  }
+
+  function setTheme(value) {
+    if (value) root.dataset.theme = value;
+    const button = document.getElementById("theme");
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", isDark() ? "Show in light colours" : "Show in dark colours");
+    recolour();
+  }
+
+  function print() {
+    places.forEach(draw);
+    root.dataset.printing = root.dataset.theme ?? "";
+    root.dataset.theme = "light";
+    for (const place of drawn) Plotly.relayout(place, { ...template(), width: 660 });
+  }
+  function printed() {
+    if (root.dataset.printing) root.dataset.theme = root.dataset.printing;
+    else delete root.dataset.theme;
+    delete root.dataset.printing;
+    for (const place of drawn) Plotly.relayout(place, { ...template(), width: null, autosize: true });
+  }
+
+  function follow() {
+    const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [link.hash.slice(1), link]));
+    const sections = [...links.keys()].map((id) => document.getElementById(id));
+    const mark = () => {
+      const passed = sections.filter((section) => section.getBoundingClientRect().top < innerHeight * 0.3);
+      const here = passed.at(-1) ?? sections[0];
+      for (const [id, link] of links) {
+        if (id === here?.id) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+    };
+    addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
+    mark();
+    const details = document.querySelector(".contents details");
+    if (!details) return;
+    const wide = matchMedia("(min-width: 1001px)");
+    const unfold = () => { details.open = wide.matches; };
+    wide.addEventListener("change", unfold);
+    unfold();
+  }
+
+  function offerNumbers() {
+    const link = document.getElementById("download");
+    if (!link) return;
+    const blob = new Blob([document.getElementById("numbers").textContent], { type: "application/json" });
+    link.href = URL.createObjectURL(blob);
+  }
+
+  const known = recall();
+  setTheme(known === "dark" || known === "light" ? known : undefined);
+  document.getElementById("theme").addEventListener("click", () => {
+    setTheme(isDark() ? "light" : "dark");
+    remember(root.dataset.theme);
+  });
+  dark.addEventListener("change", () => setTheme());
+  document.querySelector(".tools").hidden = false;
+  offerNumbers();
+  follow();
+  places.forEach((place) => watcher.observe(place));
+  setTimeout(() => idle(drawNext, { timeout: 200 }), 300);
+  addEventListener("beforeprint", print);
+  addEventListener("afterprint", printed);
+
+  return { show, read };
+})();

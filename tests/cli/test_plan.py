@@ -1,0 +1,72 @@
+"""unspool plan: what people and programs read, and what is said of wrong input."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.calling import call, refused
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "abc.txt"
+    ids = np.random.default_rng(0).integers(0, 3, 3000)
+    ids[4:] = np.where(np.random.default_rng(1).random(2996) < 0.7, ids[:-4], ids[4:])
+    path.write_text("".join("abc"[one] for one in ids), encoding="utf-8")
+    return path
+
+
+def test_people_read_memory_reasons_and_a_command(text: Path, capsys: Output) -> None:
+    assert call("plan", text) == 0
+    out = capsys.readouterr().out
+    for part in ("lm, guessed", "2,700 characters in one sequence", "memory", "mutual information", "noise", "●"):
+        assert part in out
+    assert "cell = gru: " in out
+    assert out.rstrip().splitlines()[-1].startswith(f"unspool train {text} --cell gru")
+
+
+def test_the_command_is_accepted(text: Path, capsys: Output) -> None:
+    assert call("plan", text, "--lags", 9, "--set", "hidden=8") == 0
+    line = capsys.readouterr().out.rstrip().splitlines()[-1]
+    assert "--hidden 8" in line
+    words = shlex.split(line)
+    assert call(*words[1:], "--steps", 1, "--dry-run") == 0
+    assert "All is well" in capsys.readouterr().out
+
+
+def test_json_holds_everything(text: Path, capsys: Output) -> None:
+    assert call("plan", text, "--json", "--lags", 9, "--tokens", "bytes") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["dependence"]["lags"] == list(range(1, 10))
+    assert len(found["dependence"]["shares"]) == len(found["dependence"]["noise"]) == 9
+    assert found["memory"] == found["dependence"]["memory"] >= 4
+    assert {one["setting"] for one in found["proposals"]} >= {"cell", "layers", "window"}
+    assert found["command"].startswith("unspool train ")
+    assert "--tokens bytes" in found["command"]
+
+
+def test_help_has_examples(capsys: Output) -> None:
+    assert call("plan", "--help") == 0
+    assert capsys.readouterr().out.count("unspool plan") >= 3
+
+
+def test_markup_in_names_is_text(text: Path, capsys: Output) -> None:
+    odd = text.rename(text.with_name("[red]a.txt"))
+    assert call("plan", odd, "--lags", 5) == 0
+    assert "[red]a.txt" in capsys.readouterr().out
+
+
+def test_wrong_input_is_said_in_a_line(text: Path, tmp_path: Path, capsys: Output) -> None:
+    assert "there is no file" in refused(capsys, "plan", tmp_path / "none.txt")
+    assert "limit" in refused(capsys, "plan", text, "--lags", "0")
+    assert "has no =" in refused(capsys, "plan", text, "--set", "cell")
+    assert "not known" in refused(capsys, "plan", text, "--task", "guess")
+    table = tmp_path / "t.csv"
+    table.write_text("a,b,c\n1,2,3\n", encoding="utf-8")
+    assert "what is to be learned is not clear" in refused(capsys, "plan", table)

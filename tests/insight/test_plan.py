@@ -1,0 +1,158 @@
+"""plan: what is advised for data whose memory is known, for every task; every command is one that training takes."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unspool.cli import train as cli
+from unspool.errors import ArgumentError, DataError
+from unspool.insight.measures.depth import optimal_depth
+from unspool.insight.plan import FLAGS, Plan, plan
+from unspool.tasks.train import plan as read_settings
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def settings(found: Plan) -> dict[str, Any]:
+    return {one.setting: one.value for one in found.proposals}
+
+
+def delayed(steps: int, lag: int) -> str:
+    """Letters of which each is most likely what stood `lag` before."""
+    chance = np.random.default_rng(0)
+    ids = chance.integers(0, 4, steps)
+    for step in range(lag, steps):
+        if chance.random() < 0.7:
+            ids[step] = ids[step - lag]
+    return "".join("abcd"[one] for one in ids)
+
+
+def series(steps: int, seed: int = 0) -> str:
+    wave = np.tile(np.random.default_rng(1).normal(size=30), steps // 30 + 1)[:steps]
+    values = wave + 0.2 * np.random.default_rng(seed).normal(size=steps)
+    return "time,value\n" + "".join(f"{step},{value:.4f}\n" for step, value in enumerate(values))
+
+
+def test_noise_needs_no_memory_and_baselines(tmp_path: Path) -> None:
+    letters = "".join("abcd"[one] for one in np.random.default_rng(0).integers(0, 4, 6000))
+    found = plan(write(tmp_path / "noise.txt", letters))
+    assert (found.task, found.memory, found.unit, found.sequences, found.steps) == ("lm", 0, "characters", 1, 5400)
+    assert settings(found) == {"cell": "gru", "layers": 1, "window": 64, "baselines": True}
+    assert "shuffled" in found.reason
+
+
+def test_a_long_memory_asks_for_an_lstm_and_a_window_twice_as_long(tmp_path: Path) -> None:
+    found = plan(write(tmp_path / "far.txt", delayed(8000, 50)), limit=90)
+    assert found.memory == 50
+    chosen = settings(found)
+    assert chosen["cell"] == "lstm"
+    assert chosen["window"] == 104
+    tau = -1 / math.log(1 / (1 + math.exp(-chosen["forget_bias"])))
+    assert tau == pytest.approx(math.sqrt(50), rel=0.05)
+    best = optimal_depth(2 / (1 + math.log10(50)), 1 - 0.3 * (1000 / 7200) ** 0.2)
+    assert chosen["layers"] == max(1, round(best) - 1)
+    assert f"N* = {best:.1f}" in next(one.reason for one in found.proposals if one.setting == "layers")
+    assert found.command.startswith(f"unspool train {tmp_path}/far.txt --cell lstm")
+    assert "--set forget_bias=" in found.command
+
+
+def test_a_short_text_gets_fewer_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "short.txt", delayed(1000, 3))
+    assert settings(plan(path))["batch"] == 899 // 64
+    chosen = settings(plan(path, batch=30))
+    assert "batch" not in chosen
+    assert chosen["window"] == 899 // 30
+    tiny = settings(plan(write(tmp_path / "tiny.txt", "abcabcabca" * 2)))
+    assert (tiny["window"], tiny["batch"]) == (17, 1)
+
+
+def test_what_is_said_is_not_proposed_but_kept_in_the_command(tmp_path: Path) -> None:
+    path = write(tmp_path / "a b.txt", delayed(4000, 6))
+    found = plan(path, task="lm", cell="elman", tokens="bytes", layers=3, residual=True, zoneout=0.1)
+    assert {"cell", "layers", "forget_bias"}.isdisjoint(settings(found))  # elman has no gates
+    words = shlex.split(found.command)
+    assert words[:5] == ["unspool", "train", str(path), "--task", "lm"]
+    assert " ".join(words[5:]).startswith(
+        "--cell elman --tokens bytes --layers 3 --set residual=true --set zoneout=0.1"
+    )
+    assert "forget_bias" not in settings(plan(path, engine="torch", cell="lstm"))
+
+
+def labelled() -> str:
+    chance = np.random.default_rng(0)
+    words = ["red", "green", "blue", "hot", "cold"]
+    rows = [" ".join(words[one] for one in chance.integers(0, 5, 8)) + f",{'xy'[n % 2]}" for n in range(80)]
+    return "text,label\n" + "\n".join(rows) + "\n"
+
+
+TASKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "classify": ("a.csv", labelled(), "words", {}),
+    "regress": (
+        "a.csv",
+        "smiles,value\n" + "".join(f"{'C' * (n % 5 + 2)}O,{n / 3}\n" for n in range(60)),
+        "smiles",
+        {},
+    ),
+    "tag": ("a.conll", "the O\ncat B-x\nsat O\non O\n\n" * 30, "words", {}),
+    "seq2seq": ("a.tsv", "".join(f"{n:04d}\t{n * 7 % 10000:04d}\n" for n in range(90)), "characters", {}),
+    "forecast": ("a.csv", series(600), "steps", {"horizon": 5}),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_is_guessed_read_and_advised(task: str, tmp_path: Path) -> None:
+    name, text, unit, options = TASKS[task]
+    path = write(tmp_path / name, text)
+    found = plan(path, **options)
+    assert (found.task, found.unit) == (task, unit)
+    assert found.why or options
+    assert "window" not in settings(found)
+    accepted = read_settings(path, **options, **settings(found))
+    assert accepted.model.cell == settings(found)["cell"]
+    assert accepted.task.prepare(accepted.data, 0) is not None
+
+
+def test_numbers_in_long_form(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    rows = [(n, t, v, "ab"[n % 2]) for n in range(40) for t, v in enumerate(chance.normal(size=30).cumsum())]
+    path = write(tmp_path / "long.csv", "id,t,v,label\n" + "".join(f"{n},{t},{v:.5f},{c}\n" for n, t, v, c in rows))
+    found = plan(path, task="classify", id_column="id", time_column="t", label_column="label")
+    assert found.dependence.measure == "autocorrelation"
+    assert (found.sequences, found.steps) == (36, 36 * 30)
+    assert found.memory >= 3
+    assert "--id-column id --time-column t --label-column label" in found.command
+
+
+def test_a_forecast_looks_back_as_far_as_the_season(tmp_path: Path) -> None:
+    found = plan(write(tmp_path / "s.csv", series(900)), horizon=5, season=1)
+    assert found.dependence.repeats
+    assert found.memory == 30
+    assert settings(found)["look_back"] == 30
+    assert "--horizon 5" in found.command
+    assert "repeats itself" in found.reason
+
+
+def test_flags_are_options_of_the_command() -> None:
+    import inspect
+
+    source = inspect.getsource(cli.train)
+    for flag in FLAGS.values():
+        assert f'"{flag}"' in source or flag[2:].replace("-", "_") in inspect.signature(cli.train).parameters
+
+
+def test_bad_data_and_settings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no file"):
+        plan(tmp_path / "nothing.txt")
+    with pytest.raises(ArgumentError, match="limit"):
+        plan(write(tmp_path / "a.txt", delayed(300, 2)), limit=0)
+    with pytest.raises(ArgumentError, match="not known"):
+        plan(tmp_path / "a.txt", hiden=3)
