@@ -50,9 +50,10 @@ class Entrance:
 
 def find_entrance(recording: Recording) -> Entrance | None:
     """The entrance of the recording; None where nothing enters."""
-    if not recording.entrances:
+    entrances = recording.entrances
+    if not entrances:
         return None
-    name = recording.calls[recording.entrances[0]].unit.name
+    name = recording.calls[entrances[0]].unit.name
     unit = next(unit for unit in recording.units if unit.name == name)
     counts = unit.live.sum(0)
     steps = int(counts.max())
@@ -68,11 +69,11 @@ def respond_by_unit(
     `signal` gives for a width of the input the change of x, (time, rows, width).
     """
     steps = {unit.name: len(unit.x) for unit in recording.units}
-    offsets = dict.fromkeys(steps, 0)
+    entrances, offsets = set(recording.entrances), dict.fromkeys(steps, 0)
     tangents = {}
     for number, call in enumerate(recording.calls):
         name, own = call.unit.name, len(call.unit.x)
-        if number in recording.entrances and steps[name] == len(entrance.unit.x):
+        if number in entrances and steps[name] == len(entrance.unit.x):
             tangents[number] = signal(call.unit.x.shape[-1])[offsets[name] : offsets[name] + own]
         offsets[name] += own
     found = recording.respond(tangents, without)
