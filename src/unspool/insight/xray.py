@@ -24,7 +24,7 @@ def xray(
     loss: Loss | None = None,
     data: str | Path | None = None,
     window: int | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Callable[[str], None] | None = None,
 ) -> Report:
     """What a model remembers and where its gradients die: `print(report)`, `report.save("x.html")`, `report.numbers`.
 
@@ -40,7 +40,7 @@ def xray(
     if broken:
         return name_broken(title, broken)
     specimen = take_run(model, data) if isinstance(model, str | Path) else take_model(model, batch, loss, window)
-    return examine(specimen, tell)
+    return examine(specimen, tell or (lambda _: None))
 
 
 def _broken(model: Any) -> tuple[str, ...]:
