@@ -118,12 +118,12 @@ def test_one_step_and_a_batch_of_one(shape: tuple[int, int, int]) -> None:
 def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
     model = torch.nn.LSTM(3, 4)
     with torch.no_grad():
-        model.weight_hh_l0[0, 0] = float("nan")
+        model.get_parameter("weight_hh_l0")[0, 0] = float("nan")
     report = unspool.xray(model, torch.randn(5, 2, 3))
     assert [verdict.key for verdict in report.verdicts] == ["not-finite"]
     assert "weight_hh_l0" in str(report)
     assert report.missing
-    assert report.save(tmp_path / "x.html").read_text(encoding="utf-8").count("weight_hh_l0")
+    assert "weight_hh_l0" in report.save(tmp_path / "x.html").read_text(encoding="utf-8")
 
 
 def test_inputs_that_are_no_numbers() -> None:

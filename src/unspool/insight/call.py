@@ -55,6 +55,18 @@ class Call:
         x[live], before[live] = found[0], found[1]
         return x, before, found[2]
 
+    def pull_input(self, cotangents: Tensor) -> Tensor:
+        """Of `pull` the gradient of x alone, in the model's own numbers."""
+        unit = self.unit.to(self.output.dtype)
+        live = unit.live
+        found = torch.zeros_like(unit.x)
+        x = unit.x[live].requires_grad_()
+        with torch.enable_grad():
+            new = unit.advance(x, unit.before[live])
+        if new.requires_grad:
+            (found[live],) = torch.autograd.grad(new, x, cotangents[live].to(x))
+        return found
+
     def cross(self, before: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients of states before each step as those after the step that gave them, and of the starts."""
         start = torch.zeros_like(before[0])

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +30,31 @@ from unspool.nn.unroll import States
 Run = Callable[[nn.Module], Tensor]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Gradient:
     """The whole gradient of the loss."""
 
-    states: Mapping[str, Tensor]  # by unit: of the states after each step, (time, rows, states)
-    inputs: Mapping[str, Tensor]  # by unit: of what it reads
-    parameters: Mapping[str, Mapping[str, Tensor]]  # by unit and name in the equations
+    recording: Recording
+    by_call: Sequence[Tensor]  # of the states after each step, (time, rows, states)
+
+    @cached_property
+    def states(self) -> dict[str, Tensor]:
+        """By unit: of the states after each step, (time, rows, states)."""
+        return self.recording.by_unit(dict(enumerate(self.by_call)))
+
+    @cached_property
+    def inputs(self) -> dict[str, Tensor]:
+        """By unit: of what it reads."""
+        return self.recording.by_unit({number: found[0] for number, found in enumerate(self._pulled)})
+
+    @cached_property
+    def parameters(self) -> dict[str, dict[str, Tensor]]:
+        """By unit and name in the equations."""
+        return self.recording.add_up({number: found[2] for number, found in enumerate(self._pulled)})
+
+    @cached_property
+    def _pulled(self) -> list[tuple[Tensor, Tensor, dict[str, Tensor]]]:
+        return [call.pull(states) for call, states in zip(self.recording.calls, self.by_call, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +106,19 @@ class Recording:
 
     def gradient(self) -> Gradient:
         """The whole of it, followed backwards through time."""
+        entrances = self.entrances
         flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
-        states, inputs, parameters = {}, {}, {}
+        states = {}
         for number, call in reversed(list(enumerate(self.calls))):
             given = flow.take(number)
             outside, idle = call.inject([given[0], *[None] * len(call.finals)])
             final = torch.cat([_or_zeros(got, leaf) for got, leaf in zip(given[1:], call.finals, strict=True)], -1)
             states[number], start = call.adjoints(outside, final.to(outside))
-            inputs[number], _, parameters[number] = call.pull(states[number])
-            flow.add([call.x, *call.starts], [inputs[number], *call.unit.split(start + idle).values()])
-        return Gradient(self._by_unit(states), self._by_unit(inputs), self._sum(parameters))
+            if number not in entrances:
+                flow.add([call.x], [call.pull_input(states[number])])
+            flow.add(list(call.starts), list(call.unit.split(start + idle).values()))
+        return Gradient(self, [states[number] for number in range(len(self.calls))])
 
     def lags(self, limit: int | None = None) -> Iterator[Lag]:
         """The gradient apart by the number of edges between steps that its paths cross: 0, 1, 2, …; their sum is whole.
@@ -119,18 +140,20 @@ class Recording:
                 carried[number], start = call.cross(before)
                 flow.add([call.x, *call.starts], [x, *call.unit.split(idle).values()])
                 later.add(list(call.starts), list(call.unit.split(start).values()))
-            yield Lag(edges, self._by_unit(states), self._sum(parameters))
+            yield Lag(edges, self.by_unit(states), self.add_up(parameters))
             if not any(one.any() for one in carried) and later.empty:
                 return
             flow, edges = later, edges + 1
 
-    def _by_unit(self, found: Mapping[int, Tensor]) -> dict[str, Tensor]:
+    def by_unit(self, found: Mapping[int, Tensor]) -> dict[str, Tensor]:
+        """Sequences of calls as those of units."""
         names = [call.unit.name for call in self.calls]
         return {
             name: torch.cat([found[n] for n, of in enumerate(names) if of == name]) for name in dict.fromkeys(names)
         }
 
-    def _sum(self, found: Mapping[int, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+    def add_up(self, found: Mapping[int, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+        """Gradients of the parameters of calls as those of units."""
         totals: dict[str, dict[str, Tensor]] = {}
         for number, call in enumerate(self.calls):
             into = totals.setdefault(call.unit.name, {})
@@ -163,8 +186,8 @@ def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequen
         )
     if edit is None and not bool(torch.isfinite(loss)):
         raise DataError(
-            f"the loss is {float(loss.detach())}: it is not finite, so neither is any gradient. Look for NaN or infinity "
-            "in what the model reads."
+            f"the loss is {float(loss.detach())}: it is not finite, so neither is any gradient. Look for NaN or "
+            "infinity in what the model reads."
         )
     return Recording(model, run, observer.calls, loss)
 

@@ -23,7 +23,7 @@ HORIZON = 0.01
 #: Lags that are followed unless the caller says how many.
 LIMIT = 200
 #: Steps of rows times parameters to follow gradients through: sources are sampled to fit, and lags end at twice it.
-WORK = 4e9
+WORK = 2e9
 #: Survival and distances below this tell nothing about a rate.
 FLOOR = 1e-12
 
