@@ -16,7 +16,7 @@ from unspool.insight.verdicts import units
 from unspool.insight.verdicts.judge import RULES, judge
 from unspool.insight.verdicts.rules import Case
 
-MEASURES = ("flow", "truncation", "lyapunov", "activations", "attenuation", "participation")
+MEASURES = ("flow", "forgetting", "truncation", "lyapunov", "activations", "attenuation", "participation")
 
 
 @cache

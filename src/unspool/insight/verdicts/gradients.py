@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unspool.insight.measures.activation import Activations
 from unspool.insight.measures.flow import HORIZON
 from unspool.insight.report.contract import Verdict
 from unspool.insight.report.severity import Severity
@@ -20,6 +21,7 @@ GROWN = 100.0
 GROWTH = 1.02
 #: Of a gradient that truncation loses: beyond the first it is worth a word, beyond the second a change.
 LOSS_WORTH_A_WORD, LOSS_WORTH_A_CHANGE = 0.05, 0.2
+NONE = Activations(())
 
 
 def vanishing(case: Case) -> Verdict | None:
@@ -38,14 +40,21 @@ def vanishing(case: Case) -> Verdict | None:
         f"it was after {int(flow.horizon[best]) + 1} steps back (a factor of {flow.rate[best]:.2f} at each step; "
         f"{flow.survival[best, after]:.1e} is left after {after})."
     )
+    memory = case.found.forgetting
+    if memory is not None and int(memory.horizon.max()) >= least:
+        remember = int(memory.horizon.max())
+        evidence += f" Yet its states tell two pasts apart for {remember} steps: what it keeps is latched."
+        remedy = "Nothing, if it does what it should: a latch holds a memory still, and lets no gradient through."
+        return Verdict("latched", "note", "Memory without gradients", evidence, remedy, None, "forgetting")
     if case.gated:
         keep = "Let the gates that keep the state begin open, so that a gradient has a way back: a forget bias of 2."
         return _fault("vanishing", "Gradients vanish", evidence, keep, case.command("--forget-bias", "2"), "flow")
     remedy = (
-        "Take a cell whose state is kept by a gate (lstm, gru), or begin with orthogonal recurrent matrices, which "
-        "keep a gradient's norm."
+        "Take a cell whose state is kept by a gate that begins open (lstm with a forget bias of 2), or begin with "
+        "orthogonal recurrent matrices, which keep a gradient's norm."
     )
-    return _fault("vanishing", "Gradients vanish", evidence, remedy, case.command("--cell", "lstm"), "flow")
+    command = case.command("--cell", "lstm", "--forget-bias", "2")
+    return _fault("vanishing", "Gradients vanish", evidence, remedy, command, "flow")
 
 
 def exploding(case: Case) -> Verdict | None:
@@ -63,12 +72,19 @@ def exploding(case: Case) -> Verdict | None:
         f"In {flow.labels[worst]} a gradient is {grown[worst]:.3g} times as large {lag} steps back as where it began "
         f"(a factor of {flow.rate[worst]:.2f} at each step)."
     )
-    remedy = (
-        "Begin with orthogonal recurrent matrices, whose powers do not grow, and limit the gradient's norm, so that "
-        "one batch cannot throw the weights far off."
-    )
-    command = case.command("--initial", "orthogonal", "--clip", "1")
-    return _fault("exploding", "Gradients explode", evidence, remedy, command, "flow")
+    if any(activity.function == "relu" for activity in (case.found.activations or NONE).values):
+        remedy = (
+            "Take a cell whose states are bounded and kept by a gate (lstm with a forget bias of 2): a relu lets "
+            "states grow without end. Limit the gradient's norm, so that one batch cannot throw the weights far off."
+        )
+        options = ["--cell", "lstm", "--forget-bias", "2", "--clip", "1"]
+    else:
+        remedy = (
+            "Begin with orthogonal recurrent matrices, whose powers do not grow, and limit the gradient's norm, so "
+            "that one batch cannot throw the weights far off."
+        )
+        options = ["--initial", "orthogonal", "--clip", "1"]
+    return _fault("exploding", "Gradients explode", evidence, remedy, case.command(*options), "flow")
 
 
 def truncated(case: Case) -> Verdict | None:
