@@ -40,7 +40,8 @@ def run(path: Path) -> dict[str, Any]:
 
 
 @each_document
-def test_code_runs(path: Path) -> None:
+def test_code_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # what they write
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         run(path)

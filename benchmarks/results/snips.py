@@ -26,10 +26,11 @@ def run(
     write: Callable[[Path, Path], Path],
     suffix: str,
     columns: Mapping[str, str],
-) -> None:
+) -> tuple[Path, Path]:
     """Train as the command line says, and print the figures that `columns` names, by their titles, in percent.
 
     `write` makes a file that the task reads of a part of SNIPS. The first of the figures is told on the way.
+    Gives the run's folder, and that of SNIPS.
     """
     name = Path(sys.argv[0]).stem.replace("_", "-")
     options = argparse.ArgumentParser(description=title, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -61,6 +62,7 @@ def run(
     print(row(["", *columns]) + "\n" + "|---" * (1 + len(columns)) + "|")
     for part, found in (("validation", finished.validation), ("**test**", finished.test)):
         print(row([part, *(f"{100 * found[figure]:.2f}" for figure in columns.values())]))
+    return trained.path, asked.snips
 
 
 def row(entries: Sequence[str]) -> str:
