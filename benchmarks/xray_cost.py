@@ -36,9 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         size = report.save(Path(folder) / "x.html").stat().st_size
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"X-ray of {asked.run}: {statistics.median(times):.1f} s, {memory:.2f} GiB at the peak, page {size / 1e6:.2f} MB"
-    )
+    print(f"X-ray of {asked.run}: {statistics.median(times):.1f} s, {memory:.2f} GiB at the peak, {size / 1e6:.2f} MB")
 
     torch.manual_seed(0)
     model, x = torch.nn.LSTM(64, 256, num_layers=2), torch.randn(1000, 8, 64)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from unspool.errors import DataError
 from unspool.insight.measurements import Measurements, measure
 from unspool.insight.report.contract import Report, Section, Verdict
 from unspool.insight.report.plain import to_plain
@@ -17,6 +19,12 @@ def examine(
     specimen: Specimen, tell: Callable[[str], None] = lambda _: None, only: Collection[str] | None = None
 ) -> Report:
     """Everything that there is to say of a specimen, or of `only` some measures."""
+    loss = float(specimen.recording.loss.detach())
+    if not math.isfinite(loss):
+        raise DataError(
+            f"the loss is {loss}: it is not finite, so neither is any gradient. Look for NaN or infinity in what the "
+            "model reads."
+        )
     found = measure(specimen, tell, only)
     tell("report")
     numbers = {name: to_plain(value) for name, value in vars(found).items() if value is not None}

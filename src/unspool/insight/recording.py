@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.utils import parametrize
 
-from unspool.errors import ArgumentError, DataError
+from unspool.errors import ArgumentError
 from unspool.insight.call import Call
 from unspool.insight.naming import join_units
 from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
@@ -183,11 +183,6 @@ def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequen
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
         raise ArgumentError.of(
             "loss", shape, "is not a number that depends on the recurrent layers", "Give a function of their output"
-        )
-    if edit is None and not bool(torch.isfinite(loss)):
-        raise DataError(
-            f"the loss is {float(loss.detach())}: it is not finite, so neither is any gradient. Look for NaN or "
-            "infinity in what the model reads."
         )
     return Recording(model, run, observer.calls, loss)
 
