@@ -36,6 +36,16 @@ def broken():
 
 def number():
     return 3
+
+def leaves():
+    raise SystemExit(3)
+
+class Two(Net):
+    def forward(self, x, y):
+        return self.rnn(x)[0] + y
+
+def double():
+    return Net().double()
 """
 
 
@@ -116,7 +126,14 @@ def test_wrong_usage_is_told(arguments: tuple[str, ...], words: str, capsys: Cap
 
 
 @pytest.mark.parametrize(
-    ("function", "words"), [("broken", "no model today"), ("number", "not a module"), ("gone", "is not defined there")]
+    ("function", "words"),
+    [
+        ("broken", "no model today"),
+        ("number", "not a module"),
+        ("gone", "is not defined there"),
+        ("leaves", "SystemExit"),
+        ("Two", "missing 1 required positional argument"),
+    ],
 )
 def test_what_a_file_makes_may_be_no_model(
     function: str, words: str, torch_model: tuple[str, Path], capsys: Capture
@@ -151,3 +168,11 @@ def test_training_ends_in_a_look_inside(tiny_run: TinyRun, tmp_path: Path, capsy
     film = (tmp_path / "run" / "film.html").read_text(encoding="utf-8")
     assert "step 20" in film
     assert "step 40" in film
+
+
+def test_a_batch_is_read_in_the_models_numbers(torch_model: tuple[str, Path], tmp_path: Path, capsys: Capture) -> None:
+    build, batch = torch_model
+    np.save(tmp_path / "whole.npy", np.ones((9, 2, 3), np.uint8))
+    for file in (batch, tmp_path / "whole.npy"):
+        given = "--torch", build.replace("build", "double"), "--input", file, "--out", tmp_path / "x.html"
+        assert call("xray", *given) == 0

@@ -80,15 +80,49 @@ def test_a_period_in_numbers_is_found_as_such(period: int) -> None:
     centred = wave - wave.mean()
     exact = centred @ np.roll(centred, -1) / (centred @ centred)
     assert found.values[10 * period - period] == pytest.approx(exact, abs=2 / 30)
-    assert found.repeats
-    assert found.memory <= period
-    assert found.shares[found.memory - 1] >= 0.9
+    assert (found.memory, found.repeats) == (period, True)
 
 
 def test_a_season_in_noise_is_found() -> None:
     chance = np.random.default_rng(1)
     found = measure_autocorrelation([(np.tile(chance.normal(size=24), 40) + 0.3 * chance.normal(size=960))[:, None]])
     assert (found.memory, found.repeats, found.censored) == (24, True, False)
+
+
+@pytest.mark.parametrize("steps", [96, 600, 2000])
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_a_wave_repeats_after_its_period_not_after_half_of_it(steps: int, noise: float) -> None:
+    wave = np.sin(2 * np.pi * np.arange(steps) / 12 + 0.3) + noise * np.random.default_rng(0).normal(size=steps)
+    found = measure_autocorrelation([wave[:, None]], detrend=True)
+    assert found.values[5] < -0.8  # half a period later: as strong, and reversed
+    assert (found.memory, found.repeats, found.censored) == (12, True, False)
+    assert found.values[11] > 0.8
+
+
+def test_a_slow_wave_repeats_after_its_period_not_after_a_step() -> None:
+    wave = np.sin(2 * np.pi * np.arange(2000) / 100)
+    found = measure_autocorrelation([wave[:, None]])
+    assert found.values[0] > 0.99
+    assert (found.memory, found.repeats) == (100, True)
+
+
+def test_a_season_must_be_seen_to_return_twice() -> None:
+    wave = np.sin(2 * np.pi * np.arange(2000) / 100)[:, None]
+    assert measure_autocorrelation([wave], 200).memory == 100
+    assert not measure_autocorrelation([wave], 190).repeats
+    bow = np.square(np.linspace(-1, 1, 500))[:, None]
+    assert not measure_autocorrelation([bow]).repeats
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_random_walk_does_not_repeat(seed: int) -> None:
+    walk = np.random.default_rng(seed).normal(size=(400, 1)).cumsum(0)
+    assert not measure_autocorrelation([walk], detrend=True).repeats
+
+
+def test_levels_that_stay_are_known_after_a_step() -> None:
+    found = measure_autocorrelation([np.full((50, 1), level) for level in (-1.0, 0.5, 3.0) * 5])
+    assert (found.memory, found.repeats) == (1, True)
 
 
 def test_a_markov_chain_has_the_information_of_its_powers() -> None:
@@ -147,6 +181,8 @@ def test_a_period_in_tokens_tells_everything_at_every_lag(period: int) -> None:
     np.testing.assert_allclose(found.values[whole], math.log(period) + (period - 1) / (2 * pairs), rtol=1e-12)
     np.testing.assert_allclose(found.shares, 1.0, atol=0.01)
     assert (found.memory, found.repeats) == (1, True)
+    long = measure_mutual_information([np.tile(np.arange(period), steps // period)])  # chance grows with the lags
+    assert (long.memory, long.repeats) == (1, True)
 
 
 @pytest.mark.parametrize("seed", range(5))

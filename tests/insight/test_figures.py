@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 from tests.insight import made_up_measures as made_up
 from tests.insight.pictures import near
 
 from unspool.insight.figures import dynamics, frequency, gates, gradient, hidden_units, jacobians, memory, text, theory
-from unspool.insight.figures.canvas import FLOOR, numbers, picked
+from unspool.insight.figures.canvas import FLOOR, log_colors, numbers, picked
 
 # numbers
 
@@ -61,9 +62,56 @@ def test_a_curve_under_the_floor_is_drawn_there_and_told_as_it_is() -> None:
     assert set(curve.y[40:]) == {FLOOR}
 
 
-def test_notes_on_logarithmic_axes_lie_at_their_line() -> None:
-    figure = gradient.draw_survival(made_up.flow())
-    assert 10 ** figure.layout.annotations[0].y == pytest.approx(figure.layout.shapes[0].y0)
+@pytest.mark.parametrize(
+    ("figure", "height", "says"),
+    [
+        (gradient.draw_survival(made_up.flow(("layer 1",))), 0.01, "horizon: 1% left"),
+        (memory.draw_forgetting(made_up.forgetting(("layer 1", "layer 2"))), 0.01, "forgotten: 1% left"),
+        (gradient.draw_truncation(made_up.truncation()), 0.01, "1% lost"),
+    ],
+)
+def test_lines_to_compare_with_are_named_in_the_legend_where_no_curve_lies(
+    figure: go.Figure, height: float, says: str
+) -> None:
+    (line,) = figure.layout.shapes
+    assert (line.y0, line.y1) == (height, height)
+    assert (line.name, line.showlegend, figure.layout.showlegend) == (says, True, True)
+    assert not figure.layout.annotations
+
+
+@pytest.mark.parametrize(
+    ("logs", "ticks", "names"),
+    [
+        ([-3.9, -1.2], [-3, -2], ["10<sup>-3</sup>", "10<sup>-2</sup>"]),
+        ([-9, np.nan, 0], [-9, -6, -3, 0], [f"10<sup>{power}</sup>" for power in (-9, -6, -3, 0)]),
+        ([np.log10(0.002), np.log10(0.5)], [-1, -2], ["10<sup>-2</sup>", "10<sup>-1</sup>"]),
+        ([np.log10(0.2), np.log10(0.5)], [np.log10(0.2), np.log10(0.5)], ["0.2", "0.5"]),
+        ([np.log10(5), np.log10(20)], [np.log10(5), np.log10(20)], ["5", "20"]),
+        ([np.log10(1.234), np.log10(1.239)], [np.log10(1.234), np.log10(1.239)], ["1.23", "1.24"]),
+        ([-4.4, -4.2], [-4.4, -4.2], ["4.0·10<sup>-5</sup>", "6.3·10<sup>-5</sup>"]),
+        ([-2.2], [-3, -2], ["10<sup>-3</sup>", "10<sup>-2</sup>"]),
+        ([0.0, 0.0], [0, 1], ["10<sup>0</sup>", "10<sup>1</sup>"]),
+    ],
+)
+def test_scales_of_colour_have_two_ticks_whatever_their_range(
+    logs: list[float], ticks: list[float], names: list[str]
+) -> None:
+    scale = log_colors(logs)
+    assert scale["colorbar"]["tickvals"] == pytest.approx(sorted(ticks))
+    assert scale["colorbar"]["ticktext"] == names
+    assert scale["cmin"] <= min(ticks)
+    assert scale["cmax"] >= max(ticks)
+    assert scale["cmin"] <= np.nanmin(logs) <= np.nanmax(logs) <= scale["cmax"]
+
+
+def test_one_way_between_layers_has_a_scale_too() -> None:
+    for figure in (
+        gradient.draw_streams(made_up.streams(("layer 1", "layer 2"))),
+        gradient.draw_gradient_map(made_up.flow(("layer 1",), 5)),
+    ):
+        colors = figure.layout.coloraxis
+        assert len(colors.colorbar.tickvals) >= 2
+        assert colors.cmin <= min(colors.colorbar.tickvals) < max(colors.colorbar.tickvals) <= colors.cmax
 
 
 def test_shares_are_shown_with_their_signs() -> None:
@@ -92,6 +140,9 @@ def test_streams_show_the_matrix() -> None:
     heat = gradient.draw_streams(streams).data[0]
     near(heat.customdata, streams.flows)
     assert heat.z[0][0] is None
+    axis = gradient.draw_streams(streams).layout.yaxis
+    assert axis.title.text is None  # which would lie over long names
+    assert list(axis.ticktext) == [f"through {label}" for label in made_up.LABELS]
 
 
 @pytest.mark.parametrize(("draw", "field"), [("draw_lag_bands", "products"), ("draw_step_bands", "singular")])

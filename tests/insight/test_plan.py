@@ -13,7 +13,7 @@ import pytest
 from unspool.cli import train as cli
 from unspool.errors import ArgumentError, DataError
 from unspool.insight.measures.depth import optimal_depth
-from unspool.insight.plan import FLAGS, Plan, plan
+from unspool.insight.plan import FLAGS, Plan, plan, several
 from unspool.tasks.train import plan as read_settings
 
 
@@ -99,7 +99,7 @@ TASKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "regress": (
         "a.csv",
         "smiles,value\n" + "".join(f"{'C' * (n % 5 + 2)}O,{n / 3}\n" for n in range(60)),
-        "smiles",
+        "tokens",
         {},
     ),
     "tag": ("a.conll", "the O\ncat B-x\nsat O\non O\n\n" * 30, "words", {}),
@@ -128,7 +128,8 @@ def test_numbers_in_long_form(tmp_path: Path) -> None:
     found = plan(path, task="classify", id_column="id", time_column="t", label_column="label")
     assert found.dependence.measure == "autocorrelation"
     assert (found.sequences, found.steps) == (36, 36 * 30)
-    assert found.memory >= 3
+    assert found.dependence.memory >= 3
+    assert found.memory == 30
     assert "--id-column id --time-column t --label-column label" in found.command
 
 
@@ -139,6 +140,78 @@ def test_a_forecast_looks_back_as_far_as_the_season(tmp_path: Path) -> None:
     assert settings(found)["look_back"] == 30
     assert "--horizon 5" in found.command
     assert "repeats itself" in found.reason
+
+
+def test_a_wave_of_twelve_steps_has_a_season_of_twelve(tmp_path: Path) -> None:
+    values = np.sin(2 * np.pi * np.arange(600) / 12) + 0.2 * np.random.default_rng(0).normal(size=600)
+    table = "time,value\n" + "".join(f"{step},{value:.4f}\n" for step, value in enumerate(values))
+    found = plan(write(tmp_path / "s.csv", table), horizon=5)
+    assert found.memory == 12
+    assert found.reason.startswith("The data repeats itself without fading")
+    assert "12 steps later" in found.reason
+
+
+def pairs(longest: int) -> str:
+    chance = np.random.default_rng(0)
+    lengths = [longest, *chance.integers(3, longest, 199)]
+    texts = ["".join("abcdefgh"[one] for one in chance.integers(0, 8, length)) for length in lengths]
+    return "".join(f"{text}\t{text[::-1]}\n" for text in texts)
+
+
+@pytest.mark.parametrize(("longest", "cell"), [(10, "gru"), (30, "lstm")])
+def test_a_decoder_must_hold_the_longest_source(longest: int, cell: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", pairs(longest))
+    read = read_settings(path)
+    sources: Any = read.task.prepare(read.data, read.training.seed)
+    exact = int(sources.parts["training"].sources.lengths.max())
+    found = plan(path)
+    assert found.dependence.memory == 0
+    assert found.memory == exact
+    assert "what a source tells of its target is not measured" in found.reason
+    assert f"at least the longest source, {exact} characters" in found.reason
+    assert settings(found)["cell"] == cell
+    assert "forget_bias" in settings(found)
+
+
+def test_what_is_said_of_a_whole_text_may_depend_on_all_of_it(tmp_path: Path) -> None:
+    found = plan(write(tmp_path / "a.csv", labelled()))
+    assert (found.dependence.memory, found.memory) == (0, 8)
+    assert "That is within a sequence: what a sequence tells of its label is not measured" in found.reason
+    assert "at least the longest sequence, 8 words" in found.reason
+    assert settings(found)["baselines"] is True  # the order of words is by chance
+    found = plan(write(tmp_path / "b.csv", TASKS["regress"][1]))
+    assert found.memory == 7
+    assert "what a sequence tells of its number is not measured" in found.reason
+    assert "7 tokens" in found.reason
+    assert "All steps are the same" not in found.reason
+
+
+def test_no_memory_is_not_spoken_of_as_steps(tmp_path: Path) -> None:
+    letters = "".join("abcd"[one] for one in np.random.default_rng(0).integers(0, 4, 6000))
+    reasons = {one.setting: one.reason for one in plan(write(tmp_path / "noise.txt", letters)).proposals}
+    assert reasons["cell"].startswith("No memory was found that asks for more than a GRU")
+    assert reasons["window"] == "As is usual, as no memory was found."
+    noise = np.random.default_rng(0).normal(size=400)
+    table = "time,value\n" + "".join(f"{step},{value:.4f}\n" for step, value in enumerate(noise))
+    found = plan(write(tmp_path / "noise.csv", table), horizon=5)
+    assert found.memory == 0
+    assert not any("0 steps" in one.reason.replace("0 steps of data", "") for one in found.proposals)
+
+
+def test_one_is_singular(tmp_path: Path) -> None:
+    assert [several(number, "steps") for number in (0, 1, 2, 1000)] == ["0 steps", "1 step", "2 steps", "1,000 steps"]
+    found = plan(write(tmp_path / "near.txt", "ab" * 2000))
+    assert found.memory == 1
+    assert "1 character later" in found.reason
+    assert next(one.reason for one in found.proposals if one.setting == "cell").startswith("Over 1 step a GRU")
+
+
+def test_a_constant_is_said_to_be_one(tmp_path: Path) -> None:
+    found = plan(write(tmp_path / "a.txt", "a" * 3000))
+    assert found.memory == 0
+    assert found.reason.startswith("All steps are the same: ")
+    line = "time,value\n" + "".join(f"{step},{3 * step}\n" for step in range(300))
+    assert "or on a straight line" in plan(write(tmp_path / "a.csv", line), horizon=5).reason
 
 
 def test_flags_are_options_of_the_command() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from plotly.graph_objects import Figure, Heatmap, Scatter, Scatter3d, Scattergl
 from rich.cells import cell_len
-from tests.insight.test_report_page import EQUATION, HOSTILE, make_hostile, make_report
+from tests.insight.made_up_reports import EQUATION, HOSTILE, make_hostile, make_report
 
 from unspool.errors import ArgumentError, ArgumentTypeError, StorageError, UnknownNameError
 from unspool.insight.report import (
@@ -31,10 +31,9 @@ from unspool.insight.report import (
     to_plain,
     write_report,
 )
-from unspool.insight.report.comparison import say, say_difference
 from unspool.insight.report.markup import embed_figure, show_equation
 from unspool.insight.report.page import LARGEST
-from unspool.insight.report.plain import find_scalars, fit, to_json
+from unspool.insight.report.plain import fit, to_json
 
 
 class Parsed(HTMLParser):
@@ -116,14 +115,6 @@ def test_the_longest_lists_are_left_out_where_numbers_are_too_many() -> None:
     assert kept["sets"][0]["x"] == [0.5] * 900
     assert len(to_json(kept)) < 5000
     assert fit(numbers, 500)[1] == ["a.long", "sets.0.x"]
-
-
-def test_scalars_have_readable_names() -> None:
-    numbers = {
-        "flow": {"labels": ["one", "two"], "rate": [0.5, np.nan], "norms": [[1.0], [2.0]], "limit": 3, "ok": True},
-        "time_constants": {"dt": np.inf, "tau": [1.0, 2.0]},
-    }
-    assert find_scalars(numbers) == {"flow · rate · one": 0.5, "flow · limit": 3.0, "time constants · dt": math.inf}
 
 
 def test_the_page_says_everything_in_order() -> None:
@@ -319,30 +310,6 @@ def test_the_summary_cannot_steer_a_terminal() -> None:
     assert max(cell_len(line) for line in summarise(Report("宽" * 500, facts=(("宽" * 50, "宽"),))).splitlines()) <= 100
 
 
-def test_the_comparison_table_has_what_both_have() -> None:
-    a, b = make_report(factor=0.8), make_report("macbeth", 0.9)
-    page = render_comparison(
-        a, Report(**{**vars(b), "sections": b.sections[:2], "numbers": {**b.numbers, "only": 1.0}})
-    )
-    rows = re.findall(r"<tr><th scope=.row.>(.*?)</th>(.*?)</tr>", page)
-    found = {Parsed(name).text: [Parsed(cell).text for cell in cells.split("</td>")[:-1]] for name, cells in rows}
-    assert found["Model"] == ["2 × LSTM of 128", "2 × LSTM of 128", "same"]
-    assert found["flow · rate · layer 1"] == ["0.8", "0.9", "+0.1 (+12.5 %)"]
-    assert found["flow · horizon · layer 2"] == ["40", "40", "same"]
-    assert found["depth · optimum"] == ["∞", "∞", "same"]
-    assert "only" not in found
-    assert page.count("Not measured in this run.") == 1
-    assert set(Parsed(page).data("numbers")) == {"a", "b"}
-
-
-def test_numbers_and_differences_in_words() -> None:
-    assert [say(value) for value in (-1234567.0, 0.00012345, 3.0, -math.inf)] == ["−1,234,567", "0.0001234", "3", "−∞"]
-    assert say_difference(2, 1) == "−1 (−50 %)"
-    assert say_difference(0, 2) == "+2"
-    assert say_difference(1, math.inf) == "+∞"
-    assert say_difference(0.001, 20) == "+20"
-
-
 def test_a_film_keeps_at_most_sixty_moments_with_the_first_and_the_last() -> None:
     sections = tuple(Section(key, key, "?", "", figures=(Figure(Scatter(y=[1, 2])),)) for key in ("flow", "other"))
     frames = [
@@ -357,6 +324,7 @@ def test_a_film_keeps_at_most_sixty_moments_with_the_first_and_the_last() -> Non
     assert not {name for name in ids if name.startswith("data-other")}
     line = page.data("data-line-0")
     assert line["layout"]["title"]["text"] == "loss"
+    assert line["layout"]["xaxis"]["ticktext"] == ["step 0", "step 149"]
     assert line["data"][0]["x"] == names
     assert line["data"][0]["y"] == [1 / (1 + int(name.removeprefix("step "))) for name in names]
 

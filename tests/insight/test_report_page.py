@@ -1,7 +1,4 @@
-"""The page in a browser with the network off: everything is drawn, fits, can be read, and runs nothing from data.
-
-`make_report` and `make_hostile` are reports that never were, an ordinary one and one whose every text is hostile.
-"""
+"""The page in a browser with the network off: everything is drawn, fits, can be read, and runs nothing from data."""
 
 from __future__ import annotations
 
@@ -11,150 +8,23 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-from plotly.graph_objects import Bar, Figure, Heatmap, Scatter
+from tests.insight import made_up_measures as made_up
+from tests.insight.made_up_reports import HOSTILE, make_hostile, make_report
 
-from unspool.insight.report import Report, Section, Verdict, render, render_comparison, render_film
+from unspool.insight.figures.gradient import draw_gradient_map, draw_step_shares, draw_streams
+from unspool.insight.report import Report, Section, render, render_comparison, render_film
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Frame, Page
+    from plotly.graph_objects import Figure
 
 #: Milliseconds; the machine may be busy with other tests.
 PATIENCE = 120_000
-
-EQUATION = (
-    '<math display="block"><mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo><msub><mi>h</mi><mi>t</mi></msub>'
-    "</mrow></mfrac><mo>=</mo><msup><mi>J</mi><mi>⊤</mi></msup><mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo>"
-    "<msub><mi>h</mi><mrow><mi>t</mi><mo>+</mo><mn>1</mn></mrow></msub></mrow></mfrac></math>"
-)
-HOSTILE = (
-    "<script>window.pwned=1</script>",
-    "<img src=x onerror=window.pwned=1>",
-    "</script><script>window.pwned=1</script><!--",
-    "\"'><svg onload=window.pwned=1>",
-    "{{constructor.constructor('window.pwned=1')()}} ${window.pwned=1} \\u003cscript>",
-    "🦜🏳️‍🌈 emoji",
-    "\u202egnirts desrever\u200f\u2067",
-    "\0\x1b[31m\ud800",
-    "x" * 10_000,
-)
-
-
-def draw_curve(title: str, factor: float = 0.8) -> Figure:
-    """A falling curve on a logarithmic axis."""
-    lags = np.arange(40)
-    figure = Figure(
-        [Scatter(x=lags, y=factor**lags, name="layer 1", hovertemplate="lag %{x}: %{y:.3g}<extra></extra>")]
-    )
-    figure.add_trace(Scatter(x=lags, y=0.5 * factor**lags, name="layer 2", line_dash="dash"))
-    figure.update_layout(title=title, xaxis_title="Steps back", yaxis_title="Share left", yaxis_type="log")
-    return figure
-
-
-def draw_map(title: str) -> Figure:
-    """A heat map."""
-    values = np.outer(np.linspace(0, 1, 12), np.sin(np.linspace(0, 9, 80)))
-    figure = Figure(Heatmap(z=values, colorscale="Cividis", colorbar_title="log₁₀"))
-    return figure.update_layout(title=title, xaxis_title="Time step", yaxis_title="Layer", height=320)
-
-
-def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
-    """An ordinary report."""
-    return Report(
-        title=name,
-        subtitle="Two layers of LSTM with 128 units each, after 1,000 steps",
-        facts=(
-            ("Model", "2 × LSTM of 128"),
-            ("Parameters", "214,272"),
-            ("Data", "hamlet.txt, 180,000 characters"),
-            ("Batch", "16 rows of 200 steps"),
-            ("Taken", "after step 1,000"),
-        ),
-        verdicts=(
-            Verdict(
-                "vanishing",
-                "fault",
-                "Gradients die within 9 steps",
-                "Of the gradient's norm, 1 % is left after 9 steps in layer 1; the data's dependence reaches back 60.",
-                "Let the forget gate begin open, so that the state is kept for longer.",
-                "unspool train hamlet.txt --forget-bias 2",
-                "flow",
-            ),
-            Verdict(
-                "truncated",
-                "warning",
-                "The training window is too short",
-                "A window of 20 steps loses 14 % of the gradient.",
-                "Train with a window of 80 steps.",
-                "unspool train hamlet.txt --bptt 80",
-                "truncation",
-            ),
-            Verdict("units", "note", "A third of the units does nothing", "41 of 128 stay constant.", "Try 96 units."),
-            Verdict("stable", "good", "No state explodes", "The largest Lyapunov exponent is −0.12 per step.", ""),
-        ),
-        sections=(
-            Section(
-                "flow",
-                "Gradient flow",
-                "How far back does the loss reach?",
-                "The loss at one step changes the weights through every earlier step. Each step backwards multiplies "
-                "the gradient by the step's Jacobian; where its singular values are below one, what comes from far "
-                "away shrinks geometrically.\n\n"
-                "A straight line on this logarithmic axis is a constant factor per step.",
-                EQUATION,
-                (draw_curve("What is left of the gradient, by lag", factor), draw_map("Gradient norm over time")),
-                ("In layer 1, each step back keeps 60 % of the gradient.", "The horizon is 9 steps."),
-            ),
-            Section(
-                "truncation",
-                "Truncation",
-                "How much does a short window lose?",
-                "Truncated backpropagation cuts every path longer than the window.",
-                "",
-                (draw_curve("Lost by the window", 0.9),),
-                ("A window of 80 steps keeps 99 %.",),
-            ),
-            Section(
-                "units",
-                "Units in use",
-                "How many of the units carry anything?",
-                "Each bar is one unit's share of the variance.",
-                "",
-                (Figure(Bar(x=list("abcdef"), y=[6, 5, 4, 2, 1, 1])).update_layout(title="Share of variance"),),
-            ),
-        ),
-        missing=("Surprise per token: the run's data are not here.",),
-        numbers={
-            "loss": 1.25 + factor,
-            "flow": {
-                "labels": ["layer 1", "layer 2"],
-                "rate": [factor, 0.9],
-                "horizon": [9, 40],
-                "norms": [[1.0, None]],
-            },
-            "depth": {"optimum": "inf"},
-        },
-    )
-
-
-def make_hostile() -> Report:
-    """A report in which every text that can come from data is hostile."""
-    everything = " ".join(HOSTILE)
-    figure = Figure(Scatter(x=list(HOSTILE[:4]), y=[1, 3, 2, 4], name=HOSTILE[0], text=list(HOSTILE[:4])))
-    figure.update_layout(title=HOSTILE[1])
-    return Report(
-        title=HOSTILE[0],
-        subtitle=HOSTILE[1],
-        facts=tuple((text, text) for text in HOSTILE),
-        verdicts=tuple(Verdict("key", "note", text, everything, text, text, "tokens") for text in HOSTILE),
-        sections=(Section("tokens", HOSTILE[2], HOSTILE[3], everything, HOSTILE[0], (figure,), HOSTILE),),
-        missing=HOSTILE,
-        numbers={HOSTILE[0]: list(HOSTILE[:5]), HOSTILE[2]: 3.0, "labels": list(HOSTILE[:2]), "x": [1.0, 2.0]},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -378,3 +248,65 @@ def test_a_notebook_draws_the_page_in_its_frame(browser: Browser, tmp_path: Path
         page.keyboard.press("Tab")
         frame.locator("#theme").click()
         assert frame.locator("#theme").text_content() == "Light"
+
+
+#: Of each text in a picture: left, top, right and bottom inside the picture.
+BOXES = """(plot) => [...plot.querySelectorAll(".main-svg text")].filter((text) => text.textContent).map((text) => {
+  const outer = plot.getBoundingClientRect();
+  const { left, top, right, bottom } = text.getBoundingClientRect();
+  return [left - outer.left, top - outer.top, right - outer.left, bottom - outer.top]; })"""
+Box = tuple[float, float, float, float]
+
+
+def overlap(one: Box, other: Box) -> bool:
+    """Whether two boxes share more than the pixel that fonts reach over their line."""
+    across, up = (min(one[side + 2], other[side + 2]) - max(one[side], other[side]) for side in (0, 1))
+    return across > 1 and up > 1
+
+
+def draw_all(*figures: Figure) -> str:
+    """A page with these pictures."""
+    return render(Report("Pictures", sections=(Section("all", "All", "What?", "", figures=figures),)))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_titles_stand_whole_above_their_pictures(browser: Browser, tmp_path: Path, width: int) -> None:
+    with opened(browser, tmp_path, draw_all(draw_step_shares(made_up.shares())), width) as page:
+        wait_until_drawn(page, 1)
+        names = (".plot", ".plot .gtitle", ".plot .nsewdrag", ".plot .main-svg")
+        plot, title, inside, drawing = (page.locator(name).first.bounding_box() for name in names)
+        assert plot is not None
+        assert title is not None
+        assert inside is not None
+        assert drawing is not None
+        assert title["x"] >= plot["x"]
+        assert title["y"] >= plot["y"]
+        assert title["x"] + title["width"] <= plot["x"] + plot["width"]
+        assert title["y"] + title["height"] <= inside["y"]
+        assert (title["height"] > 30) == (width == 390)  # two lines
+        assert drawing["height"] <= plot["height"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_colour_bar_has_two_ticks_and_no_texts_overlap(browser: Browser, tmp_path: Path, width: int) -> None:
+    labels = ("layer 1", "layer 2")
+    streams = draw_streams(made_up.streams(labels))
+    with opened(browser, tmp_path, draw_all(draw_gradient_map(made_up.flow(labels, 12)), streams), width) as page:
+        wait_until_drawn(page, 2)
+        for place in range(2):
+            ticks = page.locator(".plot").nth(place).locator(".colorbar .cbaxis text")
+            assert ticks.count() >= 2
+            boxes = page.locator(".plot").nth(place).evaluate(BOXES)
+            assert len(boxes) > 6
+            assert all(left >= 0 and top >= 0 for left, top, *_ in boxes)
+            assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
+
+
+def test_the_small_charts_of_a_film_name_their_moments(browser: Browser, tmp_path: Path) -> None:
+    frames = [(f"step {step:,}", make_report(factor=0.5 + step / 10_000)) for step in range(0, 5000, 1000)]
+    with opened(browser, tmp_path, render_film(frames, ["flow"])) as page:
+        wait_until_drawn(page, 4)
+        chart = page.locator(".small .plot").first
+        assert chart.locator(".xtick text").all_text_contents() == ["step 0", "step 2,000", "step 4,000"]
+        assert chart.locator(".gtitle tspan").all_text_contents() == ["gradient kept at each step,", "layer 1"]
+        assert not [pair for pair in combinations(chart.evaluate(BOXES), 2) if overlap(*pair)]

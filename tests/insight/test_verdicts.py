@@ -7,11 +7,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from tests.insight.patients import PATIENTS
+from torch import Tensor, nn
 
+from unspool.errors import ArgumentError
 from unspool.insight.measurements import Measurements, measure
 from unspool.insight.report.contract import Verdict
 from unspool.insight.specimen import Specimen
+from unspool.insight.subjects.module import take_model
 from unspool.insight.verdicts import units
 from unspool.insight.verdicts.judge import RULES, judge
 from unspool.insight.verdicts.rules import Case
@@ -83,3 +87,62 @@ def test_saturated_states_of_a_gated_cell_do_no_harm() -> None:
     assert units.saturated(Case(specimen, found)) is not None or found.activations is not None
     gated, measured, _ = examined("healthy")
     assert units.saturated(Case(gated, measured)) is None
+
+
+def test_the_longest_unit_decides_whether_sequences_are_long_enough() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.short, self.long = nn.RNN(3, 8), nn.RNN(3, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            found: Tensor = self.short(x[:4])[0].sum() + self.long(x)[0].sum()
+            return found
+
+    x = torch.randn(60, 4, 3, generator=torch.Generator().manual_seed(0))
+    specimen = take_model(Two(), x)
+    assert judge(specimen, measure(specimen, only=MEASURES))[0].key == "vanishing"
+    assert dict(specimen.facts)["data"] == "4 row(s) of 60 steps"
+    assert dict(specimen.facts)["followed"].startswith("the loss, ")
+
+
+def test_what_is_not_known_is_no_sign_of_health() -> None:
+    """An encoder is reached through its decoder's start alone: how far its gradients come is not known."""
+    specimen, found, _ = examined("vanishing")
+    assert found.flow is not None
+    unknown = np.vstack([found.flow.survival, np.full_like(found.flow.survival, np.nan)])
+    both = replace(
+        found.flow,
+        labels=("decoder", "encoder"),
+        survival=unknown,
+        rate=np.append(found.flow.rate, np.nan),
+        horizon=np.append(found.flow.horizon, 0),
+        censored=np.append(found.flow.censored, False),
+    )
+    assert judge(specimen, replace(found, flow=both))[0].key == "vanishing"
+
+
+def test_short_sequences_are_not_judged() -> None:
+    specimen = take_model(nn.LSTM(3, 4), torch.randn(1, 2, 3))
+    verdict = judge(specimen, measure(specimen, only=MEASURES))[0]
+    assert (verdict.key, verdict.severity) == ("short", "note")
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="no steps"):
+        take_model(nn.LSTM(3, 4), torch.zeros(5, 0, 3))
+
+
+def test_layers_that_cannot_be_seen_into_are_named() -> None:
+    model = nn.ModuleDict({"seen": nn.LSTM(3, 4), "cell": nn.LSTMCell(3, 4)})
+    model.forward = lambda x: model["seen"](x)[0]
+    assert take_model(model, torch.randn(9, 2, 3)).missing[0].startswith("cell (LSTMCell)")
+
+
+def test_a_latch_remembers_without_gradients() -> None:
+    specimen, found, _ = examined("vanishing")
+    assert found.forgetting is not None
+    kept = replace(found.forgetting, horizon=np.array([45]), censored=np.array([True]))
+    said = judge(specimen, replace(found, forgetting=kept))
+    assert [one.key for one in said][:2] == ["healthy", "latched"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json as json_
+import os
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from unspool.cli.curve import chart
 from unspool.cli.terminal import console
@@ -25,7 +27,7 @@ def plan(
         str | None,
         typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out."),
     ] = None,
-    lags: Annotated[int | None, typer.Option(help="The longest distance between steps to look at.")] = None,
+    lags: Annotated[int | None, typer.Option(min=1, help="The longest distance between steps to look at.")] = None,
     tokens: Annotated[
         str | None, typer.Option(help="characters, bytes, words, chinese-words, bpe or smiles.", rich_help_panel=DATA)
     ] = None,
@@ -52,7 +54,8 @@ def plan(
     """Estimate, before any training, how long a memory the data needs; propose cell, depth, window and initial weights.
 
     The data is read as `unspool train` reads it. Of text the mutual information between tokens is measured, of numbers
-    the autocorrelation, against the distance between two steps and against what shuffled data shows.
+    the autocorrelation, against the distance between two steps and against what shuffled data shows. What a whole
+    sequence tells of its label or its target is not measured: there, the memory is at least the longest sequence.
 
     **Examples**
 
@@ -82,31 +85,46 @@ def plan(
 
 def show(found: Any, out: Console) -> None:
     """The plan, for people."""
+    from unspool.insight.plan import several
+
+    columns = os.environ.get("COLUMNS", "")
+    said = columns.isdecimal() and int(columns) > 0
+    if said:  # a pipe has a width only if it is told one
+        out.width = int(columns)
     guessed = f", guessed: {found.why}" if found.why else ""
     many = "one sequence" if found.sequences == 1 else f"{found.sequences:,} sequences"
-    out.print(f"{'task':<10}{found.task}{guessed}", soft_wrap=True)
-    out.print(f"{'data':<10}{found.steps:,} {found.unit} in {many} to train on", soft_wrap=True)
-    out.print(f"{'memory':<10}", end="")
-    out.print(f"{found.memory:,} {found.unit}", style="bold", end=". ")
-    out.print(found.reason, soft_wrap=True)
-    dependence = found.dependence
-    if len(dependence.lags) > 1:
+    lines = [
+        Text(f"{'task':<10}{found.task}{guessed}"),
+        Text(f"{'data':<10}{several(found.steps, found.unit)} in {many} to train on"),
+        Text.assemble(f"{'memory':<10}", (several(found.memory, found.unit), "bold"), f". {found.reason}"),
+    ]
+    for line in lines:
+        out.print(line, soft_wrap=not said)
+    if len(found.dependence.lags) > 1 and (found.dependence.shares.any() or found.dependence.noise.any()):
         out.print()
-        out.print(f"{dependence.measure}, as a share of what there is to tell, by lag", style="dim")
-        # short lags matter most: the scale is logarithmic
-        places = np.geomspace(1, dependence.lags[-1], 2 * WIDTH)
-        curve = np.interp(places, dependence.lags, dependence.shares)
-        marks = []
-        if found.memory:
-            share = float(np.interp(found.memory, dependence.lags, dependence.shares))
-            marks = [(float(np.log(found.memory) / np.log(dependence.lags[-1])), share)]
-        levels = {"noise": float(dependence.noise.min())}
-        for line in chart([float(one) for one in curve], marks, levels, min(WIDTH, out.width), HEIGHT):
-            out.print(line, no_wrap=True)
-        out.print(f"lag 1 … {dependence.lags[-1]:,}, on a logarithmic scale; ● is the memory", style="dim")
+        draw(found.dependence, out)
     out.print()
     for one in found.proposals:
-        out.print(f"{one.setting} = {one.value}", style="bold", end=": ", soft_wrap=True)
-        out.print(one.reason, soft_wrap=True)
+        out.print(Text.assemble((f"{one.setting} = {one.value}", "bold"), f": {one.reason}"), soft_wrap=not said)
     out.print()
     out.print(found.command, style="green", soft_wrap=True)
+
+
+def draw(dependence: Any, out: Console) -> None:
+    """The share by lag, as a curve."""
+    out.print(f"{dependence.measure}, as a share of what there is to tell, by lag", style="dim")
+    # short lags matter most: the scale is logarithmic
+    places = np.geomspace(1, dependence.lags[-1], 2 * WIDTH)
+    curve = np.interp(places, dependence.lags, dependence.shares)
+    marks = []
+    if dependence.memory:
+        share = float(np.interp(dependence.memory, dependence.lags, dependence.shares))
+        marks = [(float(np.log(dependence.memory) / np.log(dependence.lags[-1])), share)]
+    noise = float(dependence.noise.min())
+    # noise is often less than the three decimals of a chart's names show
+    short, exact = f"noise {noise:.3f}", f"noise {noise:#.2g}".removesuffix(".")
+    width = min(WIDTH, out.width) - max(len(exact) - len(short), 0)
+    for line in chart([float(one) for one in curve], marks, {"noise": noise}, width, HEIGHT):
+        out.print(line.replace(short, exact).rstrip(), no_wrap=True)
+    mark = "; ● is the memory that is measured" if marks else ""
+    out.print(f"lag 1 … {dependence.lags[-1]:,}, on a logarithmic scale{mark}", style="dim")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unspool.cli.terminal import console
-from unspool.errors import ArgumentError, DataError
+from unspool.errors import ArgumentError, DataError, UnspoolError
 from unspool.learning.files import write_file
 
 if TYPE_CHECKING:
@@ -73,7 +73,16 @@ def xray(
         if torch_ is not None:
             _refuse(data=data)
             model, batch = build(torch_, input_, weights)
-            reports = [look(model, batch, window=window, tell=tell)]
+            try:
+                reports = [look(model, batch, window=window, tell=tell)]
+            except UnspoolError:
+                raise
+            except Exception as error:  # of a user's model, whose forward may raise anything
+                said = f"{type(error).__name__}: {error}".splitlines()[0]
+                remedy = (
+                    "The model is called with this one array; mend it, or call unspool.xray(model, batch) in Python."
+                )
+                raise DataError(f"{torch_} failed on {input_}: {said}. {remedy}") from error
         else:
             _refuse(input=input_, weights=weights, window=window)
             reports = [look(run, data=data, tell=tell) for run in runs]
@@ -112,7 +121,7 @@ def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Modu
         raise ArgumentError.of("torch", named, f"gave a {type(model).__name__}, not a module", "Return the model")
     if weights is not None:
         _load(model, weights)
-    return model, _read_batch(batch)
+    return model, _read_batch(batch, model)
 
 
 def _call(path: Path, function: str) -> Any:
@@ -132,7 +141,7 @@ def _call(path: Path, function: str) -> Any:
         return made() if not hasattr(made, "forward") or isinstance(made, type) else made
     except ArgumentError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DataError(f"{path}:{function} failed: {type(error).__name__}: {error}. Mend it and try again.") from error
     finally:
         sys.path.pop(0)
@@ -151,7 +160,8 @@ def _load(model: nn.Module, path: Path) -> None:
     model.load_state_dict(tensors)
 
 
-def _read_batch(path: Path) -> Tensor:
+def _read_batch(path: Path, model: nn.Module) -> Tensor:
+    """Floats as the model has them; whole numbers as ids, if it has an embedding, else as floats too."""
     import numpy as np
     import torch
 
@@ -163,7 +173,10 @@ def _read_batch(path: Path) -> Tensor:
         raise DataError(f"{path} holds no plain array of numbers. Save one by numpy.save.")
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise DataError(f"{path} holds NaN or infinity. Fill them in.")
-    return torch.from_numpy(found.astype(np.float32) if found.dtype.kind == "f" else found.astype(np.int64))
+    if found.dtype.kind != "f" and any(isinstance(module, torch.nn.Embedding) for module in model.modules()):
+        return torch.from_numpy(found.astype(np.int64))
+    like = next((value for value in model.parameters() if value.is_floating_point()), torch.empty(0))
+    return torch.from_numpy(found.astype(np.float64)).to(like.dtype)
 
 
 class _progress:  # noqa: N801 - a context, used as a function

@@ -23,7 +23,7 @@ def examine(
     if not math.isfinite(loss):
         raise DataError(
             f"the loss is {loss}: it is not finite, so neither is any gradient. Look for NaN or infinity in what the "
-            "model reads."
+            "model reads or computes."
         )
     found = measure(specimen, tell, only)
     tell("report")
@@ -75,7 +75,7 @@ def _sections(specimen: Specimen, found: Measurements) -> Iterator[Section]:
             yield text.tell_ribbons(specimen)
 
 
-def name_broken(title: str, broken: tuple[str, ...]) -> Report:
+def name_broken(title: str, broken: tuple[str, ...], run: str | None) -> Report:
     """A model with weights that are no numbers: there is nothing to measure, and one thing to say."""
     names = ", ".join(broken[:4]) + (f" and {len(broken) - 4} more" if len(broken) > 4 else "")
     verdict = Verdict(
@@ -84,6 +84,6 @@ def name_broken(title: str, broken: tuple[str, ...]) -> Report:
         "Weights are not numbers",
         f"{len(broken)} parameter(s) hold NaN or infinity: {names}.",
         "Training has diverged. Go back to a checkpoint from before, lower the rate to a third, and limit gradients.",
-        "unspool train … --clip 1 --rate 0.001",
+        None if run is None else f"unspool train --config {run}/config.toml --out {run}-2 --clip 1 --rate 0.001",
     )
     return Report(title, verdicts=(verdict,), missing=("everything: a model without numbers gives none.",))

@@ -32,7 +32,7 @@ class Film:
     def watch(self, config: Config, task: Task, learner: Learner, run: str | Path, event: Evaluated) -> None:
         """One more evaluation."""
         self._seen += 1
-        if (self._seen - 1) % self.every:
+        if (self._seen - 1) % self.every and event.fraction < 1:  # the end is always seen
             return
         if self._material is None:
             self._material = find_material(task, learner, config, None, lambda: task)

@@ -39,6 +39,10 @@ LEAST, MOST, MULTIPLE = 64, 512, 8
 DEEPEST = 4
 #: Layers that read the state out.
 READ_OUT = 1
+#: Tasks that say something of a whole sequence: what it is said of must be held until then.
+WHOLE = (Translation, Classification, Regression)
+#: Why to compare with models without memory.
+MEMORYLESS = "Nothing or one step before tells of what follows: see whether models without memory do as well."
 #: Settings that `unspool train` has an option for; all others are given by --set.
 FLAGS = {
     **{"tokens": "--tokens", "vocabulary": "--vocabulary", "split": "--split", "text_column": "--text-column"},
@@ -64,12 +68,12 @@ class Plan:
 
     task: str
     why: str  # it is this task; empty if it was said
-    unit: str  # what a step is
+    unit: str  # what a step is, in the plural
     sequences: int  # to train on
     steps: int  # of all of them
     dependence: Dependence
-    memory: int  # steps; 0 if no step tells of a later one
-    reason: str  # how the memory is known
+    memory: int  # steps: as measured, or the longest sequence that something is said of; 0 if there is neither
+    reason: str  # how the memory is known, and what is not measured
     proposals: tuple[Proposal, ...]
     command: str
 
@@ -89,7 +93,12 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
     measured = [_measure(side, limit, found) for side in sides]
     strongest = max(measured, key=lambda one: one.memory)
     sequences, steps = len(sides[0]), sum(len(one) for one in sides[0])
-    proposals = tuple(one for one in _propose(settings, found, strongest.memory, steps) if one.setting not in given)
+    whole = max(map(len, sides[0])) if isinstance(found, WHOLE) else 0
+    memory = max(strongest.memory, whole)
+    advised = _propose(settings, found, memory, steps)
+    if strongest.memory <= 1 and rivals_of(settings):
+        advised.append(Proposal("baselines", True, MEMORYLESS))
+    proposals = tuple(one for one in advised if one.setting not in given)
     proposed: dict[str, Any] = {one.setting: one.value for one in proposals}
     accepted = read_settings(source, task=task, **given, **proposed)
     return Plan(
@@ -99,8 +108,8 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
         sequences,
         steps,
         strongest,
-        strongest.memory,
-        _explain(strongest, unit),
+        memory,
+        _explain(strongest, unit) + _add_whole(found, whole, unit),
         proposals,
         _command(source, task, given, proposals),
     )
@@ -118,9 +127,19 @@ def _read(task: Task) -> tuple[str, list[list[NDArray[Any]]]]:
     if isinstance(task, Tagging):
         return "words", [list(part.forms)]
     if isinstance(task, Translation):
-        return task.source.unit, [list(part.sources), list(part.targets)]
+        return _name(task.source.unit), [list(part.sources), list(part.targets)]
     assert isinstance(task, Classification | Regression)
-    return task.inputs.unit, [list(part.inputs)]
+    return _name(task.inputs.unit), [list(part.inputs)]
+
+
+def _name(unit: str) -> str:
+    """Of a kind of tokens, what people count."""
+    return unit if unit in ("characters", "bytes", "words", "steps") else "tokens"
+
+
+def several(number: int, unit: str) -> str:
+    """So many of a unit, which is in the plural: 1 step, 2 steps."""
+    return f"{number:,} {unit.removesuffix('s') if number == 1 else unit}"
 
 
 def _measure(sequences: Sequence[NDArray[Any]], limit: int | None, task: Task) -> Dependence:
@@ -134,15 +153,38 @@ def _explain(found: Dependence, unit: str) -> str:
     """How the memory is known, in a sentence."""
     if not len(found.lags):
         return "No sequence is long enough that a step could tell of a later one."
+    if not (found.values.any() or found.noise.any()):
+        line = ", or on a straight line" if found.measure == "autocorrelation" else ""
+        return f"All steps are the same{line}: there is nothing that one could tell of another."
     if not found.memory:
         return f"At no lag up to {found.lags[-1]:,} is the {found.measure} above what shuffled data shows."
     place = int(np.flatnonzero(found.lags == found.memory)[0])
     what = "variance" if found.measure == "autocorrelation" else "entropy"
     share = f"{100 * found.shares[place]:.2g} % of the {what}"
+    later = several(found.memory, unit)
     if found.repeats:
-        return f"The data repeats itself without fading: a step tells {share} of the one {found.memory:,} {unit} later."
+        return f"The data repeats itself without fading: a step tells {share} of the one {later} later."
     tail = "; it may reach further than was looked" if found.censored else ", and beyond no more than chance or a trace"
-    return f"A step tells {share} of the one {found.memory:,} {unit} later{tail}."
+    return f"A step tells {share} of the one {later} later{tail}."
+
+
+def _add_whole(task: Task, longest: int, unit: str) -> str:
+    """What is not measured where something is said of a whole sequence, and what is taken instead."""
+    if not longest:
+        return ""
+    if isinstance(task, Translation):
+        one, other, way = "source", "target", "attention"
+    else:
+        one, other, way = (
+            "sequence",
+            "label" if isinstance(task, Classification) else "number",
+            "pooling over all steps",
+        )
+    return (
+        f" That is within a sequence: what a {one} tells of its {other} is not measured. The {other} may depend on any "
+        f"step of its {one}, so the memory is at least the longest {one}, {several(longest, unit)}; {way} can shorten "
+        "the way."
+    )
 
 
 def _propose(settings: Config, task: Task, memory: int, steps: int) -> list[Proposal]:
@@ -155,15 +197,15 @@ def _propose(settings: Config, task: Task, memory: int, steps: int) -> list[Prop
         found += _window(settings, memory, steps)
     if isinstance(task, Forecasting):
         found += _look_back(task, memory)
-    if memory <= 1 and rivals_of(settings):
-        reason = "Nothing or one step before tells of what follows: see whether models without memory do as well."
-        found.append(Proposal("baselines", True, reason))
     return found
 
 
 def _cell(memory: int) -> Proposal:
     if memory <= SHORT:
-        reason = f"Over {memory} steps a GRU's gate carries gradients, with three quarters of an LSTM's parameters."
+        reason = f"Over {several(memory, 'steps')} a GRU's gate carries gradients, with "
+        if not memory:
+            reason = "No memory was found that asks for more than a GRU, which has "
+        reason += "three quarters of an LSTM's parameters."
         return Proposal("cell", "gru", reason)
     reason = f"Over {memory:,} steps gradients live on only along a cell that is kept: that of an LSTM."
     return Proposal("cell", "lstm", reason)
@@ -203,7 +245,8 @@ def _window(settings: Config, memory: int, steps: int) -> list[Proposal]:
     if wanted == MOST and memory > MOST // 2:
         reason = f"Less than twice the memory of {memory:,}, as a window's time and memory grow with it."
     elif wanted == LEAST:
-        reason = f"As is usual, and enough: twice the memory of {memory} is {2 * memory}."
+        enough = f"and enough: twice the memory of {memory} is {2 * memory}" if memory else "as no memory was found"
+        reason = f"As is usual, {enough}."
     if fitting < wanted:
         reason = f"All that the text allows; {wanted} would be better."
     found = [Proposal("window", fitting, reason)]
@@ -218,11 +261,12 @@ def _look_back(task: Forecasting, memory: int) -> list[Proposal]:
     shortest = min(task.parts["training"].origins.ends())
     most = max((shortest - task.data.horizon) // 2, 1)
     wanted = max(task.terms.look_back, memory)
-    reason = f"The memory is {memory:,} steps, and a forecast cannot know what it does not read."
+    long = several(memory, "steps")
+    reason = f"The memory is {long}, and a forecast cannot know what it does not read."
     if memory <= task.terms.look_back:
-        reason = f"It is at least the memory of {memory:,} steps, and two seasons or two horizons."
+        reason = "Two seasons or two horizons" + (f", and at least the memory of {long}." if memory else ".")
     if wanted > most:
-        reason = f"The memory is {memory:,} steps, but half of the training part must be left to forecast from."
+        reason = f"The memory is {long}, but half of the training part must be left to forecast from."
     return [Proposal("look_back", min(wanted, most) if wanted > task.terms.look_back else wanted, reason)]
 
 

@@ -177,7 +177,11 @@ def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequen
         loss = run(model)
     if not observer.calls:
         raise ArgumentError.of(
-            "model", type(model).__name__, "ran no recurrent layer", "Give one with layers of unspool.nn or torch.nn"
+            "model",
+            type(model).__name__,
+            "ran no recurrent layer that can be seen into",
+            "Give one with layers of unspool.nn, or torch.nn.RNN, GRU or LSTM; cells such as LSTMCell, and classes "
+            "made of them, such as parametrised layers, are not seen",
         )
     if not isinstance(loss, Tensor) or loss.dim() or not loss.requires_grad:
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__

@@ -38,7 +38,7 @@ def xray(
     title = f"X-ray of {Path(model).name if isinstance(model, str | Path) else type(model).__name__}"
     broken = _broken(load_run(model).learner if isinstance(model, str | Path) else model)
     if broken:
-        return name_broken(title, broken)
+        return name_broken(title, broken, str(model) if isinstance(model, str | Path) else None)
     specimen = take_run(model, data) if isinstance(model, str | Path) else take_model(model, batch, loss, window)
     return examine(specimen, tell or (lambda _: None))
 

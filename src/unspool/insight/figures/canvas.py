@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 REFERENCE = {"color": NEUTRAL, "dash": "dot", "width": 1.5}
 
 _TOP, _BOTTOM, _LEGEND = 44, 44, 24  # pixels: the title, the axis below, a line of the legend
+_ALIKE = 1e-3  # logarithms nearer than this differ in no digit that is kept
 
 
 def numbers(values: ArrayLike) -> Any:
@@ -61,14 +62,41 @@ def logarithm(values: ArrayLike) -> Array:
 
 
 def powers(values: ArrayLike, most: int = 6) -> dict[str, Any]:
-    """Ticks at whole powers of ten for an axis or colour bar that shows logarithms."""
+    """Ticks for an axis or colour bar that shows logarithms: whole powers of ten, or both ends if not two fit."""
+    ends = _ends(values)
+    if ends is None:
+        return {}
+    low, high = ends
+    first, last = int(np.ceil(low)), int(np.floor(high))
+    if first < last:
+        ticks = list(range(first, last + 1, max(1, -(-(last - first) // (most - 1)))))
+        return {"tickvals": ticks, "ticktext": [f"10<sup>{tick}</sup>" for tick in ticks]}
+    names = [[_antilogarithm(end, digits) for end in ends] for digits in (2, 3, 4)]
+    return {"tickvals": [low, high], "ticktext": next((pair for pair in names if pair[0] != pair[1]), names[-1])}
+
+
+def log_colors(values: ArrayLike) -> dict[str, Any]:
+    """What `color_bar` takes to show logarithms: from the least to the greatest, with at least two ticks."""
+    ends = _ends(values)
+    return {} if ends is None else {"cmin": ends[0], "cmax": ends[1], "colorbar": powers(ends, most=4)}
+
+
+def _ends(values: ArrayLike) -> tuple[float, float] | None:
+    """The least and the greatest logarithm; the powers of ten around them where they are too near to tell apart."""
     array = np.asarray(values, dtype=np.float64)
     finite = array[np.isfinite(array)]
     if not finite.size:
-        return {}
-    first, last = int(np.floor(finite.min())), int(np.ceil(finite.max()))
-    ticks = list(range(first, last + 1, max(1, -(-(last - first) // (most - 1)))))
-    return {"tickvals": ticks, "ticktext": [f"10<sup>{tick}</sup>" for tick in ticks]}
+        return None
+    low, high = float(finite.min()), float(finite.max())
+    around = float(np.floor(low))
+    return (low, high) if high - low > _ALIKE else (around, around + 1)
+
+
+def _antilogarithm(log: float, digits: int) -> str:
+    if -3 <= log < 4:
+        return f"{float(f'{10**log:.{digits}g}'):g}"
+    factor, exponent = f"{10**log:.{digits - 1}e}".split("e")
+    return f"{factor}·10<sup>{int(exponent)}</sup>"
 
 
 def anything(values: ArrayLike) -> bool:
@@ -172,14 +200,5 @@ def log_axis(figure: go.Figure, title: str, values: ArrayLike, **place: Any) -> 
 
 
 def level(figure: go.Figure, height: float, text: str) -> None:
-    """A horizontal line across a logarithmic picture to compare with, and what it is."""
-    figure.add_hline(y=height, line=REFERENCE)
-    where = {
-        "x": 1,
-        "xref": "paper",
-        "xanchor": "right",
-        "y": float(np.log10(height)),
-        "yref": "y",
-        "yanchor": "bottom",
-    }
-    figure.add_annotation(text=text, showarrow=False, font={"color": NEUTRAL, "size": 11}, **where)
+    """A horizontal line to compare with; the legend says what it is, as a note beside it would lie under curves."""
+    figure.add_hline(y=height, line=REFERENCE, name=text, showlegend=True)

@@ -16,9 +16,9 @@ from unspool.insight.figures.canvas import (
     level,
     line,
     log_axis,
+    log_colors,
     logarithm,
     numbers,
-    powers,
     raised,
 )
 from unspool.insight.figures.theme import NEUTRAL, Style, distinct, plain, style
@@ -48,7 +48,7 @@ def draw_gradient_map(flow: GradientFlow) -> go.Figure:
         coloraxis="coloraxis",
         hovertemplate="%{y}, step %{x}<br>‖∂L/∂s‖ = %{customdata:.3g}<extra></extra>",
     )
-    color_bar(figure, "‖∂L/∂s‖, root mean square over rows", colorbar=powers(logs))
+    color_bar(figure, "‖∂L/∂s‖, root mean square over rows", **log_colors(logs))
     figure.update_xaxes(title_text="time step", showgrid=False)
     figure.update_yaxes(showgrid=False, type="category")
     return figure
@@ -59,7 +59,7 @@ def draw_survival(flow: GradientFlow) -> go.Figure:
     title = "What is left of the gradient, by lag"
     if not anything(flow.survival):
         return empty(title, "No gradient crosses a time step.")
-    figure = canvas(title, legend=len(flow.labels))
+    figure = canvas(title, legend=1 + len(flow.labels))
     lags = np.arange(flow.survival.shape[1])
     for index, label in enumerate(flow.labels):
         look, name = style(index), plain(label)
@@ -106,7 +106,7 @@ def draw_truncation(truncation: Truncation, window: int | None = None) -> go.Fig
     title = "What a truncated window loses"
     if not anything(truncation.overall):
         return empty(title, "No gradient, so none can be lost.")
-    figure = canvas(title, legend=3 + len(truncation.labels))
+    figure = canvas(title, legend=4 + len(truncation.labels))
     says = "window %{x}: %{customdata:.3~p} of the gradient is lost"
     whole = Style(NEUTRAL, "solid", "circle")
     thick = {"color": NEUTRAL, "width": 4}
@@ -127,7 +127,7 @@ def draw_truncation(truncation: Truncation, window: int | None = None) -> go.Fig
             name=name,
             hovertemplate="<extra>%{fullData.name}</extra>",
         )
-    level(figure, TOLERANCE, f"{TOLERANCE:.0%}")
+    level(figure, TOLERANCE, f"{TOLERANCE:.0%} lost")
     figure.update_xaxes(title_text="window k (steps)")
     log_axis(figure, "‖G − G<sub>k</sub>‖ / ‖G‖", truncation.bias)
     return figure
@@ -154,7 +154,8 @@ def draw_streams(streams: Streams) -> go.Figure:
         ygap=2,
         hovertemplate="from %{y} down to %{x}: norm %{customdata:.3g}<extra></extra>",
     )
-    color_bar(figure, "norm of the gradient (blank: none)", colorbar=powers(logs))
+    color_bar(figure, "norm of the gradient (blank: none)", **log_colors(logs))
     figure.update_xaxes(title_text="reaches the output of", showgrid=False, type="category")
-    figure.update_yaxes(title_text="comes through", showgrid=False, type="category")
+    through = {"tickvals": names, "ticktext": [f"through {name}" for name in names]}
+    figure.update_yaxes(showgrid=False, type="category", **through)
     return figure

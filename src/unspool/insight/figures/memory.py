@@ -72,7 +72,7 @@ def draw_forgetting(forgetting: Forgetting) -> go.Figure:
     if not anything(forgetting.distance):
         return empty(title, "No layer reads forwards, or the sequences are too short.")
     shown = [index for index in range(len(forgetting.labels)) if anything(forgetting.distance[index])]
-    figure = canvas(title, legend=len(shown))
+    figure = canvas(title, legend=1 + len(shown))
     for index in shown:
         look, rate = style(index), forgetting.rate[index]
         name = plain(forgetting.labels[index])

@@ -22,7 +22,7 @@ MARGIN = 2.0
 #: … and at least this share of the strongest one.
 SHARE = 0.01
 #: One that is so strong again in the last quarter of the lags, in parts of the strongest in their first half, repeats;
-#: from the first lag that is nearly as strong as any, nothing new is to be had.
+#: of tokens, from the first lag that is nearly as strong as any, nothing new is to be had.
 LASTING, NEARLY, ALL = 0.75, 0.9, 0.98
 #: Times that the data is shuffled.
 SHUFFLES = 5
@@ -47,7 +47,7 @@ class Dependence:
     values: Array  # (K,) r, of the feature in which it is strongest; or I in nats, less the bias of counting
     shares: Array  # (K,) r² or I/H, not below 0
     noise: Array  # (K,) the share from which on it is no chance
-    memory: int  # the last lag that counts; of a dependence that repeats, the first at which it is as strong as ever
+    memory: int  # the last lag that counts; of what repeats, the season, or the first lag that tells as much as any
     repeats: bool
     censored: bool  # it counts at the longest lag that was measured, and does not repeat: memory may be longer
 
@@ -114,22 +114,61 @@ def _judge(
     chance, some = np.random.default_rng(seed), lags if name == "autocorrelation" else _spread(int(lags[-1]))
     shuffled = [share(measure(chance.permutation(flat), some)) for _ in range(SHUFFLES)]
     by_chance = float((np.array(shuffled) * _count_pairs(lengths, some)).max())
+    alone = MARGIN * by_chance / pairs
     # Bartlett: the estimate at one lag varies the more, the stronger the dependence at shorter ones
-    inflation = 1 + 2 * (np.cumsum(shares) - shares)
-    noise = MARGIN * by_chance * inflation / pairs
+    noise = alone * (1 + 2 * (np.cumsum(shares) - shares))
     counts = np.flatnonzero((shares > noise) & (shares >= SHARE * shares.max()))
+    # of numbers only what comes back with its own sign is a repeat: half a season later all is reversed
+    numbers = name == "autocorrelation"
+    place = _find_season(np.where(values > 0, shares, 0.0), alone) if numbers else _find_first(shares, noise)
+    if place is not None:
+        return Dependence(name, lags, values, shares, noise, int(lags[place]), True, False)
     if not len(counts):
         return Dependence(name, lags, values, shares, noise, 0, False, False)
     last = int(counts[-1])
-    early, late = shares[: (len(lags) + 1) // 2], shares[lags > 0.75 * lags[-1]]
+    return Dependence(name, lags, values, shares, noise, int(lags[last]), False, last == len(lags) - 1)
+
+
+def _find_season(shares: Array, noise: Array) -> int | None:
+    """The place of the first peak after a fall, if the data comes back as strongly to the end of the lags."""
+    if _stays(shares):
+        return 0
+    early, late = _halve(shares)
+    strongest = float(early.max())
+    low = np.flatnonzero(shares < LASTING / 2 * strongest)
+    if len(shares) < 4 or not len(low) or min(strongest / shares.max(), late.max() / strongest) < LASTING:
+        return None
+    high = np.flatnonzero(shares[low[0] :] >= LASTING * strongest)
+    if not len(high):
+        return None
+    start = int(low[0] + high[0])
+    fallen = np.flatnonzero(shares[start:] < LASTING * strongest)
+    end = start + int(fallen[0]) if len(fallen) else len(shares)
+    peak = start + int(shares[start:end].argmax())
+    # a bow has its ends alike: only what is seen to come back twice is a season
+    return peak if shares[peak] > noise[peak] and 2 * (peak + 1) <= len(shares) else None
+
+
+def _find_first(shares: Array, noise: Array) -> int | None:
+    """The first place that is nearly as strong as any, if it is as strong to the end of the lags."""
+    early, late = _halve(shares)
     strongest = float(early.max())
     # what only has not faded yet is something else: between, it must have been gone, or never be less than all
     returns = shares.min() < LASTING / 2 * strongest and late.max() >= LASTING * strongest
-    stays = shares.min() > ALL and late.max() >= strongest
-    known = len(lags) >= 4 and strongest > noise[early.argmax()] and strongest >= LASTING * shares.max()
-    repeats = bool(known and (returns or stays))
-    memory = lags[np.flatnonzero(shares >= NEARLY * strongest)[0]] if repeats else lags[last]
-    return Dependence(name, lags, values, shares, noise, int(memory), repeats, last == len(lags) - 1 and not repeats)
+    first = int(np.flatnonzero(shares >= NEARLY * strongest)[0])
+    known = len(shares) >= 4 and shares[first] > noise[first] and strongest >= LASTING * shares.max()
+    return first if known and (returns or _stays(shares)) else None
+
+
+def _stays(shares: Array) -> bool:
+    """Whether each lag tells all there is to tell, the late ones as much as the early."""
+    early, late = _halve(shares)
+    return bool(len(shares) >= 4 and shares.min() > ALL and late.max() >= early.max())
+
+
+def _halve(shares: Array) -> tuple[Array, Array]:
+    """The first half of the lags, and the last quarter."""
+    return shares[: (len(shares) + 1) // 2], shares[3 * len(shares) // 4 :]
 
 
 def _correlations(values: Array, lengths: NDArray[np.int64], lags: NDArray[np.int64]) -> Array:

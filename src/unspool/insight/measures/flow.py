@@ -42,7 +42,7 @@ class GradientFlow:
     survival: Array  # (units, lags)
     rate: Array  # (units,): factor a step; NaN where fewer than two lags tell it
     horizon: NDArray[np.int64]  # (units,): the last lag before survival first falls below HORIZON
-    censored: NDArray[np.bool_]  # (units,): it did not fall below HORIZON within the lags measured
+    censored: NDArray[np.bool_]  # (units,): it did not fall below HORIZON within the lags that are known
 
 
 def measure_flow(recording: Recording, gradient: Gradient | None = None, limit: int | None = None) -> GradientFlow:
@@ -102,7 +102,8 @@ def _horizon(survival: Array) -> tuple[int, bool]:
         below = np.flatnonzero(survival < HORIZON)
     if len(below):
         return int(below[0]) - 1, False
-    return int(np.flatnonzero(~np.isnan(survival)).max(initial=0)), True
+    known = np.flatnonzero(~np.isnan(survival))
+    return int(known.max(initial=0)), bool(len(known))
 
 
 def _survival(recording: Recording, limit: int | None) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,18 @@ from unspool.insight.report.parts import (
     show_reading,
     show_verdicts,
 )
-from unspool.insight.report.plain import find_scalars, fit
+from unspool.insight.report.plain import fit
+from unspool.insight.report.scalars import KEY, find_scalars, rank, say_name
 
 if TYPE_CHECKING:
     from unspool.insight.report.contract import Report, Section
 
+ABSENT = "–"
 SIDES = ("A", "B")
 #: Rows of the table that stand open; the others are folded.
 OPEN = 24
+#: A fact that is a number, with commas between thousands or without.
+NUMBER = re.compile(r"[-−+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?(e[-+]?\d+)?", re.ASCII)
 
 
 def render_comparison(a: Report, b: Report) -> str:
@@ -127,15 +132,36 @@ def _fact_rows(a: Report, b: Report) -> Iterator[str]:
     other = dict(b.facts)
     for name, value in a.facts:
         if name in other:
-            same = "same" if str(other[name]) == str(value) else "differs"
-            yield _row(name, (inert(value, TITLE), inert(other[name], TITLE), same), "text")
+            compared = _compare_facts(str(value), str(other[name]))
+            yield _row(name, (inert(value, TITLE), inert(other[name], TITLE), compared), "text")
+
+
+def _compare_facts(a: str, b: str) -> str:
+    if a == b:
+        return "same"
+    one, other = _read(a), _read(b)
+    return "differs" if one is None or other is None else say_difference(one, other)
+
+
+def _read(fact: str) -> float | None:
+    if not NUMBER.fullmatch(fact):
+        return None
+    value = float(fact.replace(",", "").replace("−", "-"))
+    return value if math.isfinite(value) else None
 
 
 def _number_rows(a: Report, b: Report) -> Iterator[str]:
-    other = find_scalars(b.numbers)
-    for name, value in find_scalars(a.numbers).items():
-        if name in other:
-            yield _row(name, (say(value), say(other[name]), say_difference(value, other[name])), "number")
+    """What both have, and key figures that one has: its layers may have other names."""
+    one, other = find_scalars(a.numbers), find_scalars(b.numbers)
+    for name in sorted({**one, **other}, key=rank):
+        if name in one and name in other:
+            difference = say_difference(one[name], other[name])
+        elif rank(name) < KEY:
+            difference = ABSENT
+        else:
+            continue
+        cells = [say(side[name]) if name in side else ABSENT for side in (one, other)]
+        yield _row(say_name(name), (*cells, difference), "number")
 
 
 def _row(name: str, cells: Sequence[str], kind: str) -> str:

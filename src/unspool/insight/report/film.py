@@ -14,11 +14,13 @@ from unspool.insight.figures.theme import plain, style
 from unspool.insight.report.markup import document, embed, embed_figure, inert, place_figure
 from unspool.insight.report.page import LARGEST, SHELL
 from unspool.insight.report.parts import NO_SCRIPT, TITLE, count_verdicts, show_masthead, show_reading, show_verdicts
-from unspool.insight.report.plain import find_scalars
+from unspool.insight.report.scalars import find_scalars, say_name
 
 if TYPE_CHECKING:
     from unspool.insight.report.contract import Report, Section
 
+#: Characters of a line of a small chart's title, and of a moment's name below it.
+ACROSS, MOMENT = 36, 12
 #: More frames than a slider can be set to by hand; sections whose pictures move; lines below the slider.
 FRAMES, SECTIONS, LINES = 60, 4, 8
 Frames = Sequence[tuple[str, "Report"]]
@@ -132,12 +134,20 @@ def _numbers(values: Any, logarithm: bool) -> list[float]:
 
 def _draw_lines(frames: Frames, scalars: dict[str, list[float | None]]) -> dict[str, Figure]:
     names = [plain(name) for name, _ in frames]
+    middle = [len(names) // 2] if len(names) % 2 and len(names) > 1 else []
+    shown = sorted({0, *middle, len(names) - 1})
+    ticks = {
+        "tickvals": [names[place] for place in shown],
+        "ticktext": [plain(frames[place][0], MOMENT) for place in shown],
+    }
     lines = {}
     for name, values in scalars.items():
         figure = Figure(Scatter(x=names, y=values, mode="lines+markers", line_color=style(0).color, marker_size=5))
-        figure.update_layout(title={"text": plain(name, 60), "font": {"size": 13}, "x": 0.04}, height=190)
-        figure.update_layout(margin={"l": 44, "r": 12, "t": 40, "b": 12}, showlegend=False)
-        figure.update_xaxes(type="category", showticklabels=False, showgrid=False)
+        words, comma, label = say_name(name).partition(", ")
+        text = f"{plain(words, ACROSS)}{comma.strip()}<br>{plain(label, ACROSS)}" if label else plain(words, ACROSS)
+        figure.update_layout(title={"text": text, "font": {"size": 13}, "x": 0.04, "yref": "container"}, height=220)
+        figure.update_layout(margin={"l": 44, "r": 12, "t": 52, "b": 30}, showlegend=False)
+        figure.update_xaxes(type="category", showgrid=False, tickangle=0, **ticks)
         figure.update_yaxes(nticks=4, automargin=True)
         lines[name] = figure
     return lines
@@ -147,7 +157,7 @@ def _show_lines(lines: dict[str, Figure]) -> str:
     if not lines:
         return ""
     places = "".join(
-        f"<figure>{place_figure(f'line-{place}', line, f'{name} over training')}</figure>"
+        f"<figure>{place_figure(f'line-{place}', line, f'{say_name(name)} over training')}</figure>"
         for place, (name, line) in enumerate(lines.items())
     )
     return f'<section id="lines"><h2>Over training</h2><div class="small">{places}</div></section>'

@@ -95,24 +95,3 @@ def _lists(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
                 yield from _lists(inner, (*path, place))
         else:
             yield path, value
-
-
-def find_scalars(numbers: Mapping[str, Any], most: int = 16) -> dict[str, float]:
-    """Single numbers by a readable name, such as `flow · rate · layer 1`, in the order they stand in.
-
-    A list of up to `most` numbers beside `labels` of the same length gives one for each label.
-    """
-    return dict(_scalars(to_plain(numbers), (), most))
-
-
-def _scalars(value: Any, path: tuple[str, ...], most: int) -> Iterator[tuple[str, float]]:
-    if isinstance(value, dict):
-        labels = value.get("labels")
-        for key, inner in value.items():
-            if isinstance(inner, list) and isinstance(labels, list) and len(inner) == len(labels) <= most:
-                for label, item in zip(labels, inner, strict=True):
-                    yield from _scalars(item, (*path, key, str(label)), most)
-            else:
-                yield from _scalars(inner, (*path, str(key)), most)
-    elif value in ("inf", "-inf") or (isinstance(value, int | float) and not isinstance(value, bool)):
-        yield " · ".join(part.replace("_", " ") for part in path), float(value)

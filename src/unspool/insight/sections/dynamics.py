@@ -130,7 +130,7 @@ def tell_fixed_points(found: FixedPoints) -> Section:
         "that the data took. A fixed point is stable if all eigenvalues of the Jacobian there lie within the unit "
         "circle; outside it, the state is driven away; near the circle it moves slowly, and remembers.",
         formula(
-            sup("h", "∗"), "= F(", sup("h", "∗"), ", x̄)", ",", "q(h) =", frac("1", "2"), sup(norm("F(h) - h"), "2")
+            sup("h", "∗"), "= F(", sup("h", "∗"), ", mean x)", ",", "q(h) =", frac("1", "2"), sup(norm("F(h) - h"), "2")
         ),
         (draw_phase_portrait(found), draw_eigenvalues(found)),
         tuple(findings),

@@ -22,7 +22,12 @@ from unspool.insight.sections.mathml import formula, frac, norm, product, row, s
 def tell_flow(flow: GradientFlow) -> Section:
     """How far back gradients reach."""
     findings = []
-    for label, horizon, censored, rate in zip(flow.labels, flow.horizon, flow.censored, flow.rate, strict=True):
+    for label, horizon, censored, rate, survival in zip(
+        flow.labels, flow.horizon, flow.censored, flow.rate, flow.survival, strict=True
+    ):
+        if not np.isfinite(survival).any():
+            findings.append(f"{label}: no loss reaches it but through another layer's start, so no distance is known.")
+            continue
         least = "at least " if censored else ""
         pace = "" if not np.isfinite(rate) else f", a factor of {rate:.3g} at each step"
         findings.append(f"{label}: above {HORIZON:.0%} for {least}{int(horizon)} steps back{pace}.")
@@ -34,13 +39,13 @@ def tell_flow(flow: GradientFlow) -> Section:
         "the gradient of the loss is at every step and in every layer. The curve follows it from where a loss arises: "
         "what share of it is left so many steps earlier. A straight line that falls is a gradient that vanishes by the "
         "same factor at each step; one that rises is a gradient that explodes. The horizon is where 1 % is left: what "
-        "lies further back is not learned from.",
+        "lies further back is not learned from. (s are all states of a layer: h, and in an LSTM c too.)",
         formula(
-            frac(row("∂", "L"), row("∂", sub("h", "t-k"))),
+            frac(row("∂", "L"), row("∂", sub("s", "t-k"))),
             "=",
-            frac(row("∂", "L"), row("∂", sub("h", "t"))),
+            frac(row("∂", "L"), row("∂", sub("s", "t"))),
             product("j<k"),
-            frac(row("∂", sub("h", "t-j")), row("∂", sub("h", "t-j-1"))),
+            frac(row("∂", sub("s", "t-j")), row("∂", sub("s", "t-j-1"))),
         ),
         (draw_survival(flow), draw_gradient_map(flow)),
         tuple(findings),
@@ -91,7 +96,7 @@ def tell_shares(found: WeightShares) -> Section:
         "shares",
         "Who teaches the weights",
         "Which steps does the gradient of the shared weights come from?",
-        "All steps use the same weights, so a weight's gradient is a sum over its uses. Each bar is the share of one "
+        "All steps use the same weights, so a weight's gradient is a sum over its uses. The line is the share of each "
         "step in that sum; the shares add up to 1, and a negative one pulls against the others. If a few steps teach "
         "everything, the rest of the sequence is not used.",
         formula("G =", total("t"), sub("G", "t"), ",", "share =", frac(row("⟨", sub("G", "t"), ", G⟩"), row("⟨G, G⟩"))),

@@ -23,14 +23,15 @@ RIBBONS, TOKENS = 12, 80
 
 def tell_surprise(found: Surprise) -> Section:
     """What the model did not expect."""
-    shown = ", ".join(repr(found.tokens[place])[:40] for place in found.worst[:5])
+    shown = ", ".join(dict.fromkeys(repr(found.tokens[place])[:40] for place in found.worst))
     return Section(
         "surprise",
         "What surprised it",
         "Where in the text is the model wrong?",
-        "Each token's bar is its surprise: minus the logarithm of the probability that the model gave to it before it "
-        "came. Zero is a sure prediction. The second curve is the mean over the position in the sequence: it falls "
-        "while the model gathers context, and is level from where more context does not help any more.",
+        "The deeper a token's colour, the greater its surprise: minus the logarithm of the probability that the "
+        "model gave to it before it came. Zero is a sure prediction. The second curve is the mean over the position "
+        "in the sequence: it falls while the model gathers context, and is level from where more context does not "
+        "help any more.",
         formula("surprise = -ln p(", sub("x", "t+1"), "|", row(sub("x", "1"), ", …,"), sub("x", "t"), ")"),
         (draw_surprise(found), draw_surprise_by_position(found)),
         (f"Mean surprise {found.mean:.2f} nats; most surprising: {shown}.",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.insight.recording import record
 from unspool.insight.specimen import Specimen
+from unspool.nn.rnn import DropIn
 
 Loss = Callable[[Any], Tensor]
 
@@ -20,35 +21,53 @@ Loss = Callable[[Any], Tensor]
 def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, window: int | None = None) -> Specimen:
     """`model` run over `batch`: a tensor, a tuple of arguments, or a dict of named ones.
 
-    `loss` makes a number of what the model gives. Without it, what is followed is a random projection of all that the
-    model gives: it stands for a loss at every step that cares about every output alike. `window` is how many steps
-    gradients go back in training, if they do not go all the way.
+    `loss` makes a number of what the model gives. Without it, what is followed is the loss that the model gives itself,
+    as one number or under the name "loss"; else a random projection of all that it gives: it stands for a loss at every
+    step that cares about every output alike. `window` is how many steps gradients go back in training, if they do not
+    go all the way.
     """
     if not isinstance(model, nn.Module):
         raise ArgumentTypeError.of("model", model, "is not a torch.nn.Module", "Give a model, or the folder of a run")
     if batch is None:
         raise ArgumentError.of("batch", None, "is missing", "Give what the model reads: xray(model, x)")
     given = _arguments(batch)
+    followed = [""]
 
     def run(model: nn.Module) -> Tensor:
         output = model(*given[0], **given[1])
-        return project(output) if loss is None else loss(output)
+        followed[0] = "the loss"
+        if loss is not None:
+            return loss(output)
+        own = output.get("loss") if isinstance(output, Mapping) else output
+        if isinstance(own, Tensor) and not own.dim():
+            return own
+        followed[0] = "a random projection of the output"
+        return project(output)
 
     recording = record(model, run)
+    if not any(bool(unit.live.any()) for unit in recording.units):
+        raise ArgumentError.of("batch", tuple(recording.units[0].x.shape), "has no steps", "Give rows with steps")
     widths = [unit.output.shape[-1] for unit in recording.units]
-    steps, rows = recording.units[0].live.shape
+    steps, rows = max((unit.live.shape for unit in recording.units), key=lambda shape: shape[0])
     facts = (
         ("model", type(model).__name__),
         ("cells", ", ".join(dict.fromkeys(unit.equations.title for unit in recording.units))),
         ("layers", ", ".join(f"{unit.label}: {width}" for unit, width in zip(recording.units, widths, strict=True))),
         ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
         ("data", f"{rows} row(s) of {steps} steps"),
-        (
-            "followed",
-            "a random projection of the output" if loss is None else f"the loss, {float(recording.loss.detach()):.4g}",
-        ),
+        ("followed", f"{followed[0]}, {float(recording.loss.detach()):.4g}"),
     )
-    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, window=window)
+    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, window=window, missing=tuple(_unseen(model)))
+
+
+def _unseen(model: nn.Module) -> Iterator[str]:
+    """Recurrent modules of torch that cannot be looked into."""
+    for name, module in model.named_modules():
+        kind = type(module)
+        if isinstance(module, nn.RNNCellBase) or (
+            isinstance(module, nn.RNNBase) and not isinstance(module, DropIn) and kind not in (nn.RNN, nn.GRU, nn.LSTM)
+        ):
+            yield f"{name or 'the model'} ({kind.__name__}): only torch.nn.RNN, GRU and LSTM themselves are seen into."
 
 
 def project(output: Any) -> Tensor:

@@ -74,7 +74,7 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
 
     recording = record(learner, look)
     surprise = _surprise(learner, material.batch) if isinstance(learner, LanguageModel) else None
-    steps, rows = recording.units[0].live.shape
+    steps, rows = max((unit.live.shape for unit in recording.units), key=lambda shape: shape[0])
     model = config.model
     facts = (
         ("run", str(run)),

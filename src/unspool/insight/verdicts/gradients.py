@@ -15,6 +15,8 @@ from unspool.insight.verdicts.rules import Case, finite_max, percent
 SHORTEST_HORIZON = 10
 #: Sequences shorter than this show no horizon worth a verdict.
 SHORTEST_SEQUENCE = 8
+#: States that tell two pasts apart so many times as long as gradients come back are latched; else both fade together.
+LATCHED = 3
 #: A gradient that has grown so many times on its way back drowns those of the near steps.
 GROWN = 100.0
 #: It must also grow steadily: so much at each step.
@@ -27,22 +29,24 @@ NONE = Activations(())
 def vanishing(case: Case) -> Verdict | None:
     """No unit's gradient comes back from further than a few steps."""
     flow = case.found.flow
-    steps = len(case.specimen.recording.units[0].x)
-    if flow is None or steps < SHORTEST_SEQUENCE:
+    if flow is None or case.steps < SHORTEST_SEQUENCE:
         return None
-    least = min(SHORTEST_HORIZON, steps // 2)
-    if bool(flow.censored.any()) or int(flow.horizon.max()) >= least:
+    least = min(SHORTEST_HORIZON, case.steps // 2)
+    # of a unit that no loss reaches directly, or with too few steps, it is not known
+    known = np.isfinite(flow.survival).any(1) & ~(flow.censored & (flow.horizon < least))
+    if not known.any() or int(flow.horizon[known].max()) >= least:
         return None
-    best = int(flow.horizon.argmax())
+    best = int(np.where(known, flow.horizon, -1).argmax())
+    horizon = int(flow.horizon[best])
     after = min(20, flow.survival.shape[1] - 1)
+    rate = f"a factor of {flow.rate[best]:.2f} at each step; " if np.isfinite(flow.rate[best]) else ""
     evidence = (
-        f"In the unit that remembers longest, {flow.labels[best]}, a gradient falls below {percent(HORIZON)} of what "
-        f"it was after {int(flow.horizon[best]) + 1} steps back (a factor of {flow.rate[best]:.2f} at each step; "
-        f"{flow.survival[best, after]:.1e} is left after {after})."
+        f"In the unit that remembers longest, {flow.labels[best]}, less than {percent(HORIZON)} of a gradient is left "
+        f"{horizon + 1} step(s) back ({rate}{flow.survival[best, after]:.1e} after {after})."
     )
     memory = case.found.forgetting
-    if memory is not None and int(memory.horizon.max()) >= least:
-        remember = int(memory.horizon.max())
+    remember = 0 if memory is None else int(memory.horizon.max())
+    if remember >= max(least, LATCHED * horizon):
         evidence += f" Yet its states tell two pasts apart for {remember} steps: what it keeps is latched."
         remedy = "Nothing, if it does what it should: a latch holds a memory still, and lets no gradient through."
         return Verdict("latched", "note", "Memory without gradients", evidence, remedy, None, "forgetting")

@@ -25,6 +25,11 @@ class Case(NamedTuple):
         return None if retrain is None else " ".join((retrain, *options))
 
     @property
+    def steps(self) -> int:
+        """Of the longest sequence that any unit read."""
+        return max(int(unit.live.sum(0).max()) for unit in self.specimen.recording.units)
+
+    @property
     def gated(self) -> bool:
         """Whether every unit has gates that keep its state."""
         return all(unit.cell.keeps for unit in self.specimen.recording.units)

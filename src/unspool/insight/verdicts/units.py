@@ -22,7 +22,7 @@ def dead(case: Case) -> Verdict | None:
     found = case.found.activations
     known = [one for one in found.values if one.function == "relu"] if found is not None else []
     worst = max(known, key=lambda one: one.dead, default=None)
-    if worst is None or worst.dead <= DEAD:
+    if worst is None or not worst.dead > DEAD:
         return None
     evidence = (
         f"In {worst.label}, {percent(worst.dead)} of the units of {worst.name} are zero at every step of the data. "
@@ -42,7 +42,7 @@ def saturated(case: Case) -> Verdict | None:
     if found is None or case.gated:
         return None
     worst = max((one for one in found.values if one.function == "tanh"), key=lambda one: one.saturated, default=None)
-    if worst is None or worst.saturated <= SATURATED:
+    if worst is None or not worst.saturated > SATURATED:
         return None
     evidence = (
         f"In {worst.label}, {percent(worst.saturated)} of the values of {worst.name} lie beyond ±0.97, where tanh has "
@@ -57,7 +57,7 @@ def shut(case: Case) -> Verdict | None:
     """Output gate and next input gate closed at once."""
     found = case.found.attenuation
     worst = max(found.pairs, key=lambda pair: pair.closed, default=None) if found is not None else None
-    if worst is None or worst.closed <= SHUT:
+    if worst is None or not worst.closed > SHUT:
         return None
     evidence = (
         f"Between {worst.lower} and {worst.upper}, the output gate below and the input gate above are both nearer to "

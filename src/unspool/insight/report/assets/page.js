@@ -18,7 +18,7 @@ const unspool = (() => {
   const template = () => ({ template: templates[isDark() ? "dark" : "light"] });
 
   // plotly does not break titles, and a narrow screen has no room beside a figure for its legend.
-  function fold(layout) {
+  function fold(layout, place) {
     const title = typeof layout.title === "string" ? { text: layout.title } : layout.title;
     if (title?.text && !title.text.includes("<")) {
       const lines = [""];
@@ -28,6 +28,13 @@ const unspool = (() => {
         else lines[lines.length - 1] = line ? `${line} ${word}` : word;
       }
       layout.title = { ...title, text: lines.join("<br>"), font: { ...title.font, size: 14 } };
+      const more = 20 * (lines.length - 1);
+      if (more && layout.height && layout.margin?.t) {
+        layout.title.pad = { ...title.pad, t: (title.pad?.t ?? 0) + more };
+        layout.margin = { ...layout.margin, t: layout.margin.t + more };
+        layout.height += more;
+        place.style.height = `${layout.height}px`;
+      }
     }
     if (!layout.legend?.orientation) {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
@@ -35,12 +42,12 @@ const unspool = (() => {
     layout.margin ??= { l: 56, r: 16 };
   }
 
-  function prepare(figure) {
+  function prepare(figure, place) {
     const layout = figure.layout;
     delete layout.width;
     layout.autosize = true;
     Object.assign(layout, template());
-    if (narrow.matches) fold(layout);
+    if (narrow.matches) fold(layout, place);
     if (coarse.matches) layout.dragmode = false; // a finger on a figure scrolls the page
     return figure;
   }
@@ -53,14 +60,14 @@ const unspool = (() => {
   function draw(place) {
     if (drawn.has(place)) return;
     drawn.add(place);
-    const figure = prepare(read(`data-${place.dataset.figure}`));
+    const figure = prepare(read(`data-${place.dataset.figure}`), place);
     Plotly.newPlot(place, figure.data, figure.layout, config);
     place.dispatchEvent(new Event("drawn"));
   }
 
   function show(place, id) {
     drawn.add(place);
-    const figure = prepare(read(id));
+    const figure = prepare(read(id), place);
     Plotly.react(place, figure.data, figure.layout, config);
   }
 
