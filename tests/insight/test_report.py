@@ -324,7 +324,7 @@ def test_a_film_keeps_at_most_sixty_moments_with_the_first_and_the_last() -> Non
     assert not {name for name in ids if name.startswith("data-other")}
     line = page.data("data-line-0")
     assert line["layout"]["title"]["text"] == "loss"
-    assert line["layout"]["xaxis"]["ticktext"] == ["step 0", "step 149"]
+    assert line["layout"]["xaxis"]["ticktext"] == ["step 0", names[30], "step 149"]
     assert line["data"][0]["x"] == names
     assert line["data"][0]["y"] == [1 / (1 + int(name.removeprefix("step "))) for name in names]
 

@@ -13,6 +13,7 @@ from tests.insight.test_report import Parsed
 
 from unspool.insight.report import Report, render_comparison, render_film
 from unspool.insight.report.comparison import say, say_difference
+from unspool.insight.report.film import ACROSS
 from unspool.insight.report.scalars import WORDS, find_scalars, say_name
 
 
@@ -55,6 +56,7 @@ def test_names_are_said_in_words() -> None:
     assert say_name("truncation · recommended") == "recommended window (steps)"
     assert say_name("flow · rates") == "flow · rates"
     assert len(set(WORDS.values())) == len(WORDS)
+    assert max(map(len, WORDS.values())) <= ACROSS  # or a film would cut them
 
 
 def test_the_comparison_table_has_what_both_have() -> None:

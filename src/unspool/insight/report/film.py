@@ -19,8 +19,8 @@ from unspool.insight.report.scalars import find_scalars, say_name
 if TYPE_CHECKING:
     from unspool.insight.report.contract import Report, Section
 
-#: Characters of a line of a small chart's title, and of a moment's name below it.
-ACROSS, MOMENT = 36, 12
+#: Characters of a line of a small chart's title, of a moment's name below it, and where three names have room.
+ACROSS, MOMENT, BETWEEN = 36, 12, 10
 #: More frames than a slider can be set to by hand; sections whose pictures move; lines below the slider.
 FRAMES, SECTIONS, LINES = 60, 4, 8
 Frames = Sequence[tuple[str, "Report"]]
@@ -134,8 +134,8 @@ def _numbers(values: Any, logarithm: bool) -> list[float]:
 
 def _draw_lines(frames: Frames, scalars: dict[str, list[float | None]]) -> dict[str, Figure]:
     names = [plain(name) for name, _ in frames]
-    middle = [len(names) // 2] if len(names) % 2 and len(names) > 1 else []
-    shown = sorted({0, *middle, len(names) - 1})
+    room = max(map(len, names)) <= BETWEEN
+    shown = sorted({0, *([len(names) // 2] if room else []), len(names) - 1})
     ticks = {
         "tickvals": [names[place] for place in shown],
         "ticktext": [plain(frames[place][0], MOMENT) for place in shown],

@@ -12,7 +12,7 @@ WORDS = {
     "flow · horizon": "gradient horizon (steps)",
     "forgetting · horizon": "forgetting horizon (steps)",
     "truncation · recommended": "recommended window (steps)",
-    "lyapunov · largest": "largest Lyapunov exponent (nats)",
+    "lyapunov · largest": "largest Lyapunov exponent (per step)",
     "flow · rate": "gradient kept at each step",
     "forgetting · rate": "difference kept at each step",
     "jacobians · radius": "spectral radius of a step",
