@@ -268,14 +268,18 @@ def test_set_takes_values_as_toml_has_them(said: str, section: str, name: str, v
 
 def test_every_option_reaches_its_setting(settings: Any, folder: Path) -> None:
     words = """--tokens bytes --vocabulary 256 --split lines --validation 0.2 --test a.txt --test b.txt --cell gru
-        --hidden 3 --layers 4 --embedding 5 --tie --dropout 0.1 --engine kernel --epochs 6 --batch 7 --window all
+        --hidden 3 --layers 4 --embedding 5 --tie --dropout 0.1 --initial orthogonal --forget-bias 2
+        --engine kernel --epochs 6 --batch 7 --window all
         --optimiser sgd --rate 0.8 --schedule cosine --warmup 9 --clip 10 --average tail --patience 11
         --evaluate-every 12 --seed 13"""
     found = settings(*words.split()).dump()
     assert found["data"]["files"] == [str(folder / "book.txt")]
     expected: dict[str, dict[str, Any]] = {
         "data": {"tokens": "bytes", "vocabulary": 256, "split": "lines", "validation": 0.2},
-        "model": {"cell": "gru", "hidden": 3, "layers": 4, "embedding": 5, "tie": True, "dropout": 0.1},
+        "model": {
+            **{"cell": "gru", "hidden": 3, "layers": 4, "embedding": 5, "tie": True, "dropout": 0.1},
+            **{"initial": "orthogonal", "forget_bias": 2.0},
+        },
         "training": {
             **{"epochs": 6.0, "batch": 7, "window": "all", "optimiser": "sgd", "rate": 0.8, "schedule": "cosine"},
             **{"warmup": 9, "clip": 10.0, "average": "tail", "patience": 11, "evaluate_every": 12, "seed": 13},

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.insight import made_up_measures as made_up
 from tests.insight.made_up_reports import HOSTILE, make_hostile, make_report
+from tests.tasks.tiny_run import TinyRun
 
 from unspool.insight.figures.gradient import draw_gradient_map, draw_step_shares, draw_streams
 from unspool.insight.report import Report, Section, render, render_comparison, render_film
+from unspool.insight.xray import xray
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Frame, Page
@@ -163,6 +165,16 @@ def test_a_narrow_dark_page(browser: Browser, tmp_path: Path) -> None:
         page.locator(".contents summary").focus()
         page.keyboard.press("Enter")
         assert details.evaluate("(each) => each.open")
+        assert fits(page)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_report_of_a_run_is_drawn(
+    browser: Browser, tiny_run: TinyRun, tmp_path: Path, width: int, scheme: str
+) -> None:
+    report = xray(tiny_run.path)
+    with opened(browser, tmp_path, render(report), width, scheme) as page:
+        wait_until_drawn(page, sum(len(section.figures) for section in report.sections))
         assert fits(page)
 
 

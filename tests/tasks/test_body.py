@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from tests.nn.torch_weights import copy_weights
 from torch import Tensor, nn
 
-from unspool.nn import Stack
+from unspool.nn import Recurrent, Stack
 from unspool.tasks.body import BodySettings, TorchBody, make_body
+from unspool.tasks.language_model import LanguageModel, LanguageModelSettings
 
 WIDTH, STEPS, ROWS = 5, 7, 3
 
@@ -138,3 +139,17 @@ def test_forget_bias_is_that_of_the_gate_that_keeps(bias: float) -> None:
     assert len(biases) == 2
     for value in biases.values():
         assert torch.equal(value.detach(), torch.full((6,), bias, dtype=torch.float64))
+
+
+def test_orthogonal_matrices_beside_a_forget_bias() -> None:
+    settings = LanguageModelSettings.model_validate({"hidden": 5, "initial": "orthogonal", "forget_bias": 2.0})
+    (layer,) = (part for part in LanguageModel(7, settings).modules() if isinstance(part, Recurrent))
+    for name, matrix in layer.cell_parameters().items():
+        if name.startswith("U_"):
+            torch.testing.assert_close(matrix @ matrix.T, torch.eye(5))
+    assert layer.cell_parameters()["b_f"].eq(2).all()
+
+
+def test_torchs_layers_are_not_made_orthogonal() -> None:
+    with pytest.raises(ValidationError, match="has no initial orthogonal"):
+        LanguageModelSettings.model_validate({"initial": "orthogonal", "engine": "torch"})

@@ -36,9 +36,8 @@ def demo(
     with kept_reference() as text:
         options = {"hidden": 256, "minutes": minutes, "rate": 4e-3, "batch": 32, "window": 64}
         trained = follow(source=str(text), out=out, options=options, json=json, quiet=quiet)
-        if trained.finished.reason != "interrupted":
-            Look(last=True).finish(trained.path, json or quiet)
         finish(trained)
+        Look(last=True).finish(out, json or quiet)
 
 
 def reference() -> str:

@@ -257,9 +257,9 @@ def train(
         look = Look(xray, xray_every)
         run: dict[str, Any] = {"source": files, "out": out, "resume": resume, "force": force, "watch": look.watch}
         trained = follow(**run, options=given, **view)
-        if ranks.first:
-            look.finish(trained.path, json or quiet)
         finish(trained)
+        if ranks.first and out is not None:
+            look.finish(out, json or quiet)
 
 
 def follow(
