@@ -30,6 +30,10 @@ from unspool.insight.specimen import Specimen
 
 #: Edges between steps that gradients are followed over, at most: what is left of them after so many is no picture.
 LAGS = 128
+#: Frequencies that are measured; of long sequences fewer, down to the second, as each takes a run over all steps.
+WAVES, FEWEST_WAVES = 12, 4
+#: Steps that all these runs may have together.
+WAVE_STEPS = 5_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,7 @@ def measure(
     """All that there is to measure of a specimen, or `only` some; `tell` hears the name of each as it begins."""
     recording = specimen.recording
     gradient = recording.gradient()
+    steps = max(1, *(len(unit.x) for unit in recording.units))
     measures: dict[str, Callable[[], Any]] = {
         "flow": lambda: measure_flow(recording, gradient, LAGS),
         "truncation": lambda: measure_truncation(recording, gradient, LAGS),
@@ -70,7 +75,7 @@ def measure(
         "jacobians": lambda: measure_jacobians(recording),
         "lyapunov": lambda: measure_lyapunov(recording),
         "fixed_points": lambda: measure_fixed_points(recording),
-        "frequency": lambda: measure_frequency(recording),
+        "frequency": lambda: measure_frequency(recording, max(FEWEST_WAVES, min(WAVES, WAVE_STEPS // steps))),
         "sensitivity": lambda: measure_sensitivity(recording),
         "gates": lambda: measure_gates(recording),
         "time_constants": lambda: measure_time_constants(recording),

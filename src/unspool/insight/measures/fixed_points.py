@@ -155,7 +155,9 @@ def _descend(step: Map, states: Tensor) -> tuple[Tensor, Tensor]:
         square = slope.mT @ slope
         scale = square.diagonal(dim1=-2, dim2=-1).mean(-1).clamp(min=1e-300)
         damped = square + (damping[going] * scale)[:, None, None] * unit
-        move = torch.linalg.solve_ex(damped, -(slope.mT @ rest[going].unsqueeze(-1))).result.squeeze(-1)
+        factor, failed = torch.linalg.cholesky_ex(damped)
+        move = torch.cholesky_solve(-(slope.mT @ rest[going].unsqueeze(-1)), factor).squeeze(-1)
+        move[failed > 0] = torch.nan  # then more damping is tried
         trial = states[going] + move
         rest_there = step(trial).detach() - trial
         speed_there = rest_there.square().sum(-1) / 2
