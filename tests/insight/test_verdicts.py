@@ -19,6 +19,7 @@ from unspool.insight.subjects.module import take_model
 from unspool.insight.verdicts import units
 from unspool.insight.verdicts.judge import RULES, judge
 from unspool.insight.verdicts.rules import Case
+from unspool.nn import Stack
 
 MEASURES = ("flow", "forgetting", "truncation", "lyapunov", "activations", "attenuation", "participation")
 
@@ -82,11 +83,17 @@ def test_few_directions_are_a_note() -> None:
     assert verdicts[1].severity == "note"
 
 
-def test_saturated_states_of_a_gated_cell_do_no_harm() -> None:
-    specimen, found, _ = examined("chaotic")
-    assert units.saturated(Case(specimen, found)) is not None or found.activations is not None
-    gated, measured, _ = examined("healthy")
-    assert units.saturated(Case(gated, measured)) is None
+def test_saturated_states_are_told_but_of_gated_cells() -> None:
+    for cell, expected in (("elman", "saturated"), ("lstm", None)):
+        torch.manual_seed(0)
+        model = Stack(cell, 3, 16)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if ".W_" in name:
+                    parameter.mul_(60)
+        specimen = take_model(model, torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)))
+        verdict = units.saturated(Case(specimen, measure(specimen, only=("activations",))))
+        assert (None if verdict is None else verdict.key) == expected
 
 
 def test_the_longest_unit_decides_whether_sequences_are_long_enough() -> None:
