@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,8 @@ from unspool.nn.unroll import States, Trace
 
 #: Changes what a call reads: (number of the call, x, starting states) → (x, starting states).
 Edit = Callable[[int, Tensor, States], tuple[Tensor, States]]
+#: What a recurrence gives: its output, final states, and every named value.
+Found = tuple[Tensor, States, Trace]
 
 
 @contextmanager
@@ -81,7 +83,7 @@ class Recorder:
         states: States,
         ends: Tensor | None,
         reverse: bool,
-    ) -> tuple[Tensor, States, Trace]:
+    ) -> Found:
         number, self._number = self._number, self._number + 1
         name, cell = self._owners.get(id(parameters[0]), ("", None))
         if cell is None:
@@ -93,63 +95,25 @@ class Recorder:
             )
         if self.edit is not None:
             x, states = self.edit(number, x, states)
+        lengths = torch.full((x.shape[1],), len(x)) if ends is None else ends
+        run = partial(_run_apart, lengths=lengths) if name in self.without else partial(_run_whole, ends=ends)
         with observed_by(None):
             if self.duals_of is not None:
-                return self._run_dual(recurrence, parameters, x, states, ends, reverse, name)
+                return self._keep_dual(run(recurrence, parameters, x, states, reverse=reverse))
             with torch.no_grad():
                 plain = x.detach(), tuple(state.detach() for state in states)
-                output, finals, named = self._run(recurrence, parameters, *plain, ends, reverse, name)
+                output, finals, named = run(recurrence, parameters, *plain, reverse=reverse)
         output = output.detach().requires_grad_()
         finals = tuple(final.detach().requires_grad_() for final in finals)
-        lengths = torch.full((x.shape[1],), len(x)) if ends is None else ends
         unit = self._unit(name, cell, recurrence, parameters, plain[0], plain[1], named, lengths, reverse)
         self.calls.append(Call(unit, x, states, output, finals, lengths))
         return output, finals, named
 
-    def _run(
-        self,
-        recurrence: Recurrence,
-        parameters: Sequence[Tensor],
-        x: Tensor,
-        states: States,
-        ends: Tensor | None,
-        reverse: bool,
-        name: str,
-    ) -> tuple[Tensor, States, Trace]:
-        if name in self.without:
-            return self._run_without(recurrence, parameters, x, states, ends, reverse)
-        return recurrence.run(parameters, x, states, ends, reverse, True)
-
-    def _run_dual(self, *given: Any) -> tuple[Tensor, States, Trace]:
-        found = self._run(*given)
+    def _keep_dual(self, found: Found) -> Found:
         self.duals.append(tuple(forward_ad.unpack_dual(found[0])))
         if len(self.duals) == self.duals_of:
             raise EnoughSeen
         return found
-
-    @staticmethod
-    def _run_without(
-        recurrence: Recurrence,
-        parameters: Sequence[Tensor],
-        x: Tensor,
-        states: States,
-        ends: Tensor | None,
-        reverse: bool,
-    ) -> tuple[Tensor, States, Trace]:
-        """Every step from the starting state: all of them at once, as rows."""
-        steps, rows, width = x.shape
-        starts = tuple(state.repeat(steps, 1) for state in states)
-        _, _, named = recurrence.run(parameters, x.reshape(1, steps * rows, width), starts, None, False, True)
-        live = live_steps(torch.full((rows,), steps) if ends is None else ends, steps).unsqueeze(-1)
-        named = {name: value.reshape(steps, rows, -1) * live for name, value in named.items()}
-        lengths = torch.full((rows,), steps) if ends is None else ends
-        last = torch.zeros_like(lengths) if reverse else (lengths - 1).clamp(min=0)
-        every = [named[name] for name in recurrence.equations.states]
-        finals = tuple(
-            torch.where((lengths > 0).unsqueeze(-1), value[last, torch.arange(rows)], state)
-            for value, state in zip(every, states, strict=True)
-        )
-        return every[0], finals, named
 
     @staticmethod
     def _unit(
@@ -189,6 +153,30 @@ class Recorder:
             live=live,
             widths={state: start.shape[-1] for state, start in zip(equations.states, starts, strict=True)},
         )
+
+
+def _run_whole(
+    recurrence: Recurrence, parameters: Sequence[Tensor], x: Tensor, states: States, ends: Tensor | None, reverse: bool
+) -> Found:
+    return recurrence.run(parameters, x, states, ends, reverse, True)
+
+
+def _run_apart(
+    recurrence: Recurrence, parameters: Sequence[Tensor], x: Tensor, states: States, lengths: Tensor, reverse: bool
+) -> Found:
+    """Without recurrence, every step from the starting state: all of them at once, as rows."""
+    steps, rows, width = x.shape
+    starts = tuple(state.repeat(steps, 1) for state in states)
+    _, _, named = recurrence.run(parameters, x.reshape(1, steps * rows, width), starts, None, False, True)
+    live = live_steps(lengths, steps).unsqueeze(-1)
+    named = {name: value.reshape(steps, rows, -1) * live for name, value in named.items()}
+    last = torch.zeros_like(lengths) if reverse else (lengths - 1).clamp(min=0)
+    every = [named[name] for name in recurrence.equations.states]
+    finals = tuple(
+        torch.where((lengths > 0).unsqueeze(-1), value[last, torch.arange(rows)], state)
+        for value, state in zip(every, states, strict=True)
+    )
+    return every[0], finals, named
 
 
 def live_steps(ends: Tensor, steps: int) -> Tensor:
