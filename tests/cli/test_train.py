@@ -373,3 +373,8 @@ def test_help_has_examples_and_fits_80_columns(command: str, monkeypatch: pytest
     assert len(re.findall(rf"• .*unspool {command}", text)) >= 2
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…│" not in text.replace(" ", "")
+
+
+@pytest.mark.parametrize("name", ["tell", "watch", "out", "resume"])
+def test_what_is_no_setting_cannot_be_set(name: str, folder: Path, capsys: Capture) -> None:
+    assert "is no setting" in refused(capsys, "train", folder / "book.txt", "--set", f"{name}=1")

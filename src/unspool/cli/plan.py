@@ -12,9 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from unspool.cli import options as of_data
 from unspool.cli.curve import chart
+from unspool.cli.options import Many
 from unspool.cli.terminal import console
-from unspool.cli.train import DATA, Many, others
+from unspool.cli.train import others
 from unspool.learning.events import finite
 
 #: Lines and columns of the curve.
@@ -23,28 +25,16 @@ HEIGHT, WIDTH = 8, 76
 
 def plan(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Text or tables: files, folders, patterns.")],
-    task: Annotated[
-        str | None,
-        typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out."),
-    ] = None,
+    task: of_data.Task = None,
     lags: Annotated[int | None, typer.Option(min=1, help="The longest distance between steps to look at.")] = None,
-    tokens: Annotated[
-        str | None, typer.Option(help="characters, bytes, words, chinese-words, bpe or smiles.", rich_help_panel=DATA)
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="tail: validate on the text's end; lines: on lines drawn by chance.", rich_help_panel=DATA),
-    ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Which column has texts.", rich_help_panel=DATA)] = None,
-    label_column: Annotated[str | None, typer.Option(help="Which has labels (classify).", rich_help_panel=DATA)] = None,
-    target: Annotated[
-        Many, typer.Option(help="Which has numbers to foretell. Repeat for more.", rich_help_panel=DATA)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Rows are steps of the sequence of this name.", rich_help_panel=DATA)
-    ] = None,
-    time_column: Annotated[str | None, typer.Option(help="Which has times.", rich_help_panel=DATA)] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps to foretell (forecast).", rich_help_panel=DATA)] = None,
+    tokens: of_data.Tokens = None,
+    split: of_data.Split = None,
+    text_column: of_data.TextColumn = None,
+    label_column: of_data.LabelColumn = None,
+    target: of_data.Target = None,
+    id_column: of_data.IdColumn = None,
+    time_column: of_data.TimeColumn = None,
+    horizon: of_data.Horizon = None,
     set_: Annotated[
         Many,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of unspool train. Repeat for more."),

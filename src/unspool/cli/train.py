@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from unspool.cli import options as of_data
 from unspool.cli.look import Look
+from unspool.cli.options import DATA, Many
 from unspool.cli.processes import Together, watch_starter
 from unspool.cli.terminal import console
 from unspool.cli.views import choose_view
@@ -26,41 +28,28 @@ from unspool.tasks.recipes import RECIPES
 from unspool.tasks.train import Trained, describe, make_loop, plan
 from unspool.tasks.train import train as run_training
 
-Many = list[str] | None
-DATA, MODEL, TRAINING, RUN = "Data", "Model", "Training", "Run"
+MODEL, TRAINING, RUN = "Model", "Training", "Run"
 WHOLE = re.compile(r"[-+]?[0-9]+")
 #: What has an option of its own, and is no setting.
-NO_SETTINGS = {"source", "files", "out", "resume", "force", "tell", "task", "recipe", "config"}
+NO_SETTINGS = {"source", "files", "out", "resume", "force", "tell", "watch", "task", "recipe", "config"}
 
 
 def train(
     files: Annotated[
         Many, typer.Argument(metavar="FILE", help="Text or tables: files, folders, patterns; with --resume a run.")
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out."),
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(help="characters, bytes, words, chinese-words, bpe or smiles.", rich_help_panel=DATA)
-    ] = None,
+    task: of_data.Task = None,
+    tokens: of_data.Tokens = None,
     vocabulary: Annotated[
         int | None, typer.Option(help="Keep so many tokens, the most frequent.", rich_help_panel=DATA)
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="tail: validate on the text's end; lines: on lines drawn by chance.", rich_help_panel=DATA),
-    ] = None,
-    text_column: Annotated[str | None, typer.Option(help="Which column has texts.", rich_help_panel=DATA)] = None,
-    label_column: Annotated[str | None, typer.Option(help="Which has labels (classify).", rich_help_panel=DATA)] = None,
-    target: Annotated[
-        Many, typer.Option(help="Which has numbers to foretell. Repeat for more.", rich_help_panel=DATA)
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Rows are steps of the sequence of this name.", rich_help_panel=DATA)
-    ] = None,
-    time_column: Annotated[str | None, typer.Option(help="Which has times.", rich_help_panel=DATA)] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps to foretell (forecast).", rich_help_panel=DATA)] = None,
+    split: of_data.Split = None,
+    text_column: of_data.TextColumn = None,
+    label_column: of_data.LabelColumn = None,
+    target: of_data.Target = None,
+    id_column: of_data.IdColumn = None,
+    time_column: of_data.TimeColumn = None,
+    horizon: of_data.Horizon = None,
     look_back: Annotated[
         int | None, typer.Option(help="Steps that a forecast looks back on.", rich_help_panel=DATA)
     ] = None,
