@@ -1,21 +1,25 @@
 # Every target sets itself up in .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# The tests run in one process a core, so each process computes with one thread.
+# The tests run in one process per core, so each process computes with one thread. Built kernels are kept in the user's
+# cache, or where UNSPOOL_CACHE says.
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2
+#: The rooms that kernels serve.
 SERVED := tests/cells tests/nn tests/exchange
 
-.PHONY: setup demo tour test test-long sanitize lint clean
+.PHONY: setup demo tour test test-long sanitize lint docs clean
 
 setup: .venv/.ready
 
-# torch comes first, alone, so that the pinned build is there before anything asks for "some torch".
+# pip comes first, as dependency groups need 25.1; then torch, alone, so that the pinned build is there before anything
+# asks for "some torch".
 .venv/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) pip
 	$(PIP) torch
-	$(PIP) --editable '.[test]'
+	$(PIP) --editable '.[all]' --group dev
 	touch $@
 
 demo: setup
@@ -42,6 +46,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What the documents take from the code.
+docs: setup
+	$(BIN)/python -m tools.write_rooms
 
 clean:
 	rm -rf .venv build dist src/*.egg-info

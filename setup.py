@@ -14,11 +14,11 @@ SOURCE = Path(__file__).parent / "src"
 
 
 def load_wheel() -> ModuleType:
-    """unspool.engine.wheel alone: the packages around it would import NumPy and torch, which need not be here."""
-    for name in ("unspool", "unspool.engine"):
-        package = ModuleType(name)
-        package.__path__ = [str(SOURCE.joinpath(*name.split(".")))]
-        sys.modules[name] = package
+    """unspool.engine.wheel alone: the package around it would import NumPy, which need not be here."""
+    sys.path.insert(0, str(SOURCE))
+    package = ModuleType("unspool.engine")
+    package.__path__ = [str(SOURCE / "unspool" / "engine")]
+    sys.modules["unspool.engine"] = package
     return import_module("unspool.engine.wheel")
 
 

@@ -33,9 +33,9 @@ from unspool.data.batches import Windows
 from unspool.data.corpus import Division, prepare
 
 CASES = {
-    "characters": ("characters", None, Division()),
-    "words": ("words", 10_000, Division()),
-    "lines": ("characters", None, Division("lines")),
+    "characters": ("char", None, Division()),
+    "words": ("word", 10_000, Division()),
+    "lines": ("char", None, Division("lines")),
 }
 MEGABYTE = 10**6
 WORDS, A_LINE = 50_000, 12

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from unspool.tasks.generation import Sampling, generate_many
-from unspool.tasks.speaker import Speaker
+from unspool.models.generation import Sampling, generate_many
+from unspool.runs.generator import TextGenerator
 
 #: Four times seven characters that are no punctuation, and what ends a line of verse.
 FORM = re.compile(r"([^，。？！；、\s]{7}[，。？！；、]){4}")
@@ -29,12 +29,12 @@ def main() -> None:
     options.add_argument("--temperature", type=float, default=0.8)
     options.add_argument("--seed", type=int, default=0)
     asked = options.parse_args()
-    speaker = Speaker.load(asked.run)
-    (end,) = speaker.vocabulary.ids("\n")
-    sampling = Sampling(asked.temperature, banned=speaker.silent)
+    writer = TextGenerator.load(asked.run)
+    (end,) = writer.vocabulary.ids("\n")
+    sampling = Sampling(asked.temperature, banned=writer.banned)
     generator = torch.Generator().manual_seed(asked.seed)
-    rows = generate_many(speaker.model, speaker.prompt(""), asked.count, 100, sampling, generator, stop_id=end)
-    poems = [speaker.vocabulary.decode(row) for row in rows]
+    rows = generate_many(writer.model, writer.prompt(""), asked.count, 100, sampling, generator, stop_id=end)
+    poems = [writer.vocabulary.decode(row) for row in rows]
     good = [poem for poem in poems if FORM.fullmatch(poem)]
     print("\n".join(poems[:5]))
     print(f"{len(good)} of {len(poems)} have four lines of seven characters")

@@ -4,7 +4,7 @@
 
 A character model of two layers of 256, 32 rows, 64 steps. The contestants take turns of some seconds; the ratio is that
 of their medians. The loop's overhead is the share of its time outside the model, its loss, the backward pass and the
-optimiser's step: batches, clipping, checks, events.
+optimizer's step: batches, clipping, checks, events.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from unspool.learning.loop import Loop
-from unspool.tasks.train import make_loop, plan
+from unspool.runs.train import make_loop, plan
 
 
 def character_loop(text: Path, cell: str, engine: str) -> Loop:
-    config = plan(text, cell=cell, hidden=256, layers=2, batch=32, window=64, engine=engine, epochs=1000)
+    config = plan(text, cell=cell, hidden=256, layers=2, batch_size=32, bptt=64, engine=engine, epochs=1000)
     return make_loop(config)
 
 
@@ -48,7 +48,7 @@ def overhead(loop: Loop, seconds: float) -> float:
     """The share of the loop's time outside forward, backward and step."""
     watch = Stopwatch()
     loop.model.forward = watch.around(loop.model.forward)
-    loop.optimiser.step = watch.around(loop.optimiser.step)  # type: ignore[method-assign]
+    loop.optimizer.step = watch.around(loop.optimizer.step)  # type: ignore[method-assign]
     backward = torch.Tensor.backward
     torch.Tensor.backward = watch.around(backward)  # type: ignore[method-assign]
     try:

@@ -25,8 +25,8 @@ from torch import nn
 from unspool.data.batches import Windows
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
-from unspool.tasks.language_model import LanguageModelling
-from unspool.tasks.train import plan, silent
+from unspool.runs.train import plan, silent
+from unspool.tasks.lm import LanguageModelling
 
 ROWS, STEPS, WIDTH = 20, 20, 200
 
@@ -53,7 +53,7 @@ def ours(text: Path, updates: int) -> tuple[float, int]:
     times = []
     for _ in range(updates):
         begun = time.perf_counter()
-        loop.try_rate(1.0)
+        loop.try_lr(1.0)
         times.append(time.perf_counter() - begun)
     return statistics.median(times[2:]), memory("VmHWM") - before
 
@@ -65,7 +65,7 @@ class Plain(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(words, WIDTH)
         self.lstm = nn.LSTM(WIDTH, WIDTH, 2)
-        self.read_out = nn.Linear(WIDTH, words)
+        self.head = nn.Linear(WIDTH, words)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
@@ -76,19 +76,19 @@ def plain(text: Path, updates: int) -> tuple[float, int]:
     windows = Windows(task.corpus.training, ROWS, STEPS)
     before = forget_peak()
     model = Plain(len(task.vocabulary))
-    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     state = None
     times = []
     for number in range(updates):
         begun = time.perf_counter()
         inputs, targets = (torch.from_numpy(part) for part in windows.window(number))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         output, state = model.lstm(model.embedding(inputs), state)
-        logits = model.read_out(output)
+        logits = model.head(output)
         loss = nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimiser.step()
+        optimizer.step()
         state = tuple(part.detach() for part in state)
         times.append(time.perf_counter() - begun)
     return statistics.median(times[2:]), memory("VmHWM") - before

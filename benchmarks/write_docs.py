@@ -15,27 +15,27 @@ METHOD = """\
 # Benchmarks
 
 ```
-unspool bench --json results.json --html results.html     everything below, a quarter of an hour
-unspool bench --only grid --quick                          a first look
-unspool bench --only grid --sizes 16,300,40,96             your own rows, steps, input and hidden width
-python benchmarks/write_docs.py results.json               this page
+unspool bench --json results.json --html results.html     # everything below, a quarter of an hour
+unspool bench --only grid --quick                         # a first look
+unspool bench --only grid --sizes 16,300,40,96            # your own batch size, steps, input and hidden size
+python benchmarks/write_docs.py results.json              # write this page
 ```
 
-`benchmarks/` has one question a file. How they are asked:
+`benchmarks/` has one question per file. The method:
 
-- **Correct first.** All contestants get the same float32 weights and the same input. Outputs and gradients must agree
-  before anything is timed.
-- **In turns.** In every round each contestant has one turn, in an order that changes. Before a short turn it runs
-  unmeasured for a moment, so that other libraries' threads have gone to sleep. A turn of less than 5 ms is repeated.
-- **Medians.** A number is the median over the rounds, ± half the distance of the quartiles. A ratio is the quotient of
-  two medians of the same rounds; above 1 unspool needs less. Ratios below 1 are in bold.
-- **A training step** is forward and backward of the output's sum, with gradients of all parameters and none of the
+- **Correctness first.** All contestants get the same float32 weights and the same input. Outputs and gradients must
+  agree before anything is timed.
+- **Alternating.** In every round each contestant has one turn, in an order that changes. Before a short turn it runs
+  unmeasured for a moment, so that the threads of other libraries are asleep. A turn of less than 5 ms is repeated.
+- **Medians.** A number is the median over the rounds, ± half the interquartile range. A ratio is the quotient of two
+  medians of the same rounds. Above 1, unspool needs less. Ratios below 1 are in bold.
+- **A training step** is forward and backward of the sum of the output, with gradients of all parameters and none of the
   input.
-- **Contestants.** *unspool*: the drop-ins of `unspool.nn`. *torch*: `torch.nn`. *jax*: `lax.scan` under `jit`, the
-  products with x ahead of the loop, the gates in one product, weights as arguments. *onnxruntime*: the standard
-  operators, inference only. Sizes are B,T,I,H: rows, steps, input width, hidden width.
-- **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, which has its turn in the same
-  rounds. Operations are those of the matrix products alone.
+- **Contestants.** *unspool*: the drop-ins of `unspool.nn`. *torch*: `torch.nn`. *jax*: `lax.scan` under `jit`, with the
+  products with x before the loop, the gates in one product, and weights as arguments. *onnxruntime*: the standard
+  operators, inference only. Sizes are B,T,I,H: batch size, steps, input size, hidden size.
+- **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, measured in the same rounds. Only
+  the operations of matrix products count.
 """
 
 

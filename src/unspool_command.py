@@ -1,25 +1,23 @@
-"""The door of the command line: a Ctrl-C, even while torch is being imported, ends it with 130 and without a trace.
-
-It stands beside the package, which imports torch as soon as anything in it is imported.
-"""
+"""The entry point of the command line: a Ctrl-C ends it with 130 and without a trace, also while torch is imported."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 LAST_WORD = "interrupted\n"
 
 
 def main() -> None:
-    """Run the command line, and leave."""
-    listen()
+    """Run the command line and exit."""
     try:
-        from unspool.cli.main import main as run
-
-        obey()
+        with ending_at_once():
+            from unspool.cli.main import main as run
         run()
     except KeyboardInterrupt:
         sys.stderr.write(LAST_WORD)
@@ -28,9 +26,20 @@ def main() -> None:
         listen()  # what is left is Python's own end
 
 
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Inside, for imports, a Ctrl-C ends the process: libraries that are being imported turn exceptions into others."""
+    listen()
+    try:
+        yield
+    finally:
+        obey()
+
+
 def listen() -> None:
-    """From now on a Ctrl-C ends the process at once; libraries that are being imported turn exceptions into others."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not where it is ignored, in the background
+    """From now on a Ctrl-C ends the process at once, unless it is ignored, as in a background job."""
+    ours = threading.current_thread() is threading.main_thread()  # only there Python hears signals
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
 
 
@@ -44,10 +53,3 @@ def leave(number: int = signal.SIGINT, frame: FrameType | None = None) -> None: 
     """End at once, with one line."""
     os.write(2, LAST_WORD.encode())
     os._exit(130)
-
-
-def listen_if_run_as_module() -> None:
-    """For `python -m unspool`, which imports the package before it comes to what is run."""
-    words = sys.orig_argv
-    if sys.argv[:1] == ["-m"] and "-m" in words and words[words.index("-m") + 1 :][:1] == ["unspool"]:
-        listen()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.tasks.tiny_run import TinyRun, train_tiny
+from hypothesis import settings
+from tests.runs.tiny_run import TinyRun, train_tiny
 
 from unspool.engine import build
+
+settings.register_profile("busy", deadline=None)  # a machine may be slow at any moment
+settings.load_profile("busy")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import typer
 
 import unspool
 from unspool.cells import CATALOGUE
+from unspool.cli.main import app
+from unspool.cli.options import read_assignments, read_value
+from unspool.errors import ArgumentError
+from unspool.runs.config import read_config, to_sections
+from unspool.settings.catalogue import SETTINGS, TASK_SETTINGS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 EQUATIONS = ROOT / "docs" / "equations.md"
 
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+#: test_readme.py runs the README's code.
+each_other_document = pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if path.name != "README.md"], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
 
 
 def read(path: Path) -> str:
@@ -26,8 +39,9 @@ def read(path: Path) -> str:
 
 def blocks(text: str, language: str) -> Iterator[tuple[int, str]]:
     """The fenced blocks of a language, each with the number of the line before its first."""
-    for match in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        yield text[: match.start()].count("\n") + 1, match[1]
+    for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        if match[1] == language:
+            yield text[: match.start()].count("\n") + 1, match[2]
 
 
 def run(path: Path) -> dict[str, Any]:
@@ -39,7 +53,7 @@ def run(path: Path) -> dict[str, Any]:
     return namespace
 
 
-@each_document
+@each_other_document
 def test_code_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # what they write
     with torch.random.fork_rng(devices=[]):
@@ -62,6 +76,86 @@ def test_broken_code_fails_at_its_line(tmp_path: Path) -> None:
         run(path)
     assert caught.traceback[-1].lineno + 1 == 9
     assert Path(caught.traceback[-1].path) == path
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of every `unspool …` command: lines of plain blocks without their comments, and inline code."""
+    lines = [line for _, block in blocks(text, "") for line in block.splitlines()]
+    for line in [*lines, *re.findall(r"`(unspool [^`\n]+)`", without_code(text))]:
+        if line.startswith("unspool ") and "…" not in line:
+            yield shlex.split(line, comments=True)[1:]
+
+
+def check_command(words: list[str]) -> None:
+    """Parse a command as the command line does, and check its settings for the task, or for any task that fits."""
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("unspool", list(words), resilient_parsing=True)
+    name, command, rest = group.resolve_command(context, list(words))
+    if not rest or rest[0] in ("--help", "--help-all"):  # the command is only mentioned
+        return
+    given = command.make_context(name, list(rest), parent=context).params
+    settings = {one: read_value(SETTINGS[one], given[one]) for one in SETTINGS if given.get(one) and one != "files"}
+    settings |= read_assignments(given.get("set_") or ())
+    if isinstance(settings.get("cell"), str) and ".py:" in settings["cell"]:
+        del settings["cell"]  # a reader's own file
+    if settings:
+        check_settings(settings, given.get("task"))
+
+
+def check_settings(settings: dict[str, Any], task: str | None) -> None:
+    """Whether the settings are those of a task."""
+    mistakes = []
+    for name in [task] if task else TASK_SETTINGS:
+        files = {"data": {"files": ["FILE"]}}
+        try:
+            read_config(files, to_sections(settings, name), task=name)
+        except ArgumentError as error:
+            mistakes.append(error)
+        else:
+            return
+    raise mistakes[0]
+
+
+@each_document
+def test_commands_are_those_of_the_command_line(path: Path) -> None:
+    for words in commands(read(path)):
+        try:
+            check_command(words)
+        except Exception as error:  # whichever, what the document says is wrong
+            pytest.fail(f"unspool {shlex.join(words)}: {error}")
+
+
+def test_there_are_commands_to_check() -> None:
+    found = {words[0] for path in DOCUMENTS for words in commands(read(path))}
+    assert {"train", "evaluate", "predict", "generate", "plan", "xray", "bench", "check"} <= found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train book.txt --rate 0.1",
+        "train book.txt --tokenizer characters",
+        "train book.txt --set windows=3",
+        "train book.txt --horizon 12 --split lines",
+        "train book.txt --task lm --horizon 12",
+        "training book.txt",
+        "generate --prompt The",
+        "evaluate runs/a --split lines",
+    ],
+)
+def test_wrong_commands_are_found(command: str) -> None:
+    (words,) = commands(f"Type `unspool {command}`.")
+    with pytest.raises(Exception):
+        check_command(words)
+
+
+def test_comments_and_mentions_are_no_mistakes() -> None:
+    text = "```\nunspool train a.txt --lr 0.1    # the author's choice\npython b.py\n```\nUse `unspool generate`."
+    text += "\n```python\na = 1\n```\nunspool reads\n```python\nb = 2\n```\n"
+    found = list(commands(text))
+    assert found == [["train", "a.txt", "--lr", "0.1"], ["generate"]]
+    for words in found:
+        check_command(words)
 
 
 def without_code(text: str) -> str:
@@ -117,17 +211,43 @@ def test_files_that_are_named_exist(path: Path) -> None:
     assert [file for file in named if not (ROOT / file).exists()] == []
 
 
+ROOMS = sorted(path.stem for path in (ROOT / "src" / "unspool").iterdir() if not path.name.startswith("_"))
+
+
+def find_name(name: str) -> object:
+    """What a dotted name below unspool stands for, modules imported on the way; None if there is no such thing."""
+    value: Any = unspool
+    path = "unspool"
+    for part in name.split("."):
+        path += f".{part}"
+        if not hasattr(value, part) and find_spec_of(path):
+            import_module(path)
+        value = getattr(value, part, None)
+        if value is None:
+            return None
+    return value
+
+
+def find_spec_of(path: str) -> bool:
+    try:
+        return find_spec(path) is not None
+    except ModuleNotFoundError:  # its parent is no package
+        return False
+
+
 @each_document
 def test_names_of_unspool_that_are_written_exist(path: Path) -> None:
     """`nn.Stack`, `unspool.nn.init.chrono_(…)`, `cells.LSTM(projection=32)`: whatever starts in a room."""
-    missing = []
-    for name in re.findall(r"`(?:unspool\.)?((?:cells|engine|errors|exchange|nn)\.[\w.]+)[`(]", read(path)):
-        value: Any = unspool
-        for part in name.split("."):
-            value = getattr(value, part, None)
-        if value is None:
-            missing.append(name)
-    assert missing == []
+    found = re.findall(rf"`(?:unspool\.)?((?:{'|'.join(ROOMS)})\.[\w.]+)[`(]", read(path))
+    assert [name for name in found if not name.endswith(".py") and find_name(name) is None] == []
+
+
+def test_names_are_found_where_they_are() -> None:
+    assert find_name("nn.init.chrono_") is unspool.nn.init.chrono_
+    assert find_name("models.baselines.ngram.NGram") is not None
+    assert find_name("models.baselines.ngram.Ngram") is None
+    assert find_name("nn.LSTM.no_such_method") is None
+    assert find_name("no_such_room.name") is None
 
 
 def rows(text: str) -> dict[str, list[str]]:
@@ -141,7 +261,7 @@ def test_every_system_is_in_the_table_of_equations() -> None:
     assert list(table) == [f"A{n}" for n in range(1, 13)] + [f"B{n}" for n in range(1, 12)]
     for name, cells in table.items():
         assert len(cells) == 4, name
-        assert re.search(r"`(cells|nn|exchange)\.\w+", cells[0]), f"{name} has no name in unspool"
+        assert re.search(r"`(cells|nn|exchange|models)\.\w+", cells[0]), f"{name} has no name in unspool"
         assert re.search(r"`tests/[\w/]+\.py`", cells[3]), f"{name} has no test"
 
 

@@ -43,9 +43,12 @@ def said(text: str) -> list[str]:
 
 
 @each_way
-@pytest.mark.parametrize("module", ["numpy", "torch._C", "torch.nn", "pydantic", "typer"])
-def test_while_it_is_imported(way: str, module: str) -> None:
-    with start(way, "check") as process:
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [("check", "typer"), ("check", "numpy"), ("check", "torch._C"), ("check", "torch.nn"), ("train", "pydantic")],
+)
+def test_while_it_is_imported(way: str, command: str, module: str) -> None:
+    with start(way, command) as process:
         wait_for_import(process, module)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=100)
@@ -57,7 +60,7 @@ def test_while_it_is_imported(way: str, module: str) -> None:
 def test_where_it_is_ignored_it_stays_so(way: str) -> None:
     """A job in the background does not end by the Ctrl-C meant for another."""
     with start(way, "--version", ignoring=True) as process:
-        wait_for_import(process, "numpy")
+        wait_for_import(process, "typer.models")
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=100)
     assert process.returncode == 0

@@ -35,7 +35,7 @@ from unspool.cells import (
     tanh,
     where,
 )
-from unspool.nn.layer import map_leaves
+from unspool.nn.leaves import map_leaves
 from unspool.nn.recurrent import Recurrent
 
 Array = NDArray[np.float64]

@@ -14,21 +14,17 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-SOURCE = Path(__file__).parent.parent / "src" / "unspool"
-package = ModuleType("unspool")  # the package's own front door leads to torch
-package.__path__ = [str(SOURCE)]
-sys.modules["unspool"] = package
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from unspool.cells import document  # noqa: E402
-from unspool.cells.equations import Equations  # noqa: E402
-from unspool.engine import build  # noqa: E402
-from unspool.engine.kernel import Kernel  # noqa: E402
+from unspool.cells import document
+from unspool.cells.equations import Equations
+from unspool.engine import build
+from unspool.engine.kernel import Kernel
 
 Array = NDArray[Any]
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")

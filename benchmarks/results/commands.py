@@ -96,7 +96,9 @@ def main() -> None:
         texts, labels, new_texts, new_labels = halves(*made)
         for reader in ("recurrent", "bag"):
             begun = time.perf_counter()
-            model = SequenceClassifier(hidden=asked.hidden, reader=reader, epochs=asked.epochs, random_state=asked.seed)
+            model = SequenceClassifier(
+                hidden=asked.hidden, backbone=reader, epochs=asked.epochs, random_state=asked.seed
+            )
             accuracy = model.fit(texts, labels).score(new_texts, new_labels)
             seconds = time.perf_counter() - begun
             print(f"| {name} | {reader} | {accuracy:.2%} | {seconds:.0f} s |", flush=True)

@@ -1,12 +1,12 @@
-"""How well does a recurrent network foretell the solubility of molecules, with and without other ways to write them?
+"""How well does a recurrent network predict the solubility of molecules, with and without SMILES augmentation?
 
     python benchmarks/results/esol.py delaney-processed.csv
-    python benchmarks/results/esol.py delaney-processed.csv --enumerate 20
+    python benchmarks/results/esol.py delaney-processed.csv --augment-smiles 20
 
-ESOL: 1,128 molecules in SMILES and the logarithm of their measured solubility. Each of five random divisions into 80 %,
-10 % and 10 % trains one model; the weights are those of the best evaluation on validation data, and the figure is the
-RMSE on test data, mean ± deviation (n − 1) over the divisions. With --enumerate each training molecule is written in so
-many other ways, and an answer is the mean over a molecule's writings.
+ESOL: 1,128 molecules in SMILES and the logarithm of their measured solubility. Each of five random splits into 80 %,
+10 % and 10 % trains one model. The weights are those of the best evaluation on validation data. The result is the RMSE
+on test data, mean ± standard deviation (n − 1) over the splits. With --augment-smiles, each training molecule has
+that many alternative SMILES strings, and a prediction is the mean over the strings of a molecule.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from unspool.learning.events import Evaluated, Event
 
 TARGET = "measured log solubility in mols per litre"
 SETTINGS: dict[str, Any] = {
-    **{"targets": [TARGET], "text_column": "smiles", "tokens": "smiles", "validation": 0.1, "test": 0.1},
+    **{"target": [TARGET], "text_column": "smiles", "tokenizer": "smiles", "validation": 0.1, "test": 0.1},
     **{"cell": "lstm", "hidden": 128, "layers": 2, "dropout": 0.2, "pooling": "attention", "weight_decay": 0.01},
-    **{"batch": 32, "rate": 2e-3, "schedule": "cosine", "warmup": 50, "evaluate_every": 100},
+    **{"batch_size": 32, "lr": 2e-3, "schedule": "cosine", "warmup": 50, "eval_every": 100},
 }
 #: Updates: 70 epochs of the molecules as they are written, or 4 of them in 21 ways each.
 STEPS, STEPS_ENUMERATED = 2_000, 2_400
@@ -56,7 +56,7 @@ def train(file: Path, split: int, seed: int, settings: dict[str, Any]) -> Mappin
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("table", type=Path, help="delaney-processed.csv")
-    options.add_argument("--enumerate", type=int, default=0, help="other ways in which each molecule is written")
+    options.add_argument("--augment-smiles", type=int, default=0, help="other ways in which each molecule is written")
     options.add_argument("--splits", type=int, default=5)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--threads", type=int, default=2)
@@ -64,8 +64,8 @@ def main() -> None:
     asked = options.parse_args()
     changed = {name: json.loads(value) for name, value in (one.split("=", 1) for one in asked.set)}
     torch.set_num_threads(asked.threads)
-    steps = STEPS_ENUMERATED if asked.enumerate else STEPS
-    settings = {**SETTINGS, "steps": steps, "enumerate": asked.enumerate, **changed}
+    steps = STEPS_ENUMERATED if asked.augment_smiles else STEPS
+    settings = {**SETTINGS, "steps": steps, "augment_smiles": asked.augment_smiles, **changed}
     begun = time.perf_counter()
     found = [train(asked.table, split, asked.seed, settings) for split in range(asked.splits)]
     seconds = time.perf_counter() - begun

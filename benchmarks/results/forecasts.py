@@ -24,7 +24,7 @@ import unspool
 from unspool.tasks.forecast import Forecasting
 
 SETTINGS: Mapping[str, dict[str, Any]] = {
-    "sunspots": {"horizon": 5, "relative": "last", "dropout": 0.2},
+    "sunspots": {"horizon": 5, "relative_to": "last", "dropout": 0.2},
     "co2": {"horizon": 12},
 }
 FIGURES = ("MASE", "RMSE", "MAE", "pinball", "coverage")
@@ -56,17 +56,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, path in write_series(Path(folder)).items():
             given = {"validation": 0.2, "test": 0.2, "seed": asked.seed, **SETTINGS[name]}
-            run = unspool.train(path, out=asked.out / name, force=True, task="forecast", **given)
+            run = unspool.train(path, out=asked.out / name, overwrite=True, task="forecast", **given)
             assert isinstance(run.task, Forecasting)
             finished = run.finished
             print(f"\n{name}: {finished.step} updates in {finished.seconds:.0f} s; {run.task.describe()['forecast']}\n")
             print(f"| | {' | '.join(FIGURES)} |\n{'|---' * (len(FIGURES) + 1)}|")
             print(line("validation: model", finished.validation))
-            for rival, found in finished.baselines.items():
-                print(line(f"validation: {rival}", found))
+            for baseline, found in finished.baselines.items():
+                print(line(f"validation: {baseline}", found))
             print(line("**test: model**", finished.test))
-            for rival, found in run.task.baselines("test").items():
-                print(line(f"test: {rival}", found))
+            for baseline, found in run.task.baselines("test").items():
+                print(line(f"test: {baseline}", found))
 
 
 if __name__ == "__main__":

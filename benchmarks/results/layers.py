@@ -18,18 +18,19 @@ from typing import Any
 
 import torch
 
-from unspool.learning import double_closed, gradient_norm, neighbouring_gates
+from unspool.learning import double_closed, gradient_norm, neighboring_gates
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
 from unspool.learning.penalties import with_penalties
+from unspool.models.language_model import LanguageModel
 from unspool.nn import Recurrent, Stack
-from unspool.tasks.language_model import LanguageModel, LanguageModelling, TextWindows
-from unspool.tasks.train import make_loop, plan
+from unspool.runs.train import make_loop, plan
+from unspool.tasks.lm import LanguageModelling, TextWindows
 
-MODEL: dict[str, Any] = {"hidden": 128, "layers": 3, "batch": 32, "window": 64, "rate": 3e-3}
+MODEL: dict[str, Any] = {"hidden": 128, "layers": 3, "batch_size": 32, "bptt": 64, "lr": 3e-3}
 RULES: dict[str, dict[str, Any]] = {
     "none": {},
-    "deep supervision, λ = 0.5": {"supervision": 0.5},
+    "deep supervision, λ = 0.5": {"deep_supervision": 0.5},
     "gates that agree, λ = 0.01": {"gate_penalty": 0.01},
     "output gates held open": {"cell": "lstm-open"},
     "dropout by layer": {"dropout": "auto"},
@@ -41,9 +42,9 @@ def lowest_gradient(loop: Loop) -> float:
     """The mean norm of what training makes small, at the lowest layer, over the first batches."""
     model = loop.learner
     assert isinstance(model, LanguageModel)
-    assert isinstance(model.body, Stack)
-    lowest = list(model.body.layers[0].parameters())
-    total, carried = 0.0, model.carry(loop.rows)
+    assert isinstance(model.backbone, Stack)
+    lowest = list(model.backbone.layers[0].parameters())
+    total, carried = 0.0, model.initial_state(loop.batch_size)
     model.train()
     for number in range(BATCHES):
         model.zero_grad(set_to_none=True)
@@ -59,17 +60,17 @@ def closed_gates(loop: Loop) -> float | None:
     """The share of gates that are shut on both sides, on validation text; None where a cell has no output gate."""
     model, task = loop.learner, loop.task
     assert isinstance(model, LanguageModel)
-    assert isinstance(model.body, Stack)
+    assert isinstance(model.backbone, Stack)
     assert isinstance(task, LanguageModelling)
-    lowest = model.body.layers[0]
+    lowest = model.backbone.layers[0]
     assert isinstance(lowest, Recurrent)
     if "o" not in lowest.equations.named:
         return None
     model.eval()
     ids, _ = TextWindows(task.corpus.validation, 16, 512)[0]
     x = model.embedding(ids)
-    sequences, _ = model.body(x, every_layer=True)
-    pairs = neighbouring_gates(model.body, x, sequences)
+    sequences, _ = model.backbone(x, every_layer=True)
+    pairs = neighboring_gates(model.backbone, x, sequences)
     return sum(double_closed(*pair) for pair in pairs) / len(pairs)
 
 

@@ -50,8 +50,8 @@ def main() -> None:
         hidden=asked.hidden,
         dropout=asked.dropout,
         epochs=asked.epochs,
-        batch=128,
-        rate=4e-3,
+        batch_size=128,
+        lr=4e-3,
         random_state=asked.seed,
         verbose=True,
     )

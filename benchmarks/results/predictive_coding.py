@@ -2,7 +2,7 @@
 
     python benchmarks/results/predictive_coding.py
 
-scikit-learn's digits, read row by row (8 steps of 8), by two recurrent layers and a linear read-out of the last step.
+scikit-learn's digits, read row by row (8 steps of 8), by two recurrent layers and a linear head of the last step.
 All rules begin at the same weights and see the same batches. Alignment is the cosine between a rule's gradients and
 back-propagation's at the same weights on one batch of training data: all gradients together, then the layers, lowest
 first.
@@ -28,17 +28,17 @@ WIDTH, ROWS, TEST = 64, 64, 400
 RULES: Mapping[str, dict[str, Any] | None] = {
     "back-propagation": None,
     "predictive coding, fixed predictions": {},
-    **{f"predictive coding, {k} iterations": {"iterations": k, "rate": 0.1, "fixed": False} for k in (32, 120)},
+    **{f"predictive coding, {k} iterations": {"iterations": k, "lr": 0.1, "fixed": False} for k in (32, 120)},
 }
 
 
 class Model(nn.Module):
-    """Two layers and a read-out."""
+    """Two layers and a head."""
 
     def __init__(self, cell: str) -> None:
         super().__init__()
         self.lower, self.upper = Recurrent(cell, 8, WIDTH), Recurrent(cell, WIDTH, WIDTH)
-        self.read_out = nn.Linear(WIDTH, 10)
+        self.head = nn.Linear(WIDTH, 10)
 
     def forward(self, x: Tensor) -> Tensor:
         """The top layer's output."""
@@ -47,7 +47,7 @@ class Model(nn.Module):
 
     def top_loss(self, y: Tensor) -> Callable[[Tensor], Tensor]:
         """The loss as a function of that output."""
-        return lambda output: cross_entropy(self.read_out(output[-1]), y)
+        return lambda output: cross_entropy(self.head(output[-1]), y)
 
 
 def align(model: Model, coding: PredictiveCoding, x: Tensor, y: Tensor) -> str:
@@ -73,7 +73,7 @@ def train(options: dict[str, Any] | None, cell: str, epochs: int, seed: int) -> 
     held, rest = order[:TEST], order[TEST:]
     model = Model(cell)
     coding = None if options is None else PredictiveCoding([model.lower, model.upper], **options)
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     seconds, aligned = 0.0, []
     moments = {epochs // 2: "middle", 0: "start", epochs: "end"}
     for epoch in range(epochs + 1):
@@ -83,15 +83,15 @@ def train(options: dict[str, Any] | None, cell: str, epochs: int, seed: int) -> 
             break
         begun = time.perf_counter()
         for rows in rest[torch.randperm(len(rest))].split(ROWS):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             if coding is None:
                 model.top_loss(y[rows])(model(x[:, rows])).backward()
             else:
                 coding.gradients(x[:, rows], model.top_loss(y[rows]))
-            optimiser.step()
+            optimizer.step()
         seconds += time.perf_counter() - begun
     with torch.no_grad():
-        right = model.read_out(model(x[:, held])[-1]).argmax(-1) == y[held]
+        right = model.head(model(x[:, held])[-1]).argmax(-1) == y[held]
     return float(right.double().mean()), seconds, aligned
 
 

@@ -54,7 +54,7 @@ def run(
         held_out: dict[str, Any] = {"validation": [files["valid"]], "test": [files["test"]]}
         options_of_run = {**settings, **changed, "seed": asked.seed}
         trained = unspool.train(
-            files["train"], out=asked.out, force=True, tell=tell, task=task, **held_out, **options_of_run
+            files["train"], out=asked.out, overwrite=True, tell=tell, task=task, **held_out, **options_of_run
         )
     finished = trained.finished
     print(finished.sample)

@@ -14,7 +14,7 @@ from typing import Any
 from snips import run
 
 #: The vocabulary leaves out most of the words that occur once, so that the unknown word is learned.
-SETTINGS: dict[str, Any] = {"tokens": "words", "vocabulary": 4400, "dropout": 0.5, "epochs": 10}
+SETTINGS: dict[str, Any] = {"tokenizer": "word", "vocab_size": 4400, "dropout": 0.5, "epochs": 10}
 
 
 def write_table(source: Path, target: Path) -> Path:

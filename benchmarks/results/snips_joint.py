@@ -15,8 +15,8 @@ from typing import Any
 
 from snips import PARTS, row, run
 
-from unspool.data.metrics import span_f1
-from unspool.tasks.load import load_run
+from unspool.runs.load import load_run
+from unspool.tasks.metrics import span_f1
 
 #: What differs from the task's own defaults: nothing but its data.
 SETTINGS: dict[str, Any] = {}

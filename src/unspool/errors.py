@@ -13,6 +13,7 @@
     ├── TrainingError                             training that cannot go on, such as after NaN
     │   └── OthersFailedError                     training that ends here because it does in another process
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
+    ├── MissingPackageError (ImportError)         a package of an extra that is not installed; says the `pip install`
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
 
 The built-in parents let code written for torch.nn catch what it always caught.
@@ -21,7 +22,19 @@ The built-in parents let code written for torch.nn catch what it always caught.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+#: Extra → the modules that `pip install 'unspool[extra]'` brings and a plain `pip install unspool` does not.
+EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "train": ("torch", "pydantic", "tomli_w", "polars", "plotly", "jinja2", "filelock"),
+    "onnx": ("onnx", "onnxruntime"),
+    "text": ("rjieba", "tokenizers"),
+    "molecules": ("rdkit",),
+    "sklearn": ("sklearn",),
+    "tensorboard": ("tensorboard",),
+    "peers": ("jax", "jaxlib"),
+}
 
 
 class UnspoolError(Exception):
@@ -90,6 +103,35 @@ class OthersFailedError(TrainingError):
 
 class BuildError(UnspoolError):
     """A kernel cannot be built; the message says why. Layers then run eagerly."""
+
+
+class MissingPackageError(UnspoolError, ImportError):
+    """A package of an extra is not installed; the message says which command brings it."""
+
+    @classmethod
+    @contextmanager
+    def explaining(cls, wanted: str) -> Iterator[None]:
+        """Inside, a failed import of a package that an extra has becomes this error; others stay what they are.
+
+        Args:
+            wanted: What needs the package, as the user named it: `unspool train`, `unspool.estimators`.
+
+        Example:
+            >>> with MissingPackageError.explaining("`enumerate`"):
+            ...     import rdkit
+            Traceback (most recent call last):
+            unspool.errors.MissingPackageError: `enumerate` needs rdkit: pip install 'unspool[molecules]'
+        """
+        try:
+            yield
+        except cls:
+            raise  # explained by who knew better what it is for
+        except ImportError as error:
+            module = (error.name or "").partition(".")[0]
+            for extra, modules in EXTRAS.items():
+                if module in modules:
+                    raise cls(f"{wanted} needs {module}: pip install 'unspool[{extra}]'", name=module) from error
+            raise
 
 
 class ConvergenceError(UnspoolError, ArithmeticError):

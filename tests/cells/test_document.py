@@ -237,6 +237,19 @@ def test_operations_on_numbers_alone_are_refused() -> None:
             document.load(json.dumps(found))
 
 
+def test_the_input_and_the_states_come_first() -> None:
+    """Derived equations count on it; here everything else is right."""
+    found = json.loads(document.dump(find_cell("lstm").equations()))
+    order = [1, 0, *range(2, len(found["nodes"]))]
+    for node in found["nodes"]:
+        node["inputs"] = [order[index] for index in node.get("inputs", [])]
+        if not node["inputs"]:
+            del node["inputs"]
+    found["nodes"][:2] = reversed(found["nodes"][:2])
+    with pytest.raises(CellError, match="do not begin with the input and the states, in their order"):
+        document.load(json.dumps(found))
+
+
 @pytest.mark.parametrize("tied", ["between maps", "within a map"])
 def test_one_matrix_for_two_products_is_refused(tied: str) -> None:
     """Every map has its own parameters, in the gradient's layout as in the reading of a cell."""

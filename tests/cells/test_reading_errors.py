@@ -158,6 +158,7 @@ def test_no_step() -> None:
         lambda self, x, *, h: h,
         lambda self, x, **h: h,
     ],
+    ids=["nothing", "no state", "any states", "by keyword", "by any keyword"],
 )
 def test_a_step_without_named_states(step: Callable[..., Any]) -> None:
     with pytest.raises(CellError, match=r"must take x and at least one state by name.*step\(self, x, h\).*`states`"):

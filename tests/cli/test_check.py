@@ -1,10 +1,13 @@
-"""unspool check: each thing that can be broken is found, said with its remedy, and ends in exit code 1."""
+"""unspool check: whatever can be broken is found, printed with its remedy, and gives exit code 1."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ import torch
 from unspool.cli import check
 from unspool.cli.main import main
 from unspool.engine import build
-from unspool.nn import Recurrent
+from unspool.nn import GRU, LSTM, RNN, Recurrent
+from unspool.nn.drop_in import DropIn
+from unspool.nn.runner import Runner
 
 Output = pytest.CaptureFixture[str]
 
@@ -28,11 +33,12 @@ def call(*arguments: str) -> int:
 
 @pytest.fixture
 def sound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine on which all is well, without a compiler's help."""
+    """A machine on which everything works, without using a compiler."""
     tmp_path.chmod(0o700)
     monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path))
     monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
-    monkeypatch.setattr(Recurrent, "engine", "kernel")
+    for kind in (Recurrent, DropIn):
+        monkeypatch.setattr(kind, "engine", "kernel: float32 on the CPU")
     monkeypatch.setattr(check, "difference", lambda _: 1e-7)
 
 
@@ -51,7 +57,8 @@ def test_all_is_well(capsys: Output, tmp_path: Path) -> None:
     assert f"{torch.get_num_threads()} of" in text
     assert build.instruction_set() in text
     assert str(tmp_path) in text
-    assert "kernel, ready after" in text
+    for name in ("Recurrent", "RNN", "GRU", "LSTM"):
+        assert re.search(f"✓ layer: {name} +kernel: float32 on the CPU; ready after", text)
 
 
 @pytest.mark.usefixtures("sound")
@@ -74,6 +81,7 @@ def test_kernels_that_are_off_are_not_broken(monkeypatch: pytest.MonkeyPatch, ca
     text = capsys.readouterr().out
     assert "UNSPOOL_ENGINE=off" in text
     assert "every cell runs eagerly" in text
+    assert re.search("✓ layer: LSTM +eager: UNSPOOL_ENGINE=off", text)
 
 
 @pytest.mark.usefixtures("sound")
@@ -91,7 +99,7 @@ def test_a_cache_that_cannot_be_kept_is_broken(monkeypatch: pytest.MonkeyPatch, 
         warnings.warn("/x cannot be written; kernels are built in /tmp/y and not kept.", RuntimeWarning, stacklevel=1)
         return Path("/tmp/y")
 
-    monkeypatch.setattr(build, "cache_folder", temporary)
+    monkeypatch.setattr(build, "kernel_folder", temporary)
     assert call("--json") == 1
     found = facts(capsys)
     assert found["ok"] is False
@@ -100,14 +108,17 @@ def test_a_cache_that_cannot_be_kept_is_broken(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.usefixtures("sound")
-def test_a_layer_that_runs_eagerly_is_broken(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
-    monkeypatch.setattr(Recurrent, "engine", "eager: c++ failed on the kernel")
+@pytest.mark.parametrize(("kind", "name"), [(Recurrent, "layer: Recurrent"), (DropIn, "layer: LSTM")])
+def test_a_layer_that_runs_eagerly_is_broken(
+    kind: type, name: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setattr(kind, "engine", "eager: c++ failed on the kernel")
     assert call("--json") == 1
-    assert facts(capsys)["kernel: LSTM"] == {
-        "name": "kernel: LSTM",
-        "value": "runs eagerly",
+    assert facts(capsys)[name] == {
+        "name": name,
+        "value": "eager: c++ failed on the kernel",
         "ok": False,
-        "remedy": "c++ failed on the kernel",
+        "remedy": "Remove the cause. Until then the layer works, but slowly.",
     }
 
 
@@ -116,7 +127,9 @@ def test_a_layer_that_runs_eagerly_is_broken(monkeypatch: pytest.MonkeyPatch, ca
 def test_a_kernel_that_is_wrong_is_broken(error: float, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     monkeypatch.setattr(check, "difference", lambda _: error)
     assert call("--json") == 1
-    assert "differs from the eager loop" in facts(capsys)["kernel: LSTM"]["value"]
+    found = facts(capsys)
+    assert "differs from the eager loop" in found["layer: Recurrent"]["value"]
+    assert "differs from torch.nn" in found["layer: LSTM"]["value"]
 
 
 @pytest.mark.usefixtures("sound")
@@ -127,7 +140,8 @@ def test_a_missing_compiler_is_said_and_users_cells_are_not_tried(
     assert call("--json") == 0
     found = facts(capsys)
     assert "users' cells run eagerly" in found["compiler"]["value"]
-    assert "kernel: a user's cell" not in found
+    assert "layer: a user's cell" not in found
+    assert "layer: LSTM" in found
 
 
 @pytest.mark.usefixtures("sound")
@@ -142,17 +156,18 @@ def test_a_compiler_that_does_not_run_is_broken(
     assert facts(capsys)["compiler"]["remedy"] == "out of order"
 
 
-def test_the_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [partial(Recurrent, "lstm"), RNN, GRU, LSTM], ids=["Recurrent", "RNN", "GRU", "LSTM"])
+def test_the_difference_is_seen(make: Callable[[int, int], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
-    layer = Recurrent("lstm", 5, 7)
+    layer = make(5, 7)
     assert check.difference(layer) < 1e-6
-    run = Recurrent.run
+    run = Runner.run
 
-    def spoiled(self: Recurrent, *arguments: Any) -> Any:
+    def spoiled(self: Runner, *arguments: Any) -> Any:
         output, state, values = run(self, *arguments)
         return output * 1.001, state, values
 
-    monkeypatch.setattr(Recurrent, "run", spoiled)
+    monkeypatch.setattr(Runner, "run", spoiled)
     assert check.difference(layer) > 5e-4
 
 
@@ -161,5 +176,5 @@ def test_kernels_of_this_machine(monkeypatch: pytest.MonkeyPatch, capsys: Output
     monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
     assert call("--json") == 0
     found = facts(capsys)
-    for name in ("kernel: LSTM", "kernel: a user's cell"):
-        assert found[name]["value"].startswith("kernel, ready after")
+    for name in ("Recurrent", "RNN", "GRU", "LSTM", "a user's cell"):
+        assert found[f"layer: {name}"]["value"].startswith("kernel: float32 on the CPU; ready after")

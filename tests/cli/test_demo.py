@@ -25,7 +25,7 @@ def test_a_few_seconds_leave_a_whole_run_that_has_learned(
 ) -> None:
     """Of a part of the text, without kernels, which may take longer to build than this takes to train."""
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
-    monkeypatch.setattr("unspool.tasks.language_model.SAMPLE", 20)
+    monkeypatch.setattr("unspool.tasks.lm.SAMPLE", 20)
     part = demo.reference()[:15_000]
     monkeypatch.setattr(demo, "reference", lambda: part)
     run = tmp_path / "run"

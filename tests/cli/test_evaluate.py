@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.cli.calling import call, refused
-from tests.tasks.tiny_run import LINES, OPTIONS, TEXT, ByHand, TinyRun, content
+from tests.runs.tiny_run import LINES, OPTIONS, TEXT, ByHand, TinyRun, content
 
 from unspool.learning.files import read_tensors, write_tensors
-from unspool.tasks.train import train
+from unspool.runs.train import train
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 Capture = pytest.CaptureFixture[str]
@@ -58,12 +58,12 @@ def test_the_run_s_own_data_gives_the_figures_it_ended_with(tiny_run: TinyRun, c
 def test_own_data_that_is_gone_or_other_is_said_with_a_remedy(tmp_path: Path, capsys: Capture) -> None:
     text, run = tmp_path / "text.txt", tmp_path / "run"
     text.write_text(TEXT, encoding="utf-8")
-    train(text, out=run, **OPTIONS | {"steps": 2, "evaluate_every": 2, "test": 0.0})
+    train(text, out=run, **OPTIONS | {"steps": 2, "eval_every": 2, "test": 0.0})
     assert len(lines(capsys, run)) == 1  # there is no test data
-    remedy = f"Bring it back, or name a file: unspool evaluate {run} FILE."
+    remedy = f"Restore it, or name a file: unspool evaluate {run} FILE."
     text.write_text(TEXT.replace("lazy", "idle"), encoding="utf-8")
     said = refused(capsys, "evaluate", run)
-    assert "the run's own data has changed since it was trained on. " + remedy in said
+    assert "the run's own data has changed since training. " + remedy in said
     text.unlink()
     said = refused(capsys, "evaluate", run)
     assert f"the run's own data cannot be read: there is no file {text}." in said
@@ -75,7 +75,7 @@ def test_own_data_that_is_gone_or_other_is_said_with_a_remedy(tmp_path: Path, ca
 def test_a_perplexity_beyond_all_numbers_is_null_in_json(tiny_run: TinyRun, tmp_path: Path, capsys: Capture) -> None:
     shutil.copytree(tiny_run.path, tmp_path / "run")
     tensors, facts = read_tensors(tmp_path / "run" / "model.safetensors")
-    tensors["read_out_bias"][0] = 1e4
+    tensors["head_bias"][0] = 1e4
     write_tensors(tmp_path / "run" / "model.safetensors", tensors, facts)
     (found,) = lines(capsys, tmp_path / "run", tiny_run.text)
     assert found["loss"] == pytest.approx(1e4, rel=1e-2)

@@ -1,4 +1,4 @@
-"""The last words about a run: the figures beside the baselines, and commands that can be copied."""
+"""The last words about a run: the metrics beside the baselines, and commands that can be copied."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_interrupted_run_says_how_to_go_on() -> None:
     lines = last_words(replace(FINISHED, reason="interrupted", run="runs/my hamlet"))
     assert lines[0].startswith("Interrupted after 1,000 steps and 2:00")
     assert lines[-3:] == [
-        "to go on: unspool train --resume 'runs/my hamlet'",
+        "to resume: unspool train 'runs/my hamlet' --resume",
         "next: unspool generate 'runs/my hamlet' --prompt To",
         "      unspool evaluate 'runs/my hamlet' FILE",
     ]
@@ -37,7 +37,7 @@ def test_an_interrupted_run_says_how_to_go_on() -> None:
 
 def test_several_processes_go_on_as_several() -> None:
     lines = last_words(replace(FINISHED, reason="interrupted", run="runs/hamlet", processes=2))
-    assert lines[-3] == "to go on: unspool train --resume runs/hamlet --nproc 2"
+    assert lines[-3] == "to resume: unspool train runs/hamlet --resume --nproc 2"
 
 
 def test_commands_are_never_broken() -> None:
@@ -85,8 +85,8 @@ def test_finish_of_a_run_with_nothing() -> None:
         replace(FINISHED, validation={"loss": NAN}, test={}, baselines={}, sample="", reason="stopped early")
     )
     assert lines == [
-        "Stopped early: the validation loss no longer fell after 1,000 steps and 2:00 · best at step 800 ·",
-        "runs/hamlet",
+        "Stopped early: the validation loss no longer improved after 1,000 steps and 2:00 · best at step 800",
+        "· runs/hamlet",
         "",
         "on validation data  loss",
         "model                NaN",

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from tests.cli.calling import call, refused
-from tests.tasks.tiny_run import ByHand, TinyRun, content
+from tests.runs.tiny_run import ByHand, TinyRun, content
 
 from unspool.cli.generate import unescape
 from unspool.learning.files import read_tensors, write_tensors
-from unspool.tasks.generation import generate
-from unspool.tasks.speaker import Speaker
+from unspool.models.generation import generate
+from unspool.runs.generator import TextGenerator
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 Capture = pytest.CaptureFixture[str]
@@ -50,7 +50,7 @@ def test_temperature_0_is_the_likeliest_by_hand(say: Any, tiny_run: TinyRun) -> 
 
 
 def test_without_a_prompt_it_goes_on_from_a_line_said_to_itself(say: Any, tiny_run: TinyRun) -> None:
-    speaker = Speaker.load(tiny_run.path)
+    speaker = TextGenerator.load(tiny_run.path)
     line = speaker.vocabulary.decode(speaker.prompt(""))
     assert line[0] == line[-1] == "\n"
     assert say("--count", 20, "--temperature", 0) == ByHand(tiny_run.path).greedy(line, 20)[0] + "\n"
@@ -129,7 +129,7 @@ def test_pieces_come_as_they_are_drawn(tiny_run: TinyRun, monkeypatch: pytest.Mo
             heard.append("token")
             yield token
 
-    monkeypatch.setattr("unspool.tasks.speaker.generate", listened)
+    monkeypatch.setattr("unspool.runs.generator.generate", listened)
     monkeypatch.setattr(sys, "stdout", Pipe())
     assert call("generate", tiny_run.path, "--prompt", "床", "--count", 5, "--seed", 1) == 0
     kinds = [one.split()[0] for one in heard]
@@ -140,7 +140,7 @@ def test_pieces_come_as_they_are_drawn(tiny_run: TinyRun, monkeypatch: pytest.Mo
 def test_the_unknown_token_is_never_printed(say: Any, tiny_run: TinyRun, tmp_path: Path) -> None:
     shutil.copytree(tiny_run.path, tmp_path / "run")
     tensors, facts = read_tensors(tmp_path / "run" / "model.safetensors")
-    tensors["read_out_bias"][0] = 50.0
+    tensors["head_bias"][0] = 50.0
     write_tensors(tmp_path / "run" / "model.safetensors", tensors, facts)
     for options in ([], ["--temperature", 0], ["--beam", 3]):
         assert "\ufffd" not in say("--count", 50, *options, run=tmp_path / "run")
@@ -152,7 +152,7 @@ def test_a_prompt_that_is_foreign_is_gone_on_from_and_said_to_be(tiny_run: TinyR
     said = capsys.readouterr()
     assert said.out.startswith("Zoë 的 dog")
     assert len(said.out) == len("Zoë 的 dog") + 11
-    assert "the model has never read 'Z', 'ë', '的'" in said.err
+    assert "the model has never seen 'Z', 'ë', '的'" in said.err
     assert call("generate", tiny_run.path, "--prompt", "床前 dog", "--count", 10) == 0
     assert capsys.readouterr().err == ""
 
@@ -172,13 +172,13 @@ def test_a_terminal_in_ascii_gets_question_marks(tiny_run: TinyRun, monkeypatch:
         (["--top-k", "0"], "top_k"),
         (["--top-p", "1.5"], "`top_p` (=1.5) is not a probability above 0"),
         (["--count", "0"], "--count"),
-        (["--seed", "-1"], "`seed` (=-1) is not a number"),
-        (["--seed", str(2**70)], "`seed` (=1180591620717411303424) is not a number"),
+        (["--seed", "-1"], "--seed (=-1) is not a number"),
+        (["--seed", str(2**70)], "--seed (=1180591620717411303424) is not a number"),
         (["--stop", ""], "has an empty string"),
         (["--beam", "0"], "--beam"),
-        (["--beam", "2", "--top-k", "3"], "`beam` (=2) searches, and takes no --top-k"),
-        (["--beam", "2", "--stop", "a", "--stop", "b"], "one --stop at most"),
-        (["--beam", "2", "--stop", "two"], "`stop` (='two') is not one token"),
+        (["--beam", "2", "--top-k", "3"], "--beam (=2) is a search, and takes no --top-k"),
+        (["--beam", "2", "--stop", "a", "--stop", "b"], "at most one --stop"),
+        (["--beam", "2", "--stop", "two"], "--stop (='two') is not one token"),
         (["--prompt", "\udcff"], "is half of a pair"),
     ],
 )

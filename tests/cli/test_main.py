@@ -13,6 +13,7 @@ import pytest
 from tests.benchmarks.example import report
 
 import unspool
+from unspool.cli.main import COMMANDS as LISTED
 from unspool.cli.main import main
 from unspool.errors import UnspoolError
 from unspool.lab.bench import Report, Settings
@@ -69,6 +70,58 @@ def test_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--version") == 0
     assert capsys.readouterr().out == f"unspool {unspool.__version__}\n"
+
+
+def test_every_command_is_the_function_of_its_module(capsys: pytest.CaptureFixture[str]) -> None:
+    """The listing imports none of them, so that it could name what is not there."""
+    for command in LISTED:
+        assert call(command, "--help") == 0
+        assert f"Usage: unspool {command} " in capsys.readouterr().out
+
+
+LIGHT = """
+import sys
+from unspool.cli.main import main
+try:
+    main([sys.argv[1]])
+finally:
+    print(*sorted({"torch", "numpy", "polars", "pydantic", "plotly", "unspool.cli.train"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_no_command(option: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT, option], capture_output=True, text=True, check=True)
+    assert "unspool" in done.stdout
+    assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [("train", "torch", "train"), ("predict", "polars", "train"), ("bench", "jax", "peers"), ("demo", "nobody", None)],
+)
+def test_a_missing_package_is_named_with_what_brings_it(
+    command: str, package: str, extra: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def import_module(_: str) -> None:
+        raise ModuleNotFoundError(f"No module named '{package}.part'", name=f"{package}.part")
+
+    monkeypatch.setattr("unspool.cli.main.import_module", import_module)
+    if extra is None:  # of a user's own file, perhaps: not ours to explain
+        with pytest.raises(ModuleNotFoundError, match=package):
+            main([command])
+        return
+    assert call(command) == 1
+    said = capsys.readouterr()
+    assert said.err == f"error: unspool {command} needs {package}: pip install 'unspool[{extra}]'\n"
+
+
+def test_a_package_that_is_missed_later_is_named_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(monkeypatch, ModuleNotFoundError(name="plotly.graph_objects"))
+    assert call("bench") == 1
+    assert capsys.readouterr().err == "error: unspool bench needs plotly: pip install 'unspool[train]'\n"
 
 
 def test_as_a_module() -> None:

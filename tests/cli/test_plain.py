@@ -32,7 +32,7 @@ def test_plain_lines() -> None:
     assert plainly(events).split("\n") == [
         "started runs/hamlet · text · 1,234,567 parameters · 1,000 steps · data: hamlet.txt, 180,000 characters · "
         "model: 2 × LSTM of 256 · unigram has loss 3.320 · bigram has loss 2.450",
-        "step 400 · epoch 0.8 · 40% · loss 1.873 · 24,310 characters/s · 1:12 to go",
+        "step 400 · epoch 0.8 · 40% · loss 1.873 · 24,310 characters/s · 1:12 left",
         "evaluated step 400 · epoch 0.8 · training 1.873 · validation 1.900 · perplexity 6.69 · bits 2.741 · "
         "best so far",
         "    To be, or not",
@@ -46,7 +46,7 @@ def test_plain_lines() -> None:
 
 def test_plain_says_how_a_run_goes_on() -> None:
     line = plainly([replace(STARTED, step=300, steps=None, baselines={}, plan={})])
-    assert line == ("resumed runs/hamlet · text · 1,234,567 parameters · as long as there is time · at step 300\n")
+    assert line == ("resumed runs/hamlet · text · 1,234,567 parameters · until time is up · at step 300\n")
 
 
 def test_plain_speaks_of_steps_every_ten_seconds() -> None:

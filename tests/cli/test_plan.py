@@ -77,18 +77,18 @@ def test_the_command_is_accepted(text: Path, capsys: Output) -> None:
     assert "--hidden 8" in line
     words = shlex.split(line)
     assert call(*words[1:], "--steps", 1, "--dry-run") == 0
-    assert "All is well" in capsys.readouterr().out
+    assert "All settings are valid" in capsys.readouterr().out
 
 
 def test_json_holds_everything(text: Path, capsys: Output) -> None:
-    assert call("plan", text, "--json", "--lags", 9, "--tokens", "bytes") == 0
+    assert call("plan", text, "--json", "--lags", 9, "--tokenizer", "byte") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["dependence"]["lags"] == list(range(1, 10))
     assert len(found["dependence"]["shares"]) == len(found["dependence"]["noise"]) == 9
     assert found["memory"] == found["dependence"]["memory"] >= 4
-    assert {one["setting"] for one in found["proposals"]} >= {"cell", "layers", "window"}
+    assert {one["setting"] for one in found["proposals"]} >= {"cell", "layers", "bptt"}
     assert found["command"].startswith("unspool train ")
-    assert "--tokens bytes" in found["command"]
+    assert "--tokenizer byte" in found["command"]
 
 
 def test_help_has_examples(capsys: Output) -> None:

@@ -130,7 +130,7 @@ def test_processes_that_do_not_listen_yet_stop_without_a_word(
 
 # ── the command line ──
 
-OPTIONS = ["--hidden", "8", "--batch", "4", "--window", "8", "--engine", "torch", "--dropout", "0.2", "--json"]
+OPTIONS = ["--hidden", "8", "--batch-size", "4", "--bptt", "8", "--engine", "torch", "--dropout", "0.2", "--json"]
 TOGETHER = [sys.executable, "-m", "unspool", "train"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
 TORCHRUN += ["-m", "unspool", "train"]
@@ -179,12 +179,12 @@ def test_mistakes_are_said_once(place: Path) -> None:
         (["text.txt", "--nproc", "3", *OPTIONS], 2, "`batch` (=4) does not divide among 3 processes"),
         (["missing.txt", "--nproc", "2"], 2, "there is no file missing.txt"),
         (["text.txt", "--nproc", "2", "--hidden", "-1"], 2, "model.hidden (=-1)"),
-        (["text.txt", "--nproc", "2", "--window", "10000"], 2, "`window` (=10000) is longer"),
+        (["text.txt", "--nproc", "2", "--bptt", "10000"], 2, "`window` (=10000) is longer"),
         (["text.txt", "--nproc", "2", "--out", "run"], 2, "`out` (='run') exists"),
         (["run", "--resume", "--nproc", "4"], 2, "`nproc` (=4) differs from the run's 2"),
         (["run", "--resume"], 2, "`nproc` (=1) differs from the run's 2"),
         (["--resume", "--nproc", "2"], 2, "`FILE` (=None) is missing"),
-        (["text.txt", "--nproc", "2", "--rate", "1e30", "--set", "clip=1e9", *OPTIONS], 1, "training diverged at step"),
+        (["text.txt", "--nproc", "2", "--lr", "1e30", "--set", "clip=1e9", *OPTIONS], 1, "training diverged at step"),
     ]:
         code, _, said = command(*TOGETHER, *words)
         assert code == expected, words
@@ -225,7 +225,7 @@ def is_there(number: int) -> bool:
 @pytest.mark.long
 def test_a_run_in_two_processes_survives(place: Path) -> None:
     """Ctrl-C, the end of one process, the end of both, and that of the one that started them: the same bits."""
-    told = [*OPTIONS, "--evaluate-every", "500", "--set", "checkpoint_every=10"]
+    told = [*OPTIONS, "--eval-every", "500", "--set", "checkpoint_every=10"]
     settings = ["--nproc", "2", "--steps", "2000", *told]
     assert command(*TOGETHER, "text.txt", "--out", "whole", *settings)[0] == 0
     resume, step = ["broken", "--resume", "--nproc", "2", "--json"], 100

@@ -1,4 +1,4 @@
-"""The live screen, drawn at many widths and heights: every figure, and never too much."""
+"""The live screen, drawn at many widths and heights: every metric, and never too much."""
 
 from __future__ import annotations
 
@@ -49,14 +49,12 @@ def test_the_screen_shows_every_figure() -> None:
         "data: hamlet.txt, 180,000 characters · model: 2 × LSTM of 256",
     ]
     names, values, bar = lines[3:6]
-    assert names.split() == ["step", "epoch", "loss", "rate", "speed", "gradient", "clipped", "elapsed", "to", "go"]
+    assert names.split() == ["step", "epoch", "loss", "lr", "speed", "gradient", "clipped", "elapsed", "ETA"]
     assert values.split("  ")[0] == "400 of 1,000"
-    figures = ["0.80", "1.873", "0.002", "24,310", "characters/s", "0.843", "3%", "0:48", "1:12"]
-    assert values.split()[3:] == figures
-    starts = [
-        names.index(name) for name in ("epoch", "loss", "rate", "speed", "gradient", "clipped", "elapsed", "to go")
-    ]
-    assert starts == [values.index(value) for value in figures if value != "characters/s"]
+    metrics = ["0.80", "1.873", "0.002", "24,310", "characters/s", "0.843", "3%", "0:48", "1:12"]
+    assert values.split()[3:] == metrics
+    starts = [names.index(name) for name in ("epoch", "loss", "lr", "speed", "gradient", "clipped", "elapsed", "ETA")]
+    assert starts == [values.index(value) for value in metrics if value != "characters/s"]
     assert bar == "━" * 38 + "┄" * 57 + "  40%"
     assert lines[7:9] == [
         "step  epoch  training  validation  perplexity   bits",
@@ -113,14 +111,14 @@ def test_the_screen_fits(width: int, height: int) -> None:
 
 
 def test_a_narrow_table_keeps_the_star() -> None:
-    figures = {"loss": 1.9, "bits": 2.7, "accuracy of the next word": 0.5, "surprise": 0.5}
-    lines = picture(screen(STARTED, replace(EVALUATED, step=123_400, validation=figures)), 60)
+    metrics = {"loss": 1.9, "bits": 2.7, "accuracy of the next word": 0.5, "surprise": 0.5}
+    lines = picture(screen(STARTED, replace(EVALUATED, step=123_400, validation=metrics)), 60)
     row = next(line for line in lines if line.startswith("123,400"))
     assert row.split() == ["123,400", "0.80", "1.873", "1.900", "2.700", "★"]
 
 
 def test_a_broken_run_can_be_drawn() -> None:
-    broken = replace(STEPPED, loss=NAN, norm=INF, speed=NAN, remaining=INF, clipped=NAN, fraction=NAN, rate=NAN)
+    broken = replace(STEPPED, loss=NAN, norm=INF, speed=NAN, remaining=INF, clipped=NAN, fraction=NAN, lr=NAN)
     made = screen(
         replace(STARTED, baselines={"odd": {"loss": NAN}}), broken, replace(EVALUATED, validation={"loss": NAN})
     )
@@ -140,10 +138,10 @@ def test_a_long_history_is_thinned_evenly() -> None:
 @pytest.mark.parametrize(
     ("width", "rows"),
     [
-        (96, ["step epoch loss rate speed gradient clipped elapsed to go"]),
-        (95, ["step epoch loss rate speed", "gradient clipped elapsed to go"]),
-        (60, ["step epoch loss rate speed", "gradient clipped elapsed to go"]),
-        (40, ["step epoch loss", "rate speed gradient", "clipped elapsed to go"]),
+        (96, ["step epoch loss lr speed gradient clipped elapsed ETA"]),
+        (95, ["step epoch loss lr speed", "gradient clipped elapsed ETA"]),
+        (60, ["step epoch loss lr speed", "gradient clipped elapsed ETA"]),
+        (40, ["step epoch loss", "lr speed gradient", "clipped elapsed ETA"]),
     ],
 )
 def test_figures_break_into_equal_rows(width: int, rows: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""unspool xray: a run, two runs, a model of torch; and training that ends in a look inside."""
+"""unspool xray: a run, two runs, a torch model; and training that ends with an X-ray."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 from tests.cli.calling import call, refused
-from tests.tasks.tiny_run import OPTIONS, TinyRun
+from tests.runs.tiny_run import OPTIONS, TinyRun
 
 from unspool.insight import measurements
 
@@ -52,10 +52,10 @@ def double():
 @pytest.fixture
 def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two measures in place of all: what the command does with them is the same."""
-    whole = measurements.measure
+    whole = measurements.take_measurements
     monkeypatch.setattr(
-        "unspool.insight.examination.measure",
-        lambda specimen, tell, only: whole(specimen, tell, ("flow", "gates", "surprise")),
+        "unspool.insight.examination.take_measurements",
+        lambda specimen, measures, progress, only: whole(specimen, measures, progress, ("flow", "gates", "surprise")),
     )
 
 
@@ -70,7 +70,7 @@ def test_a_run_gets_a_page_and_words(tiny_run: TinyRun, tmp_path: Path, capsys: 
     assert call("xray", tiny_run.path, "--out", tmp_path / "x.html") == 0
     said = capsys.readouterr().out
     assert "X-ray of run" in said
-    assert f"The pictures: {tmp_path / 'x.html'}" in said
+    assert f"Report: {tmp_path / 'x.html'}" in said
     page = (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "Where gradients die" in page
     assert "http-equiv" in page
@@ -115,10 +115,10 @@ def test_a_model_of_torch(torch_model: tuple[str, Path], tmp_path: Path, capsys:
         ((), "is not one run or two"),
         (("--torch", "model.py:build", "runs/a"), "is not one run or two"),
         (("--torch", "model.py"), "is not FILE.py:NAME"),
-        (("--torch", "gone.py:build", "--input", "x.npy"), "is not there"),
+        (("--torch", "gone.py:build", "--input", "x.npy"), "does not exist"),
         (("--torch", "model.py:build"), "--input batch.npy"),
-        (("runs/a", "--input", "x.npy"), "is not for this"),
-        (("--torch", "model.py:build", "--input", "x.npy", "--data", "a.txt"), "is not for this"),
+        (("runs/a", "--input", "x.npy"), "does not apply here"),
+        (("--torch", "model.py:build", "--input", "x.npy", "--data", "a.txt"), "does not apply here"),
     ],
 )
 def test_wrong_usage_is_told(arguments: tuple[str, ...], words: str, capsys: Capture) -> None:
@@ -157,17 +157,17 @@ def test_weights_that_may_hold_code_and_batches_that_hold_none(
     assert "NaN" in capsys.readouterr().err
 
 
-def test_training_ends_in_a_look_inside(tiny_run: TinyRun, tmp_path: Path, capsys: Capture) -> None:
+def test_training_ends_with_an_xray(tiny_run: TinyRun, tmp_path: Path, capsys: Capture) -> None:
     options = [f"{name}={value}" for name, value in OPTIONS.items() if name not in ("engine", "steps")]
     settings = [word for option in options for word in ("--set", option)]
     given = "train", tiny_run.text, "--out", tmp_path / "run", "--steps", 40, *settings, "--xray-every", 1
     assert call(*given) == 0
     said = capsys.readouterr().out
-    assert f"The pictures: {tmp_path / 'run' / 'xray.html'}" in said
-    assert f"The film: {tmp_path / 'run' / 'film.html'}" in said
-    film = (tmp_path / "run" / "film.html").read_text(encoding="utf-8")
-    assert "step 20" in film
-    assert "step 40" in film
+    assert f"Report: {tmp_path / 'run' / 'xray.html'}" in said
+    assert f"Training timeline: {tmp_path / 'run' / 'timeline.html'}" in said
+    timeline = (tmp_path / "run" / "timeline.html").read_text(encoding="utf-8")
+    assert "step 20" in timeline
+    assert "step 40" in timeline
 
 
 def test_a_batch_is_read_in_the_models_numbers(torch_model: tuple[str, Path], tmp_path: Path, capsys: Capture) -> None:

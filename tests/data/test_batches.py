@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unspool.data.batches import Windows
 from unspool.errors import ArgumentError, DataError
-from unspool.tasks.language_model import TextWindows
+from unspool.tasks.lm import TextWindows
 
 sizes = st.tuples(st.integers(2, 300), st.integers(1, 12), st.integers(1, 400)).filter(lambda size: size[0] > size[1])
 
@@ -72,10 +72,10 @@ def test_without_a_window_the_text_is_one() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(DataError, match="3 tokens are too few for 8 rows"):
+    with pytest.raises(DataError, match="3 tokens are too few for `batch_size=8`"):
         Windows(np.arange(3), 8, 5)
     with pytest.raises(DataError, match="0 tokens are too few"):
         Windows(np.arange(0), 1, 5)
-    for rows, steps, name in ((0, 1, "rows"), (1, 0, "steps"), (1, -1, "steps")):
+    for rows, steps, name in ((0, 1, "batch_size"), (1, 0, "steps"), (1, -1, "steps")):
         with pytest.raises(ArgumentError, match=f"`{name}`.*positive"):
             Windows(np.arange(9), rows, steps)

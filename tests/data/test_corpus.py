@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from unspool.data import corpus as corpus_module
 from unspool.data.corpus import PARTS, Corpus, Division, _Pieces, prepare
-from unspool.data.vocabulary import KINDS, Words
+from unspool.data.vocabulary import TOKENIZERS, Words
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
 LINES = "".join(f"the {n % 7} cats and {n % 11} dogs\n" for n in range(200))
@@ -68,10 +68,10 @@ class TestTail:
 
     def test_bytes_are_cut_between_characters(self, tmp_path: Path) -> None:
         text = "一二三四五六七八九十"
-        corpus = prepare(write(tmp_path / "a.txt", text), Division(), "bytes")
+        corpus = prepare(write(tmp_path / "a.txt", text), Division(), "byte")
         assert texts(corpus) == ["一二三四五六七八九", "十", ""]
 
-    @pytest.mark.parametrize("kind", ["words", "bpe", "chinese-words"])
+    @pytest.mark.parametrize("kind", ["word", "bpe", "jieba"])
     def test_others_are_cut_where_a_line_ends(self, tmp_path: Path, kind: str) -> None:
         corpus = prepare(write(tmp_path / "a.txt", LINES), Division(validation=0.1, test=0.1), kind)
         assert texts(corpus) == by_hand(LINES, len(LINES) * 8 // 10, len(LINES) * 9 // 10)
@@ -95,7 +95,7 @@ class TestTail:
     def test_several_files_are_one_text_without_joining_their_lines(self, tmp_path: Path) -> None:
         write(tmp_path / "texts/1.txt", "the first")
         write(tmp_path / "texts/2.txt", "the second\n")
-        corpus = prepare(tmp_path / "texts", Division(validation=0), "words")
+        corpus = prepare(tmp_path / "texts", Division(validation=0), "word")
         assert texts(corpus) == ["the first\nthe second\n", "", ""]
 
 
@@ -186,7 +186,7 @@ class TestLines:
         assert texts(prepare(write(tmp_path / "a.txt", text), Division(validation=0)))[0] == text
 
 
-@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("kind", ["char", "word"])
 @pytest.mark.parametrize("split", ["tail", "lines"])
 def test_the_vocabulary_has_seen_the_training_text_alone(tmp_path: Path, kind: str, split: str) -> None:
     lines = [chr(0x4E00 + n) for n in range(500)]
@@ -207,7 +207,7 @@ def test_a_vocabulary_that_is_there_already(tmp_path: Path) -> None:
     assert corpus.training.tolist() == vocabulary.ids("a b c\n" * 9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 @pytest.mark.parametrize(
     "text", ["xy", "ab" * 60_000, "a b " * 20_000, "🙂🙃\U0010ffff" * 3, "\n\n\n\n", "\ufeff\ufeffa\r\r\n"]
 )
@@ -215,12 +215,12 @@ def test_strange_texts_come_back_whole(tmp_path: Path, kind: str, text: str) -> 
     corpus = prepare(write(tmp_path / "a.txt", text), Division(validation=0), kind)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     found = texts(corpus)[0]
-    assert (found.split() == text.split()) if kind == "words" else (found == text)
+    assert (found.split() == text.split()) if kind == "word" else (found == text)
 
 
 def test_a_text_that_is_one_long_line_is_cut_between_words(tmp_path: Path) -> None:
     text = "aa bb " * 400_000  # 2.4 MB
-    corpus = prepare(write(tmp_path / "a.txt", text), Division(validation=0.5), "words")
+    corpus = prepare(write(tmp_path / "a.txt", text), Division(validation=0.5), "word")
     assert " ".join(texts(corpus)[:2]).split() == text.split()
     assert 0.45 < len(corpus.validation) / 800_000 < 0.5
 
@@ -234,13 +234,13 @@ def test_too_little_text(tmp_path: Path, text: str, count: int) -> None:
 
 def test_a_text_that_grows_meanwhile_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "a.txt", LINES)
-    fit = KINDS["characters"].fit
+    fit = TOKENIZERS["char"].fit
 
     def slow(pieces: object, limit: int | None = None) -> object:
         write(file, LINES + "more")
         return fit(pieces, limit)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(KINDS["characters"], "fit", slow)
+    monkeypatch.setattr(TOKENIZERS["char"], "fit", slow)
     with pytest.raises(DataError, match="changed while it was read"):
         prepare(file, Division())
     assert list((tmp_path / "cache" / "tokens").iterdir()) == []
@@ -250,9 +250,9 @@ def test_divisions_that_are_none() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'tail'"):
         Division("tial")
     for wrong in (1.0, -0.1, float("nan"), 10):
-        with pytest.raises(ArgumentError, match="`validation`.*is not a share"):
+        with pytest.raises(ArgumentError, match="`validation`.*is not a fraction"):
             Division(validation=wrong)
-        with pytest.raises(ArgumentError, match="`test`.*is not a share"):
+        with pytest.raises(ArgumentError, match="`test`.*is not a fraction"):
             Division(test=wrong)
     with pytest.raises(ArgumentError, match="leave nothing to train on"):
         Division(validation=0.5, test=0.5)

@@ -9,8 +9,8 @@ import pytest
 from rdkit import Chem
 
 from unspool.data.labelled import Raw
-from unspool.data.molecules import write_anew
-from unspool.errors import DataError
+from unspool.data.molecules import randomize_smiles
+from unspool.errors import DataError, MissingPackageError
 
 SMILES = ["C[C@H](N)C(=O)O", "Clc1ccc(Br)cc1[N+](=O)[O-]", "CC(=O)Oc1ccccc1C(=O)O", "C"]
 
@@ -24,7 +24,7 @@ def raw_of(texts: list[str]) -> Raw:
 
 
 def test_writings_are_of_the_same_molecules() -> None:
-    found = write_anew(raw_of(SMILES), 8)
+    found = randomize_smiles(raw_of(SMILES), 8)
     assert len(found) == 8
     canonical = [canonical_form(text) for text in SMILES]
     for one in found:
@@ -34,8 +34,8 @@ def test_writings_are_of_the_same_molecules() -> None:
 
 
 def test_writings_depend_on_the_molecule_alone() -> None:
-    whole = write_anew(raw_of(SMILES), 3)
-    part = write_anew(raw_of(SMILES[2:]), 3)
+    whole = randomize_smiles(raw_of(SMILES), 3)
+    part = randomize_smiles(raw_of(SMILES[2:]), 3)
     assert [one.texts for one in part] == [(one.texts or [])[2:] for one in whole]
     assert [one.place(1) for one in part] == ["m.csv, line 3"] * 3
 
@@ -43,17 +43,17 @@ def test_writings_depend_on_the_molecule_alone() -> None:
 def test_what_is_no_molecule(capfd: pytest.CaptureFixture[str]) -> None:
     for wrong in ("c1cc", "C(C)(C)(C)(C)C", " "):
         with pytest.raises(DataError, match=r"m.csv, line 3: .* is no molecule .* Correct the SMILES"):
-            write_anew(raw_of(["CC", wrong]), 1)
+            randomize_smiles(raw_of(["CC", wrong]), 1)
     assert capfd.readouterr().err == ""
-    assert write_anew(raw_of(["nonsense"]), 0) == []
+    assert randomize_smiles(raw_of(["nonsense"]), 0) == []
 
 
 def test_numbers_are_no_molecules() -> None:
-    with pytest.raises(DataError, match="SMILES, and these are numbers. Leave `enumerate` out"):
-        write_anew(Raw(None, [np.zeros((2, 1))], ["a"], str, None), 1)
+    with pytest.raises(DataError, match="`augment_smiles` is for molecules, and these are numbers. Leave it out"):
+        randomize_smiles(Raw(None, [np.zeros((2, 1))], ["a"], str, None), 1)
 
 
 def test_without_rdkit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
-    with pytest.raises(DataError, match=r"need rdkit. Run: pip install 'unspool\[molecules\]'"):
-        write_anew(raw_of(SMILES), 1)
+    with pytest.raises(MissingPackageError, match=r"`augment_smiles` needs rdkit: pip install 'unspool\[molecules\]'"):
+        randomize_smiles(raw_of(SMILES), 1)

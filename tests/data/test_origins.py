@@ -26,18 +26,18 @@ sizes = st.integers(1, 5)
 class TestParts:
     @given(sizes, sizes, st.integers(0, 4), st.integers(0, 4), st.lists(st.integers(0, 9), min_size=1, max_size=3))
     def test_every_origin_once_and_none_across(
-        self, look_back: int, horizon: int, more_validation: int, more_test: int, extra: list[int]
+        self, lookback: int, horizon: int, more_validation: int, more_test: int, extra: list[int]
     ) -> None:
         validation = horizon + more_validation - 1 if more_validation else 0
         test = horizon + more_test - 1 if more_test else 0
-        least = look_back + horizon + validation + test
+        least = lookback + horizon + validation + test
         series = [counting(least + more, offset=100 * number) for number, more in enumerate(extra)]
-        origins = Origins(series, look_back, horizon, validation, test)
+        origins = Origins(series, lookback, horizon, validation, test)
         for number, one in enumerate(series):
             steps = len(one)
             part_of = ["training"] * (steps - validation - test) + ["validation"] * validation + ["test"] * test
             expected: dict[str, list[list[int]]] = {"training": [], "validation": [], "test": []}
-            for origin in range(look_back, steps - horizon + 1):
+            for origin in range(lookback, steps - horizon + 1):
                 foretold = {part_of[step] for step in range(origin, origin + horizon)}
                 if len(foretold) == 1:
                     expected[foretold.pop()].append([number, origin])
@@ -48,7 +48,7 @@ class TestParts:
             assert origins.ends()[number] == part_of.count("training")
 
     def test_training_never_touches_what_comes_later(self) -> None:
-        origins = Origins([counting(40)], look_back=6, horizon=3, validation=5, test=7)
+        origins = Origins([counting(40)], lookback=6, horizon=3, validation=5, test=7)
         seen = origins.batch(origins.pairs("training"))
         assert max(seen.past[..., 0].max(), seen.target.max()) == origins.ends()[0] - 1 == 27
         assert origins.batch(origins.pairs("validation")).target.max() == 32
@@ -57,7 +57,7 @@ class TestParts:
 
 class TestBatches:
     def test_entries(self) -> None:
-        origins = Origins([counting(12), counting(15, offset=100)], look_back=3, horizon=2)
+        origins = Origins([counting(12), counting(15, offset=100)], lookback=3, horizon=2)
         batch = origins.batch(np.array([[1, 5], [0, 3], [1, 13]]))
         firsts = np.array([105, 3, 113])
         past = firsts + np.arange(-3, 0)[:, None]
@@ -67,17 +67,17 @@ class TestBatches:
         np.testing.assert_array_equal(batch.target[..., 0], ahead)
 
     def test_the_true_future(self) -> None:
-        past, future = inputs_at(counting(10, ahead=2), 10, look_back=2, horizon=2)
+        past, future = inputs_at(counting(10, ahead=2), 10, lookback=2, horizon=2)
         assert past.tolist() == [[8, 1008, 2008], [9, 1009, 2009]]
         assert future.tolist() == [[2010], [2011]]
         with pytest.raises(DataError, match="end 1 steps before"):
-            inputs_at(counting(10, ahead=2), 10, look_back=2, horizon=3)
+            inputs_at(counting(10, ahead=2), 10, lookback=2, horizon=3)
         with pytest.raises(DataError, match="needs 11 steps before it"):
-            inputs_at(counting(10, ahead=2), 10, look_back=11, horizon=2)
+            inputs_at(counting(10, ahead=2), 10, lookback=11, horizon=2)
 
     @pytest.mark.parametrize("pairs", [[[0, 9]], [[1, 5]], [[-1, 5]]])
     def test_pairs_without_a_target(self, pairs: list[list[int]]) -> None:
-        origins = Origins([counting(10)], look_back=2, horizon=2)
+        origins = Origins([counting(10)], lookback=2, horizon=2)
         with pytest.raises(ArgumentError, match="has no target"):
             origins.batch(np.array(pairs))
         with pytest.raises(ArgumentError, match="no origin"):
@@ -85,7 +85,7 @@ class TestBatches:
 
 
 def test_refused() -> None:
-    with pytest.raises(ArgumentError, match="`look_back` .=0."):
+    with pytest.raises(ArgumentError, match="`lookback` .=0."):
         Origins([counting(10)], 0, 1)
     with pytest.raises(ArgumentError, match="`test` .=1. is less than the horizon .2."):
         Origins([counting(10)], 2, 2, 0, 1)

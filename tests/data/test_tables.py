@@ -115,7 +115,7 @@ class TestFormats:
 
 def test_what_is_written_for_nothing_is_not_called_empty(tmp_path: Path) -> None:
     table = table_of(tmp_path, "a,b\n1,x\nnan,\n")
-    with pytest.raises(DataError, match="line 3: `a` is 'nan', which stands for a number that is not there. Fill"):
+    with pytest.raises(DataError, match="line 3: `a` is 'nan', which stands for a missing number. Fill"):
         table.numbers("a")
     with pytest.raises(DataError, match="line 3: `b` is empty. Fill"):
         table.text("b")
@@ -141,7 +141,7 @@ class TestHeader:
             read_table(tmp_path / "t.csv", columns=["activty"])
 
     def test_only_where_there_may_be_one(self, tmp_path: Path) -> None:
-        with pytest.raises(ArgumentError, match="`header` .=True. says nothing"):
+        with pytest.raises(ArgumentError, match="`header` .=True. has no effect"):
             read_table(write(tmp_path / "t.jsonl", "{}"), header=True)
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.data.metrics import span_f1
 from unspool.data.tagged import Scheme, Sentence, Span, check_tags, guess_scheme, read_tagged, spans, transitions
 from unspool.errors import ArgumentError, DataError, UnknownNameError
+from unspool.tasks.metrics import span_f1
 
 unhurried = settings(deadline=None)
 MarkedText = tuple[list[Span], int]
@@ -101,8 +101,12 @@ class TestReading:
             ("a O\n\tO\n", True, r"a\.conll, line 2: the word before 'O' is empty"),
             ("a O\n O\n", True, r"a\.conll, line 2: the word before 'O' is empty"),
             ("a\tO\nb\t\n", True, r"a\.conll, line 2: the tag of 'b' is empty"),
-            ("a O\nNew York B-LOC\n", True, r"a\.conll, line 2: columns are 3, and 2 in .* part the columns by tabs"),
-            ("so it goes\nand on\n", False, r"a\.conll, line 2: columns are 2, and 3 in"),
+            (
+                "a O\nNew York B-LOC\n",
+                True,
+                r"a\.conll, line 2: there are 3 columns, and 2 in .* separate the columns by tabs",
+            ),
+            ("so it goes\nand on\n", False, r"a\.conll, line 2: there are 2 columns, and 3 in"),
             ("", True, r"a\.conll has no words"),
             ("\n \n-DOCSTART- O\n\n", True, r"a\.conll has no words"),
             (b"a O\nb\xff O\n", True, r"a\.conll is not UTF-8: byte 5 \(0xff\)"),
@@ -221,8 +225,8 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("tags", "scheme", "message"),
         [
-            ("O I-x", "bio", r"some\.conll, line 11: 'I-x' after 'O' continues no span of its kind. Begin each"),
-            ("I-x", "bio", "line 10: 'I-x' at the beginning of a sentence continues no"),
+            ("O I-x", "bio", r"some\.conll, line 11: 'I-x' after 'O' continues no span of its kind. Start each"),
+            ("I-x", "bio", "line 10: 'I-x' at the start of a sentence continues no"),
             ("B-x I-x I-y", "bio", "line 12: 'I-y' after 'I-x' continues no"),
             ("O E-x", "bioes", "line 11: 'E-x' after 'O' continues no"),
             ("S-x I-x", "bioes", "line 11: 'I-x' after 'S-x' continues no"),
@@ -246,7 +250,7 @@ class TestCheck:
             check_tags(read_tagged(file), "bio")
 
     def test_words_without_tags(self) -> None:
-        with pytest.raises(DataError, match=r"line 5: a sentence of 2 words has 0 tags. Read the file with tags=True"):
+        with pytest.raises(DataError, match=r"line 5: a sentence of 2 words has 0 tags. Give each word a tag"):
             check_tags([Sentence(("a", "b"), (), 5, Path("x"))], "bio")
 
     def test_an_unknown_scheme(self) -> None:

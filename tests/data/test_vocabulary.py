@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.data.vocabulary import KINDS, UNKNOWN, Characters, Words, find_kind, load_vocabulary
+from unspool.data.vocabulary import TOKENIZERS, UNKNOWN, Characters, Words, find_tokenizer, load_vocabulary
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
 TEXT = "我爱你 and you 爱我\nthe cat saw the dog\n\nthe end\n"
-EXACT = [kind for kind in KINDS if kind != "words"]
+EXACT = [kind for kind in TOKENIZERS if kind != "word"]
 
 
 def cut(text: str, size: int) -> list[str]:
@@ -22,11 +22,11 @@ def cut(text: str, size: int) -> list[str]:
 
 
 def encoded(kind: str, text: str, size: int) -> list[int]:
-    vocabulary = KINDS[kind].fit(cut(TEXT, size))
+    vocabulary = TOKENIZERS[kind].fit(cut(TEXT, size))
     return [int(number) for part in vocabulary.encode(cut(text, size)) for number in part]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_pieces_do_not_matter(kind: str) -> None:
     whole = encoded(kind, TEXT, len(TEXT))
     assert all(encoded(kind, TEXT, size) == whole for size in (1, 2, 7))
@@ -34,14 +34,14 @@ def test_pieces_do_not_matter(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_there_and_back(kind: str) -> None:
-    vocabulary = KINDS[kind].fit([TEXT])
+    vocabulary = TOKENIZERS[kind].fit([TEXT])
     assert vocabulary.decode(vocabulary.ids(TEXT)) == TEXT
     assert max(vocabulary.ids(TEXT)) < len(vocabulary)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_bytes_know_every_text(text: str) -> None:
-    vocabulary = KINDS["bytes"].fit([])
+    vocabulary = TOKENIZERS["byte"].fit([])
     assert vocabulary.decode(vocabulary.ids(text)) == text
     assert len(vocabulary) == 256
 
@@ -49,7 +49,7 @@ def test_bytes_know_every_text(text: str) -> None:
 @pytest.mark.parametrize("kind", EXACT)
 @given(text=st.text(st.sampled_from("ab 我爱\t\n\u2028\x85🙂'1."), max_size=30), size=st.integers(1, 30))
 def test_any_text_comes_back_in_any_pieces(kind: str, text: str, size: int) -> None:
-    vocabulary = KINDS[kind].fit(cut(text, size))
+    vocabulary = TOKENIZERS[kind].fit(cut(text, size))
     ids = [int(number) for part in vocabulary.encode(cut(text, size)) for number in part]
     assert vocabulary.decode(ids) == text
     assert ids == vocabulary.ids(text)
@@ -63,16 +63,16 @@ def test_words_are_what_stands_between_blanks(text: str) -> None:
     assert Words.split(text) == words
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_half_characters_are_refused(kind: str) -> None:
-    vocabulary = KINDS[kind].fit([TEXT])
+    vocabulary = TOKENIZERS[kind].fit([TEXT])
     with pytest.raises(DataError, match="character 2 .* half of a pair"):
         vocabulary.ids("ab\udc80")
 
 
 def test_byte_pairs_of_a_long_line_are_those_of_its_words() -> None:
     text = "the cat  saw a dog's tail, " * 200
-    vocabulary = KINDS["bpe"].fit([TEXT * 20], limit=300)
+    vocabulary = TOKENIZERS["bpe"].fit([TEXT * 20], limit=300)
     words = re.findall(r"'s| ?[a-z]+| ?[^\sa-z]+|\s+(?!\S)|\s+", text)
     assert vocabulary.ids(text) == [number for word in words for number in vocabulary.ids(word)]
 
@@ -98,28 +98,28 @@ def test_what_is_not_in_the_list_is_unknown() -> None:
 
 
 def test_chinese_words_are_longer_than_characters() -> None:
-    words = KINDS["chinese-words"].fit(["播放周杰伦的稻香，今天天气怎么样"])
+    words = TOKENIZERS["jieba"].fit(["播放周杰伦的稻香，今天天气怎么样"])
     assert "周杰伦" in words.dump()["tokens"]
 
 
 def test_atoms_of_molecules() -> None:
     text = "C[C@@H](N)c1[nH]cc%12Br.Cl@@[Cl-][unclosed\n"
     atoms = ["C", "[C@@H]", *"(N)c1", "[nH]", *"cc", "%12", "Br", ".", "Cl", "@@", "[Cl-]", *"[unclosed\n"]
-    vocabulary = KINDS["smiles"].fit([text])
+    vocabulary = TOKENIZERS["smiles"].fit([text])
     assert [vocabulary.decode([number]) for number in vocabulary.ids(text)] == atoms
     assert vocabulary.decode(vocabulary.ids("C[Xx]Br")) == "C\ufffdBr"
 
 
 def test_byte_pairs_of_a_given_number() -> None:
-    vocabulary = KINDS["bpe"].fit([TEXT * 20], limit=300)
+    vocabulary = TOKENIZERS["bpe"].fit([TEXT * 20], limit=300)
     assert 256 < len(vocabulary) <= 300
     assert len(vocabulary.ids(TEXT)) < len(TEXT.encode())
     assert vocabulary.decode(vocabulary.ids("🙂 unseen")) == "🙂 unseen"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_json_there_and_back(kind: str) -> None:
-    vocabulary = KINDS[kind].fit([TEXT])
+    vocabulary = TOKENIZERS[kind].fit([TEXT])
     again = load_vocabulary(json.loads(json.dumps(vocabulary.dump())))
     assert type(again) is type(vocabulary)
     assert again.dump() == vocabulary.dump()
@@ -133,11 +133,11 @@ def test_json_there_and_back(kind: str) -> None:
         [],
         {},
         {"kind": 3},
-        {"kind": "characters"},
-        {"kind": "characters", "tokens": "abc"},
-        {"kind": "characters", "tokens": ["<unk>", 1]},
-        {"kind": "characters", "tokens": ["<unk>", "a", "a"]},
-        {"kind": "words", "tokens": ["a", "b"]},
+        {"kind": "char"},
+        {"kind": "char", "tokens": "abc"},
+        {"kind": "char", "tokens": ["<unk>", 1]},
+        {"kind": "char", "tokens": ["<unk>", "a", "a"]},
+        {"kind": "word", "tokens": ["a", "b"]},
         {"kind": "bpe"},
         {"kind": "bpe", "tokenizer": "{}"},
     ],
@@ -149,13 +149,13 @@ def test_json_that_is_no_vocabulary(wrong: Any) -> None:
 
 
 def test_unknown_kinds_and_sizes() -> None:
-    with pytest.raises(UnknownNameError, match="'characters'"):
-        find_kind("character")
-    with pytest.raises(ArgumentError, match="`vocabulary` \\(=100\\) is not 256"):
-        KINDS["bytes"].fit([], limit=100)
-    with pytest.raises(ArgumentError, match="`vocabulary` \\(=255\\) is too small: bpe need 256"):
-        KINDS["bpe"].fit([], limit=255)
-    for kind in ("characters", "words", "chinese-words"):
-        with pytest.raises(ArgumentError, match=f"`vocabulary` \\(=1\\) is too small: {kind} need 2 at least"):
-            KINDS[kind].fit([TEXT], limit=1)
-        assert len(KINDS[kind].fit([TEXT], limit=2)) == 2
+    with pytest.raises(UnknownNameError, match="'char'"):
+        find_tokenizer("character")
+    with pytest.raises(ArgumentError, match="`vocab_size` \\(=100\\) is not 256"):
+        TOKENIZERS["byte"].fit([], limit=100)
+    with pytest.raises(ArgumentError, match="`vocab_size` \\(=255\\) is too small: bpe needs 256"):
+        TOKENIZERS["bpe"].fit([], limit=255)
+    for kind in ("char", "word", "jieba"):
+        with pytest.raises(ArgumentError, match=f"`vocab_size` \\(=1\\) is too small: {kind} needs 2 at least"):
+            TOKENIZERS[kind].fit([TEXT], limit=1)
+        assert len(TOKENIZERS[kind].fit([TEXT], limit=2)) == 2

@@ -11,7 +11,7 @@ from unspool.engine import build
 
 @pytest.fixture
 def compiling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """With threads however little there is to do. And without the optimiser, where minutes matter: a kernel is there
+    """With threads however little there is to do. And without the optimizer, where minutes matter: a kernel is there
     twice as soon, and what is emitted is the same."""
     build._load.cache_clear()
     monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)

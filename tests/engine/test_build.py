@@ -140,6 +140,62 @@ def test_a_damaged_library_is_built_again(damage: Callable[[bytes], bytes], tmp_
     assert library.read_bytes() == whole
 
 
+COMMON = 'extern "C" int twice(int number) { return 2 * number; }\n'
+LINKED = """
+#if !UNSPOOL_LINKED
+#error "not linked"
+#endif
+extern "C" int twice(int);
+extern "C" __attribute__((visibility("default"))) int answer() { return twice(NUMBER); }
+"""
+
+
+def twice(number: int) -> bool:
+    return bool(build.load(LINKED, f"NUMBER={number}", common=COMMON).answer() == 2 * number)
+
+
+def test_what_libraries_have_in_common_is_compiled_once(tmp_path: Path) -> None:
+    with patch("subprocess.run", wraps=subprocess.run) as ran:
+        assert twice(3)
+        assert twice(4)
+    assert ran.call_count == 3
+    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [".o", ".so", ".so"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_they_have_in_common_is_built_again_if_it_is_damaged(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    assert twice(5)
+    (common,) = (tmp_path / "cache").glob("*.o")
+    whole = common.read_bytes()
+    common.write_bytes(damage(whole))
+    assert twice(6)
+    assert common.read_bytes() == whole
+
+
+def test_what_cannot_be_linked_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="failed on the kernel"):
+        build.load(LINKED, "NUMBER=7", common='extern "C" int twice(int) { return }')
+    with pytest.raises(BuildError, match="twice"):
+        build.load(LINKED, "NUMBER=7", common="int other;")
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("speed", ["soon", pytest.param("optimised", marks=pytest.mark.long)])
+def test_the_products_are_the_same_linked_and_not(speed: str, tmp_path: Path) -> None:
+    """What a kernel leaves out with UNSPOOL_LINKED is all in what it is linked to, and computes the same bits."""
+    calls = [draw(VARIANTS["lstm"], 7, 13, 9, 33, lengths=ragged(7, 13)) for _ in range(2)]
+    linked = by_kernel(calls[0], 2)
+    for path in (tmp_path / "cache").iterdir():
+        path.unlink()
+    build._load.cache_clear()
+    with patch("unspool.engine.kernel.emit_products", return_value=""):
+        alone = by_kernel(calls[1], 2)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".so"]
+    assert all(torch.equal(value, alone[name]) for name, value in linked.items())
+
+
 def test_processes_that_build_at_once_both_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits, within its compiler, until the other compiles too."""
     meeting, real = tmp_path / "meeting", build.find_compiler()
@@ -168,13 +224,9 @@ def test_without_a_place_to_keep_them_kernels_are_built_anyway(
         may = os.access
         monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "cache" and may(path, mode))
     else:  # a user without a home, as in a container
-
-        def no_home() -> Path:
-            raise RuntimeError("Could not determine home directory.")
-
         monkeypatch.delenv("UNSPOOL_CACHE")
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-        monkeypatch.setattr(Path, "home", no_home)
+        monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert answer(8)
@@ -279,17 +331,7 @@ def test_switched_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = Recurrent("elman", 3, 4)
     assert layer.engine == "eager: UNSPOOL_ENGINE=off"
     monkeypatch.setenv("UNSPOOL_ENGINE", "on")
-    assert layer.engine == "kernel"
-
-
-def test_where_the_cache_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert build.cache_folder() == tmp_path / "cache"
-    monkeypatch.delenv("UNSPOOL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert build.cache_folder() == tmp_path / "xdg" / "unspool"
-    monkeypatch.setenv("XDG_CACHE_HOME", "")
-    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
-    assert build.cache_folder() == tmp_path / "home" / ".cache" / "unspool"
+    assert layer.engine.startswith("kernel")
 
 
 AVX2 = "avx avx2 fma bmi1 bmi2 abm movbe f16c"

@@ -23,7 +23,7 @@ from tests.variants import VARIANTS, as_state, as_states, each_cell
 from torch.func import functional_call
 
 from unspool.cells import Cell, Symbol, normalise, sigmoid, tanh, where
-from unspool.nn import recurrence
+from unspool.nn import runner
 from unspool.nn.unroll import unroll
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
@@ -84,7 +84,7 @@ def test_trace_and_inference(cell: Cell) -> None:
             ends = None if lengths is None else torch.tensor(lengths)
             with torch.no_grad():
                 expected = unroll(layer.step, layer.cell_parameters(), call.x, call.states, ends, reverse, trace=True)
-                with patch.object(recurrence, "unroll", side_effect=AssertionError("the eager loop ran")):
+                with patch.object(runner, "unroll", side_effect=AssertionError("the eager loop ran")):
                     output, final, trace = layer(call.x, state, lengths=lengths, trace=True)
                     plain, plain_final = layer(call.x, state, lengths=lengths)
             names = [*expected[2], "output", *layer.equations.states]

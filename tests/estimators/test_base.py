@@ -56,9 +56,9 @@ def test_verbose_tells_each_evaluation(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_further_setting_is_used_and_an_end_in_steps_takes_the_place_of_epochs() -> None:
-    model = clone(MODEL).set_params(epochs=None, settings={"steps": 5, "optimiser": "sgd"}).fit(TEXTS, LABELS)
+    model = clone(MODEL).set_params(epochs=None, settings={"steps": 5, "optimizer": "sgd"}).fit(TEXTS, LABELS)
     assert (model.config_.training.steps, model.config_.training.epochs) == (5, None)
-    assert model.config_.training.optimiser == "sgd"
+    assert model.config_.training.optimizer == "sgd"
 
 
 WITHOUT = """
@@ -73,5 +73,5 @@ import unspool.estimators
 def test_scikit_learn_is_asked_for_only_where_it_is_needed() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: unspool.estimators needs scikit-learn. Run: pip install 'unspool[sklearn]'."
+        "unspool.errors.MissingPackageError: unspool.estimators needs sklearn: pip install 'unspool[sklearn]'"
     )

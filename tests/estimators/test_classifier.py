@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import joblib
@@ -15,11 +16,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from unspool import Cell, tanh
 from unspool.data.sequences import divide
 from unspool.errors import ArgumentError, DataError, UnspoolError
 from unspool.estimators import SequenceClassifier
 
-SMALL: dict[str, Any] = {"cell": "elman", "bidirectional": False, "pooling": "last", "rate": 0.01, "random_state": 0}
+SMALL: dict[str, Any] = {"cell": "elman", "bidirectional": False, "pooling": "last", "lr": 0.01, "random_state": 0}
 
 
 def digits(count: int = 400) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -31,7 +33,7 @@ def digits(count: int = 400) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def test_digits_read_row_by_row() -> None:
     X, y = digits(800)
-    model = SequenceClassifier(hidden=32, epochs=12, rate=0.01, random_state=0).fit(X[:600], y[:600])
+    model = SequenceClassifier(hidden=32, epochs=12, lr=0.01, random_state=0).fit(X[:600], y[:600])
     assert model.score(X[600:], y[600:]) > 0.88
     assert model.n_features_in_ == 8
     assert log_loss(y[600:], model.predict_proba(X[600:])) < 0.6  # it warns unless each row sums to 1
@@ -40,7 +42,7 @@ def test_digits_read_row_by_row() -> None:
 def test_the_intent_of_a_command_with_a_title_never_heard() -> None:
     texts, intents, new_texts, new_intents = halves(*make_commands(seed=0))
     assert ASKED not in texts
-    model = SequenceClassifier(hidden=32, epochs=20, rate=0.01, random_state=0).fit(texts, intents)
+    model = SequenceClassifier(hidden=32, epochs=20, lr=0.01, random_state=0).fit(texts, intents)
     assert model.predict([ASKED]).tolist() == ["music"]
     assert model.score(new_texts, new_intents) > 0.9
     assert model.classes_.tolist() == sorted({*intents})
@@ -49,20 +51,20 @@ def test_the_intent_of_a_command_with_a_title_never_heard() -> None:
 def test_order_is_what_a_bag_of_vectors_cannot_see() -> None:
     texts, actors, new_texts, new_actors = halves(*make_orders(seed=0))
     assert not {*texts} & {*new_texts}
-    bag = SequenceClassifier(hidden=16, reader="bag", epochs=4, rate=0.01, random_state=0).fit(texts, actors)
+    bag = SequenceClassifier(hidden=16, backbone="bag", epochs=4, lr=0.01, random_state=0).fit(texts, actors)
     one, other = bag.predict_proba(["我爱你", "你爱我"])
     assert np.allclose(one, other, rtol=0, atol=1e-6)
     assert bag.score(new_texts, new_actors) <= 0.6
-    recurrent = SequenceClassifier(hidden=16, epochs=8, rate=0.02, random_state=0).fit(texts, actors)
+    recurrent = SequenceClassifier(hidden=16, epochs=8, lr=0.02, random_state=0).fit(texts, actors)
     assert recurrent.score(new_texts, new_actors) > 0.99
 
 
 def test_the_best_model_is_chosen_on_validation_data_and_kept() -> None:
     X, y = digits(120)
-    settings = {"evaluate_every": 1, "schedule": "constant"}
-    model = SequenceClassifier(**SMALL | {"hidden": 8, "epochs": 6, "rate": 0.3}, settings=settings, validation=0.5)
+    settings = {"eval_every": 1, "schedule": "constant"}
+    model = SequenceClassifier(**SMALL | {"hidden": 8, "epochs": 6, "lr": 0.3}, settings=settings, validation=0.5)
     model.fit(X, y)
-    accuracies = [figures["accuracy"] for figures in model.history_]
+    accuracies = [metrics["accuracy"] for metrics in model.history_]
     assert max(accuracies) > accuracies[-1]  # such a rate goes up and down
     free = np.setdiff1d(np.arange(120), np.unique(y, return_index=True)[1])  # each class's first is learned from
     held_out = free[divide(len(free), 0.5, 0.0, model.config_.training.seed)[1]]
@@ -119,16 +121,16 @@ def test_a_pipeline_with_a_transformer_of_lists() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"hidden": 0}, r"model.hidden \(=0\): .*greater than or equal to 1"),
-        ({"cell": "lstn"}, r"model.cell.*lstn.*Did you mean 'lstm'"),
-        ({"pooling": "sum"}, r"model.pooling \(='sum'\)"),
-        ({"validation": 1.5}, r"data.validation \(=1.5\)"),
-        ({"validation": ["file.csv"]}, r"`validation` .*is no share"),
-        ({"tokens": "letters"}, r"data.tokens \(='letters'\)"),
-        ({"settings": {"hidden": 8}}, "`settings` .*says hidden, which has a parameter. Give hidden=…"),
-        ({"settings": {"seed": 8}}, "`settings` .*says seed, which nothing here reads"),
-        ({"settings": {"text_column": "a"}}, "`settings` .*says text_column, which nothing here reads"),
-        ({"settings": {"weight_deccay": 8}}, "`weight_deccay` .*Did you mean weight_decay"),
+        ({"hidden": 0}, r"`hidden` \(=0\) .*greater than or equal to 1"),
+        ({"cell": "lstn"}, r"`cell` .*lstn.*Did you mean 'lstm'"),
+        ({"pooling": "sum"}, r"`pooling` \(='sum'\)"),
+        ({"validation": 1.5}, r"`validation` \(=1.5\)"),
+        ({"validation": ["file.csv"]}, r"`validation` .*is not a fraction"),
+        ({"tokenizer": "letters"}, r"`tokenizer` \(='letters'\)"),
+        ({"settings": {"hidden": 8}}, "`settings` .*has 'hidden', which is a parameter. Give `hidden=…`"),
+        ({"settings": {"seed": 8}}, "`settings` .*has 'seed', which has no effect on data in memory"),
+        ({"settings": {"text_column": "a"}}, "`settings` .*has 'text_column', which has no effect on data in memory"),
+        ({"settings": {"weight_deccay": 8}}, "`weight_deccay` .*Did you mean `weight_decay`"),
     ],
 )
 def test_parameters_are_checked_before_anything_is_read(parameters: dict[str, Any], message: str) -> None:
@@ -151,3 +153,14 @@ def test_data_that_cannot_be_learned_from_is_refused_by_name_and_place() -> None
     fitted = model.fit(["a", "b"], [0, 1])
     with pytest.raises(UnspoolError, match="is numbers, and the model was fitted on texts"):
         fitted.predict([[1.0]])
+
+
+def test_a_cell_of_one_s_own_is_pickled_as_equations() -> None:
+    class Minimal(Cell):
+        def step(self, x: Any, h: Any) -> Any:
+            return tanh(self.linear("n", x, h))
+
+    texts, labels = ["ab", "ba", "aab", "bba"] * 5, ["first", "second"] * 10
+    fitted = SequenceClassifier(cell=Minimal, hidden=4, epochs=1, random_state=0).fit(texts, labels)
+    again = pickle.loads(pickle.dumps(fitted.set_params(cell=None)))
+    np.testing.assert_array_equal(again.predict_proba(texts), fitted.predict_proba(texts))

@@ -10,7 +10,7 @@ import pytest
 from unspool.errors import DataError
 from unspool.estimators import SequenceRegressor
 
-SMALL: dict[str, Any] = {"cell": "elman", "hidden": 16, "layers": 1, "dropout": 0.0, "rate": 0.02, "random_state": 0}
+SMALL: dict[str, Any] = {"cell": "elman", "hidden": 16, "layers": 1, "dropout": 0.0, "lr": 0.02, "random_state": 0}
 
 
 def test_sums_of_ragged_sequences_in_the_units_of_y() -> None:

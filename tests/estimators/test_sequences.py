@@ -1,4 +1,4 @@
-"""Whatever X comes as, the same sequences are read from it; what is no sequence is refused by its place."""
+"""Whatever X comes as, the same sequences are read from it; what is not a sequence is refused by its place."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ def test_what_was_learned_from_a_table_reads_as_many_columns_and_what_was_not_an
     ("X", "error", "message"),
     [
         ("play", ArgumentTypeError, r"`X` \(='play'\) is one text. Give a list"),
-        (["play", None], ArgumentTypeError, r"`X\[1\]` \(=None\) is no text.*Fill it in"),
-        (["play", 3], ArgumentTypeError, r"`X\[1\]` \(=3\) is no text"),
-        (["play"], ShapeError, r"`X` .*has 1 sample\(s\).*Give two"),
+        (["play", None], ArgumentTypeError, r"`X\[1\]` \(=None\) is not a text.*Fill it in"),
+        (["play", 3], ArgumentTypeError, r"`X\[1\]` \(=3\) is not a text"),
+        (["play"], ShapeError, r"`X` .*has 1 sample\(s\).*Give at least two"),
         ([RAGGED[0], np.zeros((1, 1, 1))], ShapeError, r"`X\[1\]` \(=\(1, 1, 1\)\) is not \(steps, features\)"),
         ([RAGGED[0], np.array(["a"])], DTypeError, r"`X\[1\]` .*does not hold numbers"),
         ([RAGGED[0], 1j * RAGGED[0]], DTypeError, r"`X\[1\]` .*complex128.*does not hold numbers"),
-        ([[[1.0], [2.0]], [[1.0], [2.0, 3.0]]], ArgumentTypeError, r"`X\[1\]` .*is no array.*steps, features"),
+        ([[[1.0], [2.0]], [[1.0], [2.0, 3.0]]], ArgumentTypeError, r"`X\[1\]` .*is not an array.*steps, features"),
         ([], ShapeError, r"`X` \(=\[\]\) has 0 sample\(s\)\. Give texts, or arrays"),
         (np.zeros(0), ShapeError, r"`X` .*has 0 sample\(s\)\. Give texts, or arrays"),
         (np.zeros((4, 3, 2, 2)), ShapeError, r"`X` \(=\(4, 3, 2, 2\)\) has 4 axes.*X.reshape\(\*X.shape\[:2\], -1\)"),
@@ -119,7 +119,7 @@ def test_what_was_learned_from_a_table_reads_as_many_columns_and_what_was_not_an
         ([{"a": 1}, {"a": 2}], TypeError, "number, not 'dict'"),
     ],
 )
-def test_what_is_no_list_of_sequences_is_refused(X: Any, error: type[Exception], message: str) -> None:
+def test_what_is_not_a_list_of_sequences_is_refused(X: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         learn(X)
 

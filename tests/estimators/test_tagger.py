@@ -15,7 +15,7 @@ from unspool.estimators import SequenceTagger
 SINGERS, VERBS = ("周杰伦", "王菲", "李健"), ("播放", "听", "来首")
 X = [[verb, singer, "的", "歌"] for verb in VERBS for singer in SINGERS] * 4 + [["关", "灯"]] * 12
 Y = [["O", "B-singer", "O", "O"]] * 36 + [["O", "O"]] * 12
-SMALL: dict[str, Any] = {"hidden": 8, "characters": 4, "dropout": 0.0, "epochs": 12, "rate": 0.03, "random_state": 0}
+SMALL: dict[str, Any] = {"hidden": 8, "char_hidden": 4, "dropout": 0.0, "epochs": 12, "lr": 0.03, "random_state": 0}
 
 
 def test_words_get_the_tags_that_they_had() -> None:
@@ -27,12 +27,12 @@ def test_words_get_the_tags_that_they_had() -> None:
     assert model.predict(polars.Series(X[:2])) == model.predict(X[:2])
 
 
-def test_plain_tags_are_scored_by_their_share() -> None:
+def test_plain_tags_are_scored_by_the_fraction_that_is_right() -> None:
     tags = [["verb" if word in (*VERBS, "关") else "other" for word in sentence] for sentence in X]
     model = SequenceTagger(**SMALL).fit(X, tags)
-    said = [tag for sentence in model.predict(X) for tag in sentence]
+    predicted = [tag for sentence in model.predict(X) for tag in sentence]
     right = [tag for sentence in tags for tag in sentence]
-    assert model.score(X, tags) == sum(map(str.__eq__, said, right)) / len(right) > 0.95
+    assert model.score(X, tags) == sum(map(str.__eq__, predicted, right)) / len(right) > 0.95
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_plain_tags_are_scored_by_their_share() -> None:
         ([["a"], []], [["O"], []], ArgumentTypeError, r"`X\[1\]` \(=\[\]\).*leave empty ones out"),
         ([["a"], ["b", 3]], [["O"], ["O", "O"]], ArgumentTypeError, r"`X\[1\]`"),
         ([["a"], None], [["O"], ["O"]], ArgumentTypeError, r"`X\[1\]` \(=None\)"),
-        ("ab", [["O"], ["O"]], ArgumentTypeError, "`X` .*is no list of sentences"),
+        ("ab", [["O"], ["O"]], ArgumentTypeError, "`X` .*is not a list of sentences"),
         ([], [], ShapeError, r"`X` .*has 0 sample"),
         ([["a"], ["b"]], [["O"]], ShapeError, "`y` .*not as many as the 2"),
         ([["a"], ["b", "c"]], [["O"], ["O"]], ShapeError, r"`y\[1\]` .*is not a tag for each of 2 words"),

@@ -8,9 +8,7 @@ import numpy as np
 
 from unspool.insight.measures.activation import Activations, Activity
 from unspool.insight.measures.attenuation import Attenuation, Pair
-from unspool.insight.measures.cost import Cost, fit_costs
 from unspool.insight.measures.dependence import Dependence
-from unspool.insight.measures.depth import Depth
 from unspool.insight.measures.fixed_points import FixedPoints, PointSet
 from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
@@ -21,12 +19,12 @@ from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
 from unspool.insight.measures.sensitivity import Sensitivity
 from unspool.insight.measures.shares import WeightShares
-from unspool.insight.measures.smoothing import Smoothing
 from unspool.insight.measures.streams import Streams
 from unspool.insight.measures.surprise import Surprise
 from unspool.insight.measures.time_constants import Constants, TimeConstants
 from unspool.insight.measures.token_states import TokenStates, link
 from unspool.insight.measures.truncation import Truncation
+from unspool.insight.measures.unit_activity import UnitActivity
 
 LABELS = ("layer 1", "layer 2", "layer 2 ←")
 WORDS = ("the", "cat", "saw", "a", "dog", "near", "house", "and", "ran", "mouse", "sleeps", ".")
@@ -220,27 +218,12 @@ def surprise(tokens: tuple[str, ...] = WORDS * 12, steps: int = 48) -> Surprise:
     return Surprise(tokens, nats, float(finite.mean()), tuple(np.argsort(-nats)[:10].tolist()), by_position)
 
 
-def activity(tokens: int, units: int = 12) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    return np.tanh(np.cumsum(np.random.default_rng(9).normal(size=(tokens, units)), 0) / 3)
+def unit_activity(tokens: tuple[str, ...] = WORDS * 2, units: int = 12) -> UnitActivity:
+    values = np.tanh(np.cumsum(np.random.default_rng(9).normal(size=(len(tokens), units)), 0) / 3)
+    return UnitActivity("layer 1", tokens, tuple(range(units)), values)
 
 
 def dependence(lags: int = 40) -> Dependence:
     values = 0.9 ** np.arange(1, lags + 1, dtype=np.float64)
     places = np.arange(1, lags + 1)
     return Dependence("autocorrelation", places, values, values**2, np.full(lags, 0.02), 18, False, False)
-
-
-def cost() -> Cost:
-    steps = np.array([32, 64, 128, 256, 512])
-    rnn, attention = 1e-3 + 2e-4 * steps, 1e-3 + 5e-5 * steps + 1e-6 * steps**2
-    time, memory = fit_costs(steps, rnn, attention), fit_costs(steps, 1e4 * rnn, 1e5 * attention)
-    return Cost(steps, rnn, attention, 1e4 * rnn, 1e5 * attention, time, memory, time.crossing)
-
-
-def depth() -> Depth:
-    return Depth(effective=3, optimum=2.4, gain=1.0, kept=0.9, lowest=0.0, highest=1.0)
-
-
-def smoothing() -> Smoothing:
-    by_step = np.full(20, 0.5)
-    return Smoothing(0.5, 0.3, 0.52, 0.31, 0.55, 0.36, 1.4, by_step, by_step - 0.2)

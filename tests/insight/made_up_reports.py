@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from plotly.graph_objects import Bar, Figure, Heatmap, Scatter
 
-from unspool.insight.report import Report, Section, Verdict
+from unspool.insight.report.advice import Retrain
+from unspool.insight.report.contract import Section, Verdict
+from unspool.insight.report.report import Report
+from unspool.insight.report.scalars import Scalar
 
 EQUATION = (
     '<math display="block"><mfrac><mrow><mo>∂</mo><mi>L</mi></mrow><mrow><mo>∂</mo><msub><mi>h</mi><mi>t</mi></msub>'
@@ -32,7 +35,7 @@ def draw_curve(title: str, factor: float = 0.8) -> Figure:
         [Scatter(x=lags, y=factor**lags, name="layer 1", hovertemplate="lag %{x}: %{y:.3g}<extra></extra>")]
     )
     figure.add_trace(Scatter(x=lags, y=0.5 * factor**lags, name="layer 2", line_dash="dash"))
-    figure.update_layout(title=title, xaxis_title="Steps back", yaxis_title="Share left", yaxis_type="log")
+    figure.update_layout(title=title, xaxis_title="Steps back", yaxis_title="Fraction left", yaxis_type="log")
     return figure
 
 
@@ -52,7 +55,7 @@ def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
             ("Model", "2 × LSTM of 128"),
             ("Parameters", "214,272"),
             ("Data", "hamlet.txt, 180,000 characters"),
-            ("Batch", "16 rows of 200 steps"),
+            ("Batch", "16 sequences of 200 steps"),
             ("Taken", "after step 1,000"),
         ),
         verdicts=(
@@ -62,7 +65,7 @@ def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
                 "Gradients die within 9 steps",
                 "Of the gradient's norm, 1 % is left after 9 steps in layer 1; the data's dependence reaches back 60.",
                 "Let the forget gate begin open, so that the state is kept for longer.",
-                "unspool train hamlet.txt --forget-bias 2",
+                {"forget_bias": 2.0},
                 "flow",
             ),
             Verdict(
@@ -71,7 +74,7 @@ def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
                 "The training window is too short",
                 "A window of 20 steps loses 14 % of the gradient.",
                 "Train with a window of 80 steps.",
-                "unspool train hamlet.txt --bptt 80",
+                {"bptt": 80},
                 "truncation",
             ),
             Verdict("units", "note", "A third of the units does nothing", "41 of 128 stay constant.", "Try 96 units."),
@@ -87,7 +90,10 @@ def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
                 "away shrinks geometrically.\n\n"
                 "A straight line on this logarithmic axis is a constant factor per step.",
                 EQUATION,
-                (draw_curve("What is left of the gradient, by lag", factor), draw_map("Gradient norm over time")),
+                lambda: (
+                    draw_curve("What is left of the gradient, by lag", factor),
+                    draw_map("Gradient norm over time"),
+                ),
                 ("In layer 1, each step back keeps 60 % of the gradient.", "The horizon is 9 steps."),
             ),
             Section(
@@ -96,16 +102,18 @@ def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
                 "How much does a short window lose?",
                 "Truncated backpropagation cuts every path longer than the window.",
                 "",
-                (draw_curve("Lost by the window", 0.9),),
+                lambda: (draw_curve("Lost by the window", 0.9),),
                 ("A window of 80 steps keeps 99 %.",),
             ),
             Section(
                 "units",
                 "Units in use",
                 "How many of the units carry anything?",
-                "Each bar is one unit's share of the variance.",
+                "Each bar is the fraction of the variance of one unit.",
                 "",
-                (Figure(Bar(x=list("abcdef"), y=[6, 5, 4, 2, 1, 1])).update_layout(title="Share of variance"),),
+                lambda: (
+                    Figure(Bar(x=list("abcdef"), y=[6, 5, 4, 2, 1, 1])).update_layout(title="Fraction of variance"),
+                ),
             ),
         ),
         missing=("Surprise per token: the run's data are not here.",),
@@ -119,6 +127,11 @@ def make_report(name: str = "hamlet", factor: float = 0.8) -> Report:
             },
             "depth": {"optimum": "inf"},
         },
+        scalars=(
+            Scalar("flow · horizon", "gradient horizon (steps)", rank=0),
+            Scalar("flow · rate", "gradient kept per step", rank=10),
+        ),
+        retrain=Retrain.of("runs/hamlet"),
     )
 
 
@@ -131,8 +144,10 @@ def make_hostile() -> Report:
         title=HOSTILE[0],
         subtitle=HOSTILE[1],
         facts=tuple((text, text) for text in HOSTILE),
-        verdicts=tuple(Verdict("key", "note", text, everything, text, text, "tokens") for text in HOSTILE),
-        sections=(Section("tokens", HOSTILE[2], HOSTILE[3], everything, HOSTILE[0], (figure,), HOSTILE),),
+        verdicts=tuple(Verdict("key", "note", text, everything, text, {"cell": text}, "tokens") for text in HOSTILE),
+        sections=(Section("tokens", HOSTILE[2], HOSTILE[3], everything, HOSTILE[0], lambda: (figure,), HOSTILE),),
         missing=HOSTILE,
         numbers={HOSTILE[0]: list(HOSTILE[:5]), HOSTILE[2]: 3.0, "labels": list(HOSTILE[:2]), "x": [1.0, 2.0]},
+        scalars=(Scalar(HOSTILE[2], HOSTILE[3], rank=0),),
+        retrain=Retrain(HOSTILE[0], HOSTILE[1]),
     )

@@ -21,10 +21,10 @@ class Patient(NamedTuple):
 
     model: Stack
     x: Tensor
-    window: int | None = None
+    bptt: int | None = None
 
     def specimen(self) -> Specimen:
-        return take_model(self.model, self.x, window=self.window)
+        return take_model(self.model, self.x, bptt=self.bptt)
 
 
 def _batch(positive: bool = False) -> Tensor:
@@ -93,7 +93,7 @@ def truncated() -> Patient:
     """An LSTM that keeps for fifty steps, trained over windows of five."""
     model = _stack("lstm")
     _fill(model, b_f=4.0)
-    return Patient(model, _batch(), window=5)
+    return Patient(model, _batch(), bptt=5)
 
 
 def healthy() -> Patient:

@@ -1,20 +1,18 @@
-"""plan: what is advised for data whose memory is known, for every task; every command is one that training takes."""
+"""plan: what is proposed for data whose memory is known, for every task; training takes every proposal."""
 
 from __future__ import annotations
 
 import math
-import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from unspool.cli import train as cli
 from unspool.errors import ArgumentError, DataError
 from unspool.insight.measures.depth import optimal_depth
-from unspool.insight.plan import FLAGS, Plan, plan, several
-from unspool.tasks.train import plan as read_settings
+from unspool.insight.plan import Plan, plan
+from unspool.runs.train import plan as read_settings
 
 
 def write(path: Path, text: str) -> Path:
@@ -22,7 +20,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def settings(found: Plan) -> dict[str, Any]:
+def proposed(found: Plan) -> dict[str, Any]:
     return {one.setting: one.value for one in found.proposals}
 
 
@@ -46,45 +44,48 @@ def test_noise_needs_no_memory_and_baselines(tmp_path: Path) -> None:
     letters = "".join("abcd"[one] for one in np.random.default_rng(0).integers(0, 4, 6000))
     found = plan(write(tmp_path / "noise.txt", letters))
     assert (found.task, found.memory, found.unit, found.sequences, found.steps) == ("lm", 0, "characters", 1, 5400)
-    assert settings(found) == {"cell": "gru", "layers": 1, "window": 64, "baselines": True}
+    assert proposed(found) == {"cell": "gru", "layers": 1, "bptt": 64, "baselines": True}
     assert "shuffled" in found.reason
 
 
-def test_a_long_memory_asks_for_an_lstm_and_a_window_twice_as_long(tmp_path: Path) -> None:
+def test_a_long_memory_needs_an_lstm_and_bptt_over_twice_as_many_steps(tmp_path: Path) -> None:
     found = plan(write(tmp_path / "far.txt", delayed(8000, 50)), limit=90)
     assert found.memory == 50
-    chosen = settings(found)
+    chosen = proposed(found)
     assert chosen["cell"] == "lstm"
-    assert chosen["window"] == 104
+    assert chosen["bptt"] == 104
     tau = -1 / math.log(1 / (1 + math.exp(-chosen["forget_bias"])))
     assert tau == pytest.approx(math.sqrt(50), rel=0.05)
     best = optimal_depth(2 / (1 + math.log10(50)), 1 - 0.3 * (1000 / 7200) ** 0.2)
     assert chosen["layers"] == max(1, round(best) - 1)
     assert f"N* = {best:.1f}" in next(one.reason for one in found.proposals if one.setting == "layers")
-    assert found.command.startswith(f"unspool train {tmp_path}/far.txt --cell lstm")
-    assert "--set forget_bias=" in found.command
+    assert found.settings == chosen
+    assert list(chosen) == ["cell", "layers", "forget_bias", "bptt"]
+    assert found.source == (f"{tmp_path}/far.txt",)
 
 
-def test_a_short_text_gets_fewer_rows(tmp_path: Path) -> None:
+def test_a_short_text_gets_smaller_batches(tmp_path: Path) -> None:
     path = write(tmp_path / "short.txt", delayed(1000, 3))
-    assert settings(plan(path))["batch"] == 899 // 64
-    chosen = settings(plan(path, batch=30))
-    assert "batch" not in chosen
-    assert chosen["window"] == 899 // 30
-    tiny = settings(plan(write(tmp_path / "tiny.txt", "abcabcabca" * 2)))
-    assert (tiny["window"], tiny["batch"]) == (17, 1)
+    assert proposed(plan(path))["batch_size"] == 899 // 64
+    chosen = proposed(plan(path, batch_size=30))
+    assert "batch_size" not in chosen
+    assert chosen["bptt"] == 899 // 30
+    tiny = proposed(plan(write(tmp_path / "tiny.txt", "abcabcabca" * 2)))
+    assert (tiny["bptt"], tiny["batch_size"]) == (17, 1)
 
 
-def test_what_is_said_is_not_proposed_but_kept_in_the_command(tmp_path: Path) -> None:
+def test_what_is_given_is_not_proposed_but_kept_in_the_settings(tmp_path: Path) -> None:
     path = write(tmp_path / "a b.txt", delayed(4000, 6))
-    found = plan(path, task="lm", cell="elman", tokens="bytes", layers=3, residual=True, zoneout=0.1)
-    assert {"cell", "layers", "forget_bias"}.isdisjoint(settings(found))  # elman has no gates
-    words = shlex.split(found.command)
-    assert words[:5] == ["unspool", "train", str(path), "--task", "lm"]
-    assert " ".join(words[5:]).startswith(
-        "--cell elman --tokens bytes --layers 3 --set residual=true --set zoneout=0.1"
-    )
-    assert "forget_bias" not in settings(plan(path, engine="torch", cell="lstm"))
+    found = plan(path, task="lm", cell="elman", tokenizer="byte", layers=3, residual=True, zoneout=0.1)
+    assert {"cell", "layers", "forget_bias"}.isdisjoint(proposed(found))  # elman has no gates
+    given = {"cell": "elman", "tokenizer": "byte", "layers": 3, "residual": True, "zoneout": 0.1}
+    assert found.settings == {"task": "lm", **given, **proposed(found)}
+    assert found.guessed == ""
+    last = str(found).splitlines()[-1]
+    assert last.startswith(f"unspool.train({str(path)!r}, task='lm', cell='elman', tokenizer='byte', layers=3, ")
+    assert "--" not in str(found)
+    assert repr(found).startswith(f"Plan(task='lm', memory={found.memory}, settings={{'task': 'lm', 'cell': 'elman'")
+    assert "forget_bias" not in proposed(plan(path, engine="torch", cell="lstm"))
 
 
 def labelled() -> str:
@@ -114,10 +115,10 @@ def test_every_task_is_guessed_read_and_advised(task: str, tmp_path: Path) -> No
     path = write(tmp_path / name, text)
     found = plan(path, **options)
     assert (found.task, found.unit) == (task, unit)
-    assert found.why or options
-    assert "window" not in settings(found)
-    accepted = read_settings(path, **options, **settings(found))
-    assert accepted.model.cell == settings(found)["cell"]
+    assert found.guessed
+    assert "bptt" not in proposed(found)
+    accepted = read_settings(path, **options, **proposed(found))
+    assert accepted.model.cell == proposed(found)["cell"]
     assert accepted.task.prepare(accepted.data, 0) is not None
 
 
@@ -130,15 +131,16 @@ def test_numbers_in_long_form(tmp_path: Path) -> None:
     assert (found.sequences, found.steps) == (36, 36 * 30)
     assert found.dependence.memory >= 3
     assert found.memory == 30
-    assert "--id-column id --time-column t --label-column label" in found.command
+    expected = {"task": "classify", "id_column": "id", "time_column": "t", "label_column": "label"}
+    assert {name: found.settings[name] for name in expected} == expected
 
 
 def test_a_forecast_looks_back_as_far_as_the_season(tmp_path: Path) -> None:
     found = plan(write(tmp_path / "s.csv", series(900)), horizon=5, season=1)
     assert found.dependence.repeats
     assert found.memory == 30
-    assert settings(found)["look_back"] == 30
-    assert "--horizon 5" in found.command
+    assert proposed(found)["lookback"] == 30
+    assert found.settings["horizon"] == 5
     assert "repeats itself" in found.reason
 
 
@@ -169,8 +171,8 @@ def test_a_decoder_must_hold_the_longest_source(longest: int, cell: str, tmp_pat
     assert found.memory == exact
     assert "what a source tells of its target is not measured" in found.reason
     assert f"at least the longest source, {exact} characters" in found.reason
-    assert settings(found)["cell"] == cell
-    assert "forget_bias" in settings(found)
+    assert proposed(found)["cell"] == cell
+    assert "forget_bias" in proposed(found)
 
 
 def test_what_is_said_of_a_whole_text_may_depend_on_all_of_it(tmp_path: Path) -> None:
@@ -178,7 +180,7 @@ def test_what_is_said_of_a_whole_text_may_depend_on_all_of_it(tmp_path: Path) ->
     assert (found.dependence.memory, found.memory) == (0, 8)
     assert "That is within a sequence: what a sequence tells of its label is not measured" in found.reason
     assert "at least the longest sequence, 8 words" in found.reason
-    assert settings(found)["baselines"] is True  # the order of words is by chance
+    assert proposed(found)["baselines"] is True  # the order of words is by chance
     found = plan(write(tmp_path / "b.csv", TASKS["regress"][1]))
     assert found.memory == 7
     assert "what a sequence tells of its number is not measured" in found.reason
@@ -189,8 +191,8 @@ def test_what_is_said_of_a_whole_text_may_depend_on_all_of_it(tmp_path: Path) ->
 def test_no_memory_is_not_spoken_of_as_steps(tmp_path: Path) -> None:
     letters = "".join("abcd"[one] for one in np.random.default_rng(0).integers(0, 4, 6000))
     reasons = {one.setting: one.reason for one in plan(write(tmp_path / "noise.txt", letters)).proposals}
-    assert reasons["cell"].startswith("No memory was found that asks for more than a GRU")
-    assert reasons["window"] == "As is usual, as no memory was found."
+    assert reasons["cell"].startswith("No memory was found that needs more than a GRU")
+    assert reasons["bptt"] == "The default, as no memory was found."
     noise = np.random.default_rng(0).normal(size=400)
     table = "time,value\n" + "".join(f"{step},{value:.4f}\n" for step, value in enumerate(noise))
     found = plan(write(tmp_path / "noise.csv", table), horizon=5)
@@ -199,11 +201,12 @@ def test_no_memory_is_not_spoken_of_as_steps(tmp_path: Path) -> None:
 
 
 def test_one_is_singular(tmp_path: Path) -> None:
-    assert [several(number, "steps") for number in (0, 1, 2, 1000)] == ["0 steps", "1 step", "2 steps", "1,000 steps"]
     found = plan(write(tmp_path / "near.txt", "ab" * 2000))
     assert found.memory == 1
     assert "1 character later" in found.reason
-    assert next(one.reason for one in found.proposals if one.setting == "cell").startswith("Over 1 step a GRU")
+    assert next(one.reason for one in found.proposals if one.setting == "cell").startswith(
+        "Over 1 step the gate of a GRU"
+    )
 
 
 def test_a_constant_is_said_to_be_one(tmp_path: Path) -> None:
@@ -214,12 +217,15 @@ def test_a_constant_is_said_to_be_one(tmp_path: Path) -> None:
     assert "or on a straight line" in plan(write(tmp_path / "a.csv", line), horizon=5).reason
 
 
-def test_flags_are_options_of_the_command() -> None:
-    import inspect
-
-    source = inspect.getsource(cli.train)
-    for flag in FLAGS.values():
-        assert f'"{flag}"' in source or flag[2:].replace("-", "_") in inspect.signature(cli.train).parameters
+def test_the_plan_of_several_files_calls_train_with_all_of_them(tmp_path: Path) -> None:
+    files = [str(write(tmp_path / f"{name}.txt", delayed(600, 2))) for name in "ab"]
+    found = plan(files, hidden=8)
+    assert found.source == tuple(files)
+    assert found.steps == math.floor(0.9 * 1201)  # with the line end between the files
+    assert str(found).splitlines()[-1].startswith(f"unspool.train({files!r}, hidden=8, cell=")
+    assert f"hidden=8, cell={found.settings['cell']!r}, layers={found.settings['layers']}" in str(found)
+    for one in found.proposals:
+        assert f"{one.setting}={one.value!r}: {one.reason}" in str(found).splitlines()
 
 
 def test_bad_data_and_settings_are_refused(tmp_path: Path) -> None:

@@ -40,32 +40,32 @@ def test_gradients_are_autograds(cell: Cell, layers: int, both: bool, lengths: A
     recording = record(model, run)
     found = recording.gradient()
     lags = list(recording.lags())
-    for unit in recording.units:
-        for name in unit.equations.parameters:
-            whole = found.parameters[unit.name][name]
-            torch.testing.assert_close(whole, expected[f"{unit.name}.{name}"], **CLOSE)
-            parts: Any = sum(lag.parameters[unit.name][name] for lag in lags)
+    for layer in recording.layers:
+        for name in layer.equations.parameters:
+            whole = found.parameters[layer.name][name]
+            torch.testing.assert_close(whole, expected[f"{layer.name}.{name}"], **CLOSE)
+            parts: Any = sum(lag.parameters[layer.name][name] for lag in lags)
             torch.testing.assert_close(parts, whole, **CLOSE)
-        states: Any = sum(lag.states[unit.name] for lag in lags)
-        torch.testing.assert_close(states, found.states[unit.name], **CLOSE)
+        states: Any = sum(lag.states[layer.name] for lag in lags)
+        torch.testing.assert_close(states, found.states[layer.name], **CLOSE)
 
 
 @each_cell
 def test_what_units_hold_is_what_passed(cell: Cell) -> None:
     recording = record(small_stack(cell, 2, True), run_over(small_input(cell), LENGTHS))
-    for unit in recording.units:
-        live = unit.live
+    for layer in recording.layers:
+        live = layer.live
         assert live.sum() == sum(LENGTHS)
-        torch.testing.assert_close(unit.advance(unit.x[live], unit.before[live]), unit.after[live], **CLOSE)
-        jacobians = unit.jacobians(unit.x[live][:2], unit.before[live][:2])
+        torch.testing.assert_close(layer.advance(layer.x[live], layer.before[live]), layer.after[live], **CLOSE)
+        jacobians = layer.jacobians(layer.x[live][:2], layer.before[live][:2])
         for row in range(2):
-            x = unit.x[live][row : row + 1]
+            x = layer.x[live][row : row + 1]
 
-            def step(state: Tensor, x: Tensor = x, unit: Any = unit) -> Tensor:
-                found: Tensor = unit.advance(x, state.unsqueeze(0))
+            def step(state: Tensor, x: Tensor = x, layer: Any = layer) -> Tensor:
+                found: Tensor = layer.advance(x, state.unsqueeze(0))
                 return found[0]
 
-            slow = torch.autograd.functional.jacobian(step, unit.before[live][row])
+            slow = torch.autograd.functional.jacobian(step, layer.before[live][row])
             torch.testing.assert_close(jacobians[row], slow, **CLOSE)
 
 
@@ -79,15 +79,15 @@ def test_any_wiring() -> None:
     recording = record(model, run)
     assert isinstance(model.below, nn.LSTM)
     assert model.training
-    assert [unit.label for unit in recording.units] == [
+    assert [layer.label for layer in recording.layers] == [
         *("below layer 1 →", "below layer 1 ←", "below layer 2 →", "below layer 2 ←", "above layer 1")
     ]
-    assert [unit.level for unit in recording.units] == [0, 0, 1, 1, 2]
+    assert [layer.level for layer in recording.layers] == [0, 0, 1, 1, 2]
     found = recording.gradient()
     lags = list(recording.lags())
-    for unit in recording.units:
-        sums: Any = sum(lag.states[unit.name] for lag in lags)
-        torch.testing.assert_close(sums, found.states[unit.name], **CLOSE)
+    for layer in recording.layers:
+        sums: Any = sum(lag.states[layer.name] for lag in lags)
+        torch.testing.assert_close(sums, found.states[layer.name], **CLOSE)
     gates = torch.cat([found.parameters["below.l0"][f"U_{gate}"] for gate in "ifgo"])
     torch.testing.assert_close(gates, expected["below.weight_hh_l0"], **CLOSE)
     gates = torch.cat([found.parameters["below.l1_reverse"][f"W_{gate}"] for gate in "ifgo"])
@@ -106,8 +106,8 @@ def test_lags_are_what_truncation_cuts(window: int, layers: int) -> None:
         (weights[span] * output.sin()).sum().backward()
     lags = list(record(model, run_over(x)).lags(window))
     for name, parameter in model.named_parameters():
-        unit, _, own = name.rpartition(".")
-        total: Any = sum(lag.parameters[unit][own] for lag in lags)
+        layer, _, own = name.rpartition(".")
+        total: Any = sum(lag.parameters[layer][own] for lag in lags)
         assert parameter.grad is not None
         torch.testing.assert_close(total, parameter.grad, rtol=1e-10, atol=1e-12)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.tasks.tiny_run import TinyRun
+from tests.runs.tiny_run import TinyRun
 from torch import Tensor, nn
 
 import unspool
@@ -103,7 +103,7 @@ def test_all_there_is_to_see_is_seen(model: nn.Module) -> None:
     report = unspool.xray(model, torch.randn(24, 3, 5, generator=torch.Generator().manual_seed(0)))
     assert report.missing == ()
     keys = {section.key for section in report.sections}
-    assert {"flow", "truncation", "shares", "jacobians", "lyapunov", "fixed-points", "frequency"} < keys
+    assert {"flow", "truncation", "shares", "jacobians", "lyapunov", "fixed_points", "frequency"} < keys
     assert all(section.figures for section in report.sections)
     json.dumps(report.numbers)
 
@@ -139,13 +139,13 @@ def test_a_run_without_its_data_looks_at_its_own_text(tiny_run: TinyRun, tmp_pat
     )
     report = unspool.xray(tmp_path / "run")
     assert any("gone.txt" in reason for reason in report.missing)
-    assert "wrote itself" in dict(report.facts)["data"]
+    assert "that the model generated" in dict(report.facts)["data"]
 
 
 def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
     text = tmp_path / "hostile.txt"
     text.write_text("\n".join(HOSTILE * 40), encoding="utf-8")
-    unspool.train(text, out=tmp_path / "run", tokens="words", hidden=6, steps=3, batch=4, window=8)
+    unspool.train(text, out=tmp_path / "run", tokenizer="word", hidden=6, steps=3, batch_size=4, bptt=8)
     page = unspool.xray(tmp_path / "run").save(tmp_path / "x.html").read_text(encoding="utf-8")
     assert "<script>window.pwned" not in page
     assert "<b>bold" not in page

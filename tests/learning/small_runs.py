@@ -14,15 +14,15 @@ import torch
 
 from unspool.learning.events import Listener
 from unspool.learning.files import read_tensors
-from unspool.learning.run import RunFolder
-from unspool.tasks import language_model
-from unspool.tasks.train import silent, train
+from unspool.learning.run_folder import RunFolder
+from unspool.runs.train import silent, train
+from unspool.tasks import lm as language_model
 
 LINE = "the quick brown fox jumps over the lazy dog; then it sleeps.\n"
-#: Dropout draws random numbers, the mean of the weights is state of its own, and the state is carried: all must go on.
+#: Random numbers of dropout, averaged weights and a carried state: all of it must be resumed.
 OPTIONS: dict[str, Any] = {
     **{"hidden": 8, "layers": 2, "dropout": 0.2, "engine": "torch"},
-    **{"batch": 4, "window": 8, "average": "exponential", "schedule": "cosine", "warmup": 5},
+    **{"batch_size": 4, "bptt": 8, "average": "ema", "schedule": "cosine", "warmup": 5},
 }
 
 #: Characters of a sample: it is half of such a run's time otherwise.
@@ -30,7 +30,7 @@ SAMPLE = 10
 
 # One process reads torch once; it has no threads, and forks a child for each run.
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["unspool.tasks.train"])
+_FORKS.set_forkserver_preload(["unspool.runs.train"])
 
 
 def write_text(folder: Path, lines: int = 12) -> Path:
@@ -41,7 +41,7 @@ def write_text(folder: Path, lines: int = 12) -> Path:
 
 
 def begin_or_resume(text: Path, run: Path, tell: Listener = silent, **options: Any) -> None:
-    """Train; go on with the run if it was begun."""
+    """Train; resume the run if there is one."""
     if (run / "config.toml").exists():
         train(out=run, resume=True, tell=tell)
     else:
@@ -86,8 +86,8 @@ def outcome(run: Path) -> dict[str, Any]:
     return {
         "tensors": {name: as_bytes(tensor) for name, tensor in found.tensors.items()},
         "position": repr(position),  # NaN equals itself in words
-        "optimiser": found.facts["optimiser"],
-        "vocabulary": (run / "vocabulary.json").read_bytes(),
+        "optimizer": found.facts["optimizer"],
+        "vocab_size": (run / "vocabulary.json").read_bytes(),
         "best": (run / "model.safetensors").read_bytes(),
         "samples": (run / "samples.txt").read_text(encoding="utf-8"),
         "evaluated": [without_time(event) for event in metrics(run) if event["event"] == "evaluated"],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+import re
 
 import pytest
 
 from unspool.learning.advice import Point, advise
+from unspool.settings.catalogue import SETTINGS
 
 
 def course(training: list[float], validation: list[float]) -> list[Point]:
@@ -48,9 +50,7 @@ def test_overfitting() -> None:
     assert "step 300 (1.900)" in found
     assert "risen to 2.200" in found
     assert "from 1.500 to 0.700" in found
-    assert all(
-        option in found for option in ("`--dropout 0.3`", "`--epochs`", "`--patience`", "`--hidden`", "more text")
-    )
+    assert all(option in found for option in ("`dropout=0.3`", "`epochs`", "`patience`", "`hidden`", "more data"))
     assert "Overfitting" in (advise(OVERFITTED, fraction=0.2) or "")
 
 
@@ -58,7 +58,7 @@ def test_underfitting_near_the_end_only() -> None:
     found = advise(UNDERFITTED)
     assert found is not None
     assert found.startswith("Underfitting: training loss (2.850) and validation loss (2.910)")
-    assert all(option in found for option in ("`--epochs`", "`--hidden`", "`--rate`"))
+    assert all(option in found for option in ("`epochs`", "`hidden`", "`lr`"))
     assert advise(UNDERFITTED, fraction=0.5) is None
     assert advise(UNDERFITTED, fraction=0.9) == found
 
@@ -67,8 +67,8 @@ def test_divergence() -> None:
     found = advise(DIVERGED)
     assert found is not None
     assert found.startswith("Diverging: training loss rose from 2.000 at step 300 to 5.000")
-    assert "`--rate`" in found
-    assert "`--clip 1`" in found
+    assert "`lr`" in found
+    assert "`clip=1`" in found
     assert "Diverging" in (advise(course([4.6, 7.0], [4.6, 7.1])) or "")  # from the very start
 
 
@@ -87,8 +87,8 @@ def test_what_falls_slowly_has_not_stalled() -> None:
 def test_stalled() -> None:
     found = advise(STALLED)
     assert found is not None
-    assert found.startswith("Stalled: training loss has stood at 4.610 since step 100")
-    assert "`--rate`" in found
+    assert found.startswith("Stalled: training loss has been at 4.610 since step 100")
+    assert "`lr`" in found
     last = STALLED[-1]
     assert (
         advise([*STALLED, Point(last.step + 100, 4.605, 4.605)]) == found
@@ -136,3 +136,12 @@ def test_noise_hides_nothing(seed: int) -> None:
         (STALLED, "Stalled"),
     ):
         assert (advise(noisy(history, 0.003, seed)) or "").startswith(word)
+
+
+def test_advice_names_settings_and_no_options_of_a_command() -> None:
+    for history in (OVERFITTED, UNDERFITTED, DIVERGED, STALLED):
+        text = advise(history) or ""
+        named = re.findall(r"`(\w+)(?:=[^`]*)?`", text)
+        assert named
+        assert set(named) <= SETTINGS.keys()
+        assert "--" not in text

@@ -40,7 +40,7 @@ def bits(tensors: list[nn.Parameter]) -> list[list[int]]:
 def test_exponential(decay: float) -> None:
     """The weights of all parameters seen, as products of decays, sum to 1 and give the average."""
     parameters = started()
-    average = Average(parameters, "exponential", decay)
+    average = Average(parameters, "ema", decay)
     seen, weights = [draw(0)], [1.0]
     for n in range(30):
         put(parameters, draw(n + 1))
@@ -57,7 +57,7 @@ def test_exponential(decay: float) -> None:
 
 def test_tail_is_the_plain_mean() -> None:
     parameters = started()
-    average = Average(parameters, "tail")
+    average = Average(parameters, "swa")
     for n in range(1, 26):
         put(parameters, draw(n))
         average.update()
@@ -78,7 +78,7 @@ def test_before_the_first_update(kind: str) -> None:
 
 def test_originals_come_back_bit_for_bit() -> None:
     parameters = started()
-    average = Average(parameters, "tail")
+    average = Average(parameters, "swa")
     with torch.no_grad():  # a NaN with a payload, a negative zero and a subnormal number
         parameters[1].view(torch.int64)[:3] = torch.tensor([0x7FF8000000000123, -(1 << 63), 5])
     before = bits(parameters)
@@ -111,7 +111,7 @@ def test_resumed_is_uninterrupted(kind: str) -> None:
             first.update()
         if n == 4:
             kept = first.tensors()
-            first.update()  # what was kept is a copy, which goes on unchanged
+            first.update()  # what was kept is a copy, which stays unchanged
             second.load(kept)
         if n > 4:
             second.update()
@@ -138,11 +138,11 @@ def test_states_that_do_not_fit() -> None:
     average = Average(started())
     good = average.tensors()
     for bad, words in [
-        (Average(started(), "tail").tensors(), "'exponential.0' is missing"),
-        (Average(started()[:2]).tensors(), "'exponential.2' is missing"),
-        (good | {"exponential.3": torch.zeros(1)}, "'exponential.3' is too much"),
-        (good | {"exponential.1": torch.zeros(6, dtype=torch.float64)}, r"'exponential.1' is \(6,\)"),
-        (good | {"exponential.1": torch.zeros(5)}, "float32 where the average has .*float64"),
+        (Average(started(), "swa").tensors(), "'ema.0' is missing"),
+        (Average(started()[:2]).tensors(), "'ema.2' is missing"),
+        (good | {"ema.3": torch.zeros(1)}, "'ema.3' is unexpected"),
+        (good | {"ema.1": torch.zeros(6, dtype=torch.float64)}, r"'ema.1' is \(6,\)"),
+        (good | {"ema.1": torch.zeros(5)}, "float32 where the average has .*float64"),
     ]:
         with pytest.raises(DataError, match=words):
             average.load(bad)
@@ -158,9 +158,9 @@ def test_misuse() -> None:
         with pytest.raises(ArgumentError, match="would be undone"):
             average.settle()
     average.update()
-    with pytest.raises(UnknownNameError, match="Did you mean 'exponential'"):
-        Average(started(), "exponentail")
+    with pytest.raises(UnknownNameError, match="Did you mean 'ema'"):
+        Average(started(), "eam")
     with pytest.raises(ArgumentError, match="`decay`"):
-        Average(started(), "exponential", 1.0)
+        Average(started(), "ema", 1.0)
     with pytest.raises(ArgumentError, match="`parameters`"):
         Average([])

@@ -15,7 +15,7 @@ from torch.func import functional_call
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
 from unspool.learning.bptt import TruncatedBPTT, detach
 from unspool.nn import DecoderTransformer, Recurrent, Stack, Unfolded
-from unspool.nn.layer import map_leaves
+from unspool.nn.leaves import map_leaves
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -348,7 +348,7 @@ def test_bad_modules_and_inputs() -> None:
         TruncatedBPTT(gru, 2, time=-1)
     with pytest.raises(ArgumentTypeError, match="`x` .* is not a torch tensor"):
         TruncatedBPTT(gru, 2).over([1.0])  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=r"`x` \(=\(5,\)\) has no axis 1, which is time's"):
+    with pytest.raises(ShapeError, match=r"`x` \(=\(5,\)\) has no axis 1, the time axis"):
         TruncatedBPTT(gru, 2, time=1).over(torch.zeros(5))
     with pytest.raises(ShapeError, match="has no steps"):
         TruncatedBPTT(gru, 2).over(torch.zeros(0, WIDTH))

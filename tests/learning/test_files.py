@@ -48,7 +48,10 @@ def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_the_old_file_or_the_new_one_and_nothing_else(tmp_path: Path, at: int) -> None:
     path = tmp_path / "file"
     write_file(path, b"old content")
-    with watched(tmp_path, at, fail) as asked, pytest.raises(StorageError, match=f"{path}.*No space left.*--resume"):
+    with (
+        watched(tmp_path, at, fail) as asked,
+        pytest.raises(StorageError, match=f"{path}.*No space left.*`resume=True`"),
+    ):
         write_file(path, b"new content")
     assert asked == ["write", "fsync", "replace", "fsync"][:at]
     assert path.read_bytes() == (b"new content" if at == 4 else b"old content")
@@ -70,20 +73,18 @@ def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
     make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").touch()
-    with pytest.raises(
-        StorageError, match="file/c cannot be written: Not a directory.*Give a folder, by another --out"
-    ):
+    with pytest.raises(StorageError, match="file/c cannot be written: Not a directory.*Give a folder as `out`"):
         make_folder(tmp_path / "file" / "c")
 
 
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.EDQUOT, "Make room, then go on with --resume."),
-        (errno.EACCES, "Allow writing there, or give another --out."),
-        (errno.EROFS, "Allow writing there, or give another --out."),
-        (errno.ENAMETOOLONG, "Give another --out."),
-        (errno.EIO, "Check the disk, then go on with --resume."),
+        (errno.EDQUOT, "Make room, then resume with `resume=True`."),
+        (errno.EACCES, "Allow writing there, or give another `out`."),
+        (errno.EROFS, "Allow writing there, or give another `out`."),
+        (errno.ENAMETOOLONG, "Give another `out`."),
+        (errno.EIO, "Check the disk, then resume with `resume=True`."),
     ],
 )
 def test_the_remedy_fits_what_the_system_says(number: int, remedy: str) -> None:

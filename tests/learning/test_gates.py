@@ -13,12 +13,11 @@ from torch import Tensor
 
 from unspool.cells import LSTM
 from unspool.errors import ArgumentError, ShapeError
-from unspool.learning.gates import double_closed, gate_penalty, neighbouring_gates
+from unspool.learning.gates import double_closed, gate_penalty, neighboring_gates
+from unspool.models.backbone_model import BackboneModel
+from unspool.models.language_model import LanguageModel
 from unspool.nn import Stack
-from unspool.tasks.body import BodySettings
-from unspool.tasks.encoder import EncoderSettings
-from unspool.tasks.language_model import LanguageModel, LanguageModelSettings
-from unspool.tasks.layered import Layered
+from unspool.settings.model import Backbone, EncoderSettings, LanguageModelSettings
 
 STEPS, ROWS, WIDTH, HIDDEN, LENGTHS = 6, 3, 4, 5, (6, 2, 4)
 Pairs = list[tuple[Tensor, Tensor]]
@@ -66,7 +65,7 @@ def test_values_and_gradients_are_those_of_the_trace(options: dict[str, Any], le
             if "initial" in name:
                 parameter.uniform_(-1, 1)
     sequences, _ = stack(x, lengths=lengths, every_layer=True)
-    pairs = neighbouring_gates(stack, x, sequences, lengths=lengths)
+    pairs = neighboring_gates(stack, x, sequences, lengths=lengths)
     _, _, values = stack(x, lengths=lengths, trace=True)
     expected = traced(values)
     assert len(pairs) == len(expected) == (4 if "bidirectional" in options else 2)
@@ -88,7 +87,7 @@ def test_a_given_state_is_what_the_first_step_reads() -> None:
     _, state = stack(x)
     sequences, _ = stack(x, state, every_layer=True)
     _, _, values = stack(x, state, trace=True)
-    for found, expected in zip(neighbouring_gates(stack, x, sequences, state), traced(values), strict=True):
+    for found, expected in zip(neighboring_gates(stack, x, sequences, state), traced(values), strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
@@ -96,7 +95,7 @@ def test_projected_layers_have_gates_of_the_memory_s_width() -> None:
     stack, x = make(2, LSTM(projection=2)), sequence()
     sequences, _ = stack(x, every_layer=True)
     _, _, values = stack(x, trace=True)
-    torch.testing.assert_close(neighbouring_gates(stack, x, sequences), traced(values), rtol=0, atol=1e-12)
+    torch.testing.assert_close(neighboring_gates(stack, x, sequences), traced(values), rtol=0, atol=1e-12)
 
 
 def test_the_penalty_does_not_depend_on_rows_or_on_how_long_the_sequence_is() -> None:
@@ -121,17 +120,17 @@ def test_closed_forms() -> None:
 def closed_after(penalty: float) -> float:
     """Two layers learn to be still, which closed gates are good for; the share of doubly closed ones after it."""
     stack = make(2)
-    optimiser = torch.optim.Adam(stack.parameters(), lr=0.03)
+    optimizer = torch.optim.Adam(stack.parameters(), lr=0.03)
     x = sequence()
     for _ in range(40):
         sequences, _ = stack(x, every_layer=True)
-        (pair,) = neighbouring_gates(stack, x, sequences)
+        (pair,) = neighboring_gates(stack, x, sequences)
         loss = sum(one.square().mean() for one in sequences) + penalty * gate_penalty(*pair)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     sequences, _ = stack(x, every_layer=True)
-    return double_closed(*neighbouring_gates(stack, x, sequences)[0])
+    return double_closed(*neighboring_gates(stack, x, sequences)[0])
 
 
 def test_the_penalty_opens_gates() -> None:
@@ -152,7 +151,7 @@ def test_an_open_output_gate_is_one_always_so_that_nothing_is_closed_twice() -> 
             layer.b_o.fill_(50.0)  # type: ignore[operator]
     sequences, _ = plain(x, every_layer=True)
     torch.testing.assert_close(held(x)[0], sequences[-1], rtol=0, atol=1e-12)
-    ((o, i),) = neighbouring_gates(plain, x, [one.detach() for one in sequences])
+    ((o, i),) = neighboring_gates(plain, x, [one.detach() for one in sequences])
     assert torch.equal(o, torch.ones_like(o))
     assert (gate_penalty(o, i).item(), double_closed(o, i)) == (0.0, 0.0)
     assert double_closed(torch.zeros_like(o), i) > 0  # the upper gate alone would be shut at times
@@ -167,7 +166,7 @@ def test_a_language_model_adds_it_in_training_and_tells_the_loss_without_it(trut
     settings = {"hidden": HIDDEN, "layers": 3, "gate_penalty": 0.7}
     model = LanguageModel(9, LanguageModelSettings.model_validate(settings)).double()
     ids, targets = torch.randint(9, (2, STEPS, ROWS))
-    state = model.carry(ROWS)
+    state = model.initial_state(ROWS)
     torch.manual_seed(4)
     outcome = model((ids, targets), state, truth)
     torch.manual_seed(4)
@@ -175,8 +174,8 @@ def test_a_language_model_adds_it_in_training_and_tells_the_loss_without_it(trut
     assert plain.extra is None
     torch.testing.assert_close(outcome.loss, plain.loss, rtol=0, atol=1e-12)
     if truth == 1:
-        assert isinstance(model.body, Stack)
-        _, _, values = model.body(model.embedding(ids), state, trace=True)
+        assert isinstance(model.backbone, Stack)
+        _, _, values = model.backbone(model.embedding(ids), state, trace=True)
         torch.testing.assert_close(outcome.extra, 0.7 * by_hand(traced(values), None), rtol=0, atol=1e-12)
     else:  # what was read is the model's own words: the steps' penalties are of them
         assert outcome.extra is not None
@@ -186,29 +185,32 @@ def test_a_language_model_adds_it_in_training_and_tells_the_loss_without_it(trut
 def test_an_encoder_adds_it_over_live_steps_in_both_directions() -> None:
     torch.manual_seed(0)
     settings = EncoderSettings.model_validate({"hidden": HIDDEN, "layers": 2, "gate_penalty": 0.7})
-    model = Layered()
+    model = BackboneModel()
     model.make_layers(settings, WIDTH, bidirectional=True)
     model.double()
     x = sequence()
     found = model.read(x, lengths=torch.tensor(LENGTHS))
-    _, _, values = model.body(x, lengths=LENGTHS, trace=True)
+    _, _, values = model.backbone(x, lengths=LENGTHS, trace=True)
     torch.testing.assert_close(found.extra, 0.7 * by_hand(traced(values), LENGTHS), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"layers": 1}, "is between neighbouring layers, and there is one. Leave it out, or give layers=2"),
-        ({"cell": "gru"}, "is for the gates of lstm, and the cell is gru. Leave it out, or take lstm"),
-        ({"cell": "lstm-open"}, "is 0 for lstm-open, whose output gate is held open"),
-        ({"engine": "torch"}, "has no gate_penalty. Leave it out, or take kernel"),
-        ({"zoneout": 0.1, "residual": True}, "cannot see gates through residual, zoneout. Leave one of them out"),
+        ({"layers": 1}, "is between neighboring layers, and there is one layer. Leave it out, or give `layers=2`"),
+        ({"cell": "gru"}, "is for the gates of lstm, and the cell is gru. Leave it out, or use `cell='lstm'`"),
+        ({"cell": "lstm-open"}, "is 0 for lstm-open, whose output gate is always open"),
+        ({"engine": "torch"}, "does not support `gate_penalty`. Leave it out, or use `engine='kernel'`"),
+        (
+            {"zoneout": 0.1, "residual": True},
+            "cannot be computed with `residual`, `zoneout`. Leave it out, or leave those out",
+        ),
         ({"gate_penalty": -1.0}, "greater than or equal to 0"),
     ],
 )
 def test_where_there_is_nothing_to_penalise_it_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        BodySettings.model_validate({"layers": 2, "gate_penalty": 0.5, **settings})
+        Backbone.model_validate({"layers": 2, "gate_penalty": 0.5, **settings})
     assert said in str(caught.value)
 
 
@@ -217,15 +219,15 @@ def test_where_there_is_nothing_to_penalise_it_is_refused(settings: dict[str, An
     [
         ({"cell": "gru"}, "has no output and input gates. Give layers of LSTM"),
         ({"zoneout": 0.1}, "gates that depend on chance"),
-        ({"residual": [False, True, True]}, "more than its layers' states"),
-        ({"skip": True}, "more than its layers' states"),
+        ({"residual": [False, True, True]}, "more than the states of its layers"),
+        ({"skip": True}, "more than the states of its layers"),
     ],
 )
 def test_stacks_whose_gates_cannot_be_known_are_refused(options: dict[str, Any], said: str) -> None:
     stack, x = make(**options), sequence()
     sequences, _ = stack(x, every_layer=True)
     with pytest.raises(ArgumentError, match=said):
-        neighbouring_gates(stack, x, sequences)
+        neighboring_gates(stack, x, sequences)
 
 
 def test_gates_of_unlike_layers_are_refused() -> None:

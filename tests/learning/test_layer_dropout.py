@@ -14,12 +14,12 @@ from scipy.optimize import minimize_scalar
 from tests.learning.small_runs import metrics, outcome, write_text
 
 from unspool.errors import ArgumentError
-from unspool.learning.layer_dropout import MOST, LayerDropout, best_dropout, measure_activity, measure_rates
+from unspool.learning.layer_dropout import HIGHEST, LayerDropout, best_dropout, measure_activity, measure_rates
+from unspool.models.language_model import LanguageModel
 from unspool.nn import Stack
-from unspool.tasks import language_model
-from unspool.tasks.body import BodySettings
-from unspool.tasks.language_model import LanguageModel, LanguageModelSettings
-from unspool.tasks.train import train
+from unspool.runs.train import train
+from unspool.settings.model import Backbone, LanguageModelSettings
+from unspool.tasks import lm as language_model
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_a_rate_leaves_something_to_learn_from() -> None:
     drops = LayerDropout(1)
     drops.watch([torch.randn(50, 4, 1).expand(-1, -1, 64)], None)
     assert best_dropout(1 / 64, 1.0) > 0.9
-    assert drops.rates.tolist() == [MOST]
+    assert drops.rates.tolist() == [HIGHEST]
 
 
 # ── in models ──
@@ -136,15 +136,15 @@ def model(**settings: Any) -> LanguageModel:
 def test_each_layer_s_output_is_dropped_at_its_own_rate_and_the_input_is_not() -> None:
     made = model(dropout="auto")
     batch = torch.randint(7, (2, 12, 3))
-    rates = measure_rates(made, (batch[0], batch[1]), made.carry(3))
+    rates = measure_rates(made, (batch[0], batch[1]), made.initial_state(3))
     assert list(rates) == ["dropout 1", "dropout 2"]
-    assert isinstance(made.body, Stack)
-    sequences, _ = made.body.eval()(made.embedding(batch[0]), every_layer=True)
+    assert isinstance(made.backbone, Stack)
+    sequences, _ = made.backbone.eval()(made.embedding(batch[0]), every_layer=True)
     found = [measure_activity(sequence) for sequence in sequences]
     assert list(rates.values()) == pytest.approx([best_dropout(*one) for one in found if one is not None], rel=1e-6)
     made.train()
-    made.listen(batch[0], None)
-    assert made.body.dropout == [pytest.approx(rates["dropout 1"]), 0.0]
+    made.encode(batch[0], None)
+    assert made.backbone.dropout == [pytest.approx(rates["dropout 1"]), 0.0]
     wide = torch.ones(200, 50, 8)
     assert float((made.drop(wide) == 0).double().mean()) == pytest.approx(rates["dropout 2"], abs=0.02)
     assert torch.equal(made.drop_input(wide), wide)
@@ -153,31 +153,35 @@ def test_each_layer_s_output_is_dropped_at_its_own_rate_and_the_input_is_not() -
 
 def test_nothing_is_dropped_before_it_is_measured() -> None:
     batch = torch.randint(7, (2, 12, 3))
-    losses = [made((batch[0], batch[1]), made.carry(3)).loss.item() for made in (model(), model(dropout="auto"))]
+    losses = [
+        made((batch[0], batch[1]), made.initial_state(3)).loss.item() for made in (model(), model(dropout="auto"))
+    ]
     assert losses[0] == losses[1]
 
 
 def test_measuring_leaves_mode_and_random_numbers_as_they_were() -> None:
     made = model(dropout="auto")
     before = torch.get_rng_state()
-    measure_rates(made, tuple(torch.zeros(2, 5, 3, dtype=torch.long)), made.carry(3))
+    measure_rates(made, tuple(torch.zeros(2, 5, 3, dtype=torch.long)), made.initial_state(3))
     assert made.training
     assert torch.equal(torch.get_rng_state(), before)
     assert not any(part.watching for part in made.modules() if isinstance(part, LayerDropout))
 
 
 def test_torch_s_layers_have_no_rates_of_their_own() -> None:
-    with pytest.raises(ValidationError, match="has no dropout auto. Leave it out, or take kernel"):
-        BodySettings.model_validate({"engine": "torch", "dropout": "auto"})
+    with pytest.raises(
+        ValidationError, match="does not support `dropout='auto'`. Leave it out, or use `engine='kernel'`"
+    ):
+        Backbone.model_validate({"engine": "torch", "dropout": "auto"})
     with pytest.raises(ValidationError, match="'auto'"):
-        BodySettings.model_validate({"dropout": "automatic"})
+        Backbone.model_validate({"dropout": "automatic"})
 
 
 # ── runs ──
 
 RUN: dict[str, Any] = {
-    **{"hidden": 6, "layers": 2, "dropout": "auto", "batch": 4, "window": 8, "steps": 6},
-    **{"evaluate_every": 2, "checkpoint_every": 1, "average": "exponential"},
+    **{"hidden": 6, "layers": 2, "dropout": "auto", "batch_size": 4, "bptt": 8, "steps": 6},
+    **{"eval_every": 2, "checkpoint_every": 1, "average": "ema"},
 }
 
 
@@ -205,6 +209,6 @@ def test_a_run_that_was_stopped_goes_on_with_its_rates_to_the_same_bits(
     told = [event["validation"] for event in metrics(tmp_path / "whole") if event["event"] == "evaluated"]
     assert len(told) == 3
     for figures in told:  # metrics.jsonl and every view have what a task's figures are told by
-        assert 0 < figures["dropout 1"] <= MOST
-        assert 0 < figures["dropout 2"] <= MOST
+        assert 0 < figures["dropout 1"] <= HIGHEST
+        assert 0 < figures["dropout 2"] <= HIGHEST
     assert told[0]["dropout 1"] != told[2]["dropout 1"]

@@ -14,12 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from unspool.data.corpus import Division, prepare
-from unspool.learning import pace
+from unspool.learning import throughput
 from unspool.learning.events import Evaluated, Event, Finished, Saved, Stepped
 from unspool.learning.files import read_tensors
 from unspool.learning.loop import Loop
-from unspool.learning.run import RunFolder
-from unspool.tasks.language_model import LanguageModel, LanguageModelling, LanguageModelSettings
+from unspool.learning.run_folder import RunFolder
+from unspool.models.language_model import LanguageModel
+from unspool.settings.model import LanguageModelSettings
+from unspool.tasks.lm import LanguageModelling
 
 TEXT = "the quick brown fox jumps over the lazy dog; then it sleeps.\n" * 8
 
@@ -32,13 +34,13 @@ def steps_of(events: list[Event], kind: type[Any]) -> list[int]:
 
 
 def test_an_update_descends_by_the_mean_of_the_accumulated_gradients() -> None:
-    loop, _ = make_loop(Toy([1.0, 2.0, 4.0, 8.0, 16.0]), steps=4, accumulate=2)
+    loop, _ = make_loop(Toy([1.0, 2.0, 4.0, 8.0, 16.0]), steps=4, grad_accum=2)
     assert loop.updates == 3
     positions = []
     for _ in range(4):
         loop._update(0.0)
         positions.append((weight(loop), loop.position.epoch, loop.position.batch))
-    # the epoch's last update has what is left, one slope; the next begins anew
+    # the epoch's last update has what is left, one slope; the next starts again
     assert positions == [
         (-0.5 * 1.5, 0, 2),
         (-0.5 * (1.5 + 6), 0, 4),
@@ -47,17 +49,17 @@ def test_an_update_descends_by_the_mean_of_the_accumulated_gradients() -> None:
     ]
 
 
-def test_what_is_carried_goes_on_within_an_epoch_and_begins_anew_with_the_next() -> None:
+def test_the_state_is_carried_within_an_epoch_and_starts_again_with_the_next() -> None:
     loop, _ = make_loop(Toy([1.0, 2.0, 4.0]), steps=4)
     carried = []
     for _ in range(4):
         loop._update(0.0)
-        carried.append(loop.carried.item())
+        carried.append(loop.state.item())
     assert carried == [1.0, 3.0, 0.0, 1.0]
 
 
-def test_the_share_of_clipped_updates_is_that_of_gradients_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "TELL", 0.0)
+def test_the_fraction_of_clipped_updates_is_that_of_gradients_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "REPORT_EVERY", 0.0)
     loop, events = make_loop(Toy([0.5, 2.0, -3.0, 1.0]), steps=8, clip=1.0)
     loop.run()
     stepped = [event for event in events if isinstance(event, Stepped)]
@@ -66,11 +68,11 @@ def test_the_share_of_clipped_updates_is_that_of_gradients_above_the_limit(monke
     assert weight(loop) == pytest.approx(-0.5 * 2 * (0.5 + 1 - 1 + 1), rel=1e-6)
 
 
-def test_the_rate_is_the_schedule_s_at_every_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "TELL", 0.0)
-    loop, events = make_loop(Toy([1.0]), steps=4, schedule="linear", warmup=2, rate=1.0)
+def test_the_learning_rate_is_that_of_the_schedule_at_every_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "REPORT_EVERY", 0.0)
+    loop, events = make_loop(Toy([1.0]), steps=4, schedule="linear", warmup=2, lr=1.0)
     loop.run()
-    assert [event.rate for event in events if isinstance(event, Stepped)] == [0.5, 0.75, 0.5, 0.25]
+    assert [event.lr for event in events if isinstance(event, Stepped)] == [0.5, 0.75, 0.5, 0.25]
     assert weight(loop) == -2.0
 
 
@@ -97,8 +99,8 @@ def rows_of(task: LanguageModelling, rows: int) -> tuple[Tensor, Tensor]:
 
 def logits_by_hand(model: LanguageModel, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
     """By torch.nn alone."""
-    output, state = model.body.layers(functional.embedding(ids, model.embedding.weight), state)  # type: ignore[operator]
-    return output @ model.read_out.t() + model.read_out_bias, state
+    output, state = model.backbone.layers(functional.embedding(ids, model.embedding.weight), state)
+    return output @ model.head.t() + model.head_bias, state
 
 
 def test_windows_that_carry_the_state_have_the_loss_of_the_unbroken_sequence(
@@ -109,7 +111,7 @@ def test_windows_that_carry_the_state_have_the_loss_of_the_unbroken_sequence(
     with torch.no_grad():
         logits, _ = logits_by_hand(model, inputs, None)
         expected = functional.cross_entropy(logits.flatten(0, 1).double(), targets.flatten()).item()
-    loop, _ = make_loop(task, learner=model, steps=1, batch=3, window=7, accumulate=1000)  # one update: weights stay
+    loop, _ = make_loop(task, learner=model, steps=1, batch_size=3, bptt=7, grad_accum=1000)  # one update: weights stay
     assert len(loop.batches) == math.ceil(len(inputs) / 7)
     loop._update(0.0)
     assert loop.position.units == inputs.numel()
@@ -126,7 +128,7 @@ def test_accumulated_windows_give_the_mean_gradient_by_hand(tmp_path: Path, monk
         state = tuple(part.detach() for part in state)
     gradients = torch.autograd.grad(sum(losses) / 3, list(model.parameters()))  # type: ignore[arg-type]
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    loop, _ = make_loop(task, learner=model, steps=10, batch=3, window=7, accumulate=3, rate=1.0)
+    loop, _ = make_loop(task, learner=model, steps=10, batch_size=3, bptt=7, grad_accum=3, lr=1.0)
     loop._update(0.0)
     for parameter, start, gradient in zip(model.parameters(), before, gradients, strict=True):
         torch.testing.assert_close(start - parameter.detach(), gradient, rtol=1e-5, atol=1e-7)
@@ -140,7 +142,7 @@ def test_it_ends_after_the_updates_that_steps_or_epochs_say() -> None:
         ({"steps": 7}, 7),
         ({"epochs": 2.0}, 10),
         ({"epochs": 0.5}, 2),
-        ({"epochs": 2.0, "accumulate": 2}, 6),
+        ({"epochs": 2.0, "grad_accum": 2}, 6),
         ({"epochs": 0.01}, 1),
     ):
         loop, events = make_loop(Toy([1.0] * 5), **settings)
@@ -151,7 +153,7 @@ def test_it_ends_after_the_updates_that_steps_or_epochs_say() -> None:
 
 def test_it_ends_when_its_minutes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = SlowToy(monkeypatch)
-    loop, events = make_loop(slow, minutes=1.0, schedule="linear", evaluate_every=None, rate=1.0)
+    loop, events = make_loop(slow, minutes=1.0, schedule="linear", eval_every=None, lr=1.0)
     assert loop.steps is None
     finished = loop.run()
     assert (finished.step, finished.seconds) == (15, 60.0)  # updates of four seconds each
@@ -165,11 +167,11 @@ def test_it_ends_when_its_minutes_are_over(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_it_evaluates_at_its_intervals() -> None:
     for settings, steps in (
-        ({"steps": 7, "evaluate_every": 3}, [3, 6, 7]),
-        ({"steps": 40, "evaluate_every": None}, list(range(4, 41, 4))),
-        ({"steps": 5, "evaluate_every": None}, [1, 2, 3, 4, 5]),
-        ({"epochs": 3.0, "evaluate_every": None, "schedule": "epoch"}, [4, 8, 12]),
-        ({"epochs": 2.0, "evaluate_every": None, "schedule": "plateau", "accumulate": 3}, [2, 4]),
+        ({"steps": 7, "eval_every": 3}, [3, 6, 7]),
+        ({"steps": 40, "eval_every": None}, list(range(4, 41, 4))),
+        ({"steps": 5, "eval_every": None}, [1, 2, 3, 4, 5]),
+        ({"epochs": 3.0, "eval_every": None, "schedule": "epoch"}, [4, 8, 12]),
+        ({"epochs": 2.0, "eval_every": None, "schedule": "plateau", "grad_accum": 3}, [2, 4]),
     ):
         loop, events = make_loop(Toy([1.0] * 4), **settings)
         loop.run()
@@ -177,7 +179,7 @@ def test_it_evaluates_at_its_intervals() -> None:
 
 
 def test_an_evaluation_says_the_mean_training_loss_since_the_last() -> None:
-    loop, events = make_loop(Toy([1.0, 2.0, 4.0, 8.0]), steps=4, evaluate_every=2)
+    loop, events = make_loop(Toy([1.0, 2.0, 4.0, 8.0]), steps=4, eval_every=2)
     loop.run()
     w = [0.0, -0.5, -1.5, -3.5]  # before each update
     assert [event.training for event in events if isinstance(event, Evaluated)] == [
@@ -188,16 +190,16 @@ def test_an_evaluation_says_the_mean_training_loss_since_the_last() -> None:
 
 def test_it_stops_early_after_as_many_evaluations_without_progress(tmp_path: Path) -> None:
     losses = [3.0, 2.0, 2.5, 1.0, 1.5, 1.0, 1.2]
-    loop, events = make_loop(Toy([1.0], losses), run=tmp_path / "run", steps=50, evaluate_every=2, patience=3)
+    loop, events = make_loop(Toy([1.0], losses), run=tmp_path / "run", steps=50, eval_every=2, patience=3)
     finished = loop.run()
     assert (finished.reason, finished.step, finished.best_step) == ("stopped early", 14, 8)
     assert [event.best for event in events if isinstance(event, Evaluated)] == [True, True, False, True] + [False] * 3
-    loop, _ = make_loop(Toy([1.0], losses), steps=50, evaluate_every=2)
+    loop, _ = make_loop(Toy([1.0], losses), steps=50, eval_every=2)
     assert loop.run().reason == "done"
 
 
 def test_a_run_that_stopped_early_makes_no_update_when_it_is_resumed(tmp_path: Path) -> None:
-    loop, _ = make_loop(Toy([1.0], [1.0, 2.0]), run=tmp_path / "run", steps=50, evaluate_every=2, patience=1)
+    loop, _ = make_loop(Toy([1.0], [1.0, 2.0]), run=tmp_path / "run", steps=50, eval_every=2, patience=1)
     assert loop.run().step == 4
     again = resumed(loop)
     assert weight(again) == -0.5 * 4
@@ -207,7 +209,7 @@ def test_a_run_that_stopped_early_makes_no_update_when_it_is_resumed(tmp_path: P
 
 
 def resumed(loop: Loop) -> Loop:
-    """A new loop that goes on with what another has saved."""
+    """A new loop that resumes what another has saved."""
     assert loop.folder is not None
     loop.folder.close()
     again = Loop(loop.task, Slope(), loop.settings, RunFolder.open(loop.folder.path), lambda event: None, loop._stop)
@@ -218,7 +220,7 @@ def resumed(loop: Loop) -> Loop:
 
 def test_the_model_that_is_kept_is_that_of_the_lowest_validation_loss(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    loop, _ = make_loop(Toy([1.0], [3.0, 1.0, 2.0, 1.0]), run=run, steps=8, evaluate_every=2)
+    loop, _ = make_loop(Toy([1.0], [3.0, 1.0, 2.0, 1.0]), run=run, steps=8, eval_every=2)
     finished = loop.run()
     tensors, facts = read_tensors(run / "model.safetensors")
     assert finished.best_step == facts["step"] == 4
@@ -227,9 +229,9 @@ def test_the_model_that_is_kept_is_that_of_the_lowest_validation_loss(tmp_path: 
     assert finished.sample == "w = -2"
 
 
-def test_with_an_average_the_model_that_is_kept_is_the_mean_and_training_goes_on_without_it(tmp_path: Path) -> None:
+def test_with_an_average_the_model_that_is_kept_is_the_mean_and_training_continues_without_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    loop, _ = make_loop(Toy([1.0]), run=run, steps=4, evaluate_every=4, average="tail", average_from=0.5)
+    loop, _ = make_loop(Toy([1.0]), run=run, steps=4, eval_every=4, average="swa", swa_start=0.5)
     loop.run()
     assert read_tensors(run / "model.safetensors")[0]["w"].item() == -(1.5 + 2) / 2
     assert loop.folder is not None
@@ -239,7 +241,7 @@ def test_with_an_average_the_model_that_is_kept_is_the_mean_and_training_goes_on
 
 
 def test_without_a_folder_the_model_ends_as_the_mean() -> None:
-    loop, _ = make_loop(Toy([1.0]), steps=4, average="tail", average_from=0.5)
+    loop, _ = make_loop(Toy([1.0]), steps=4, average="swa", swa_start=0.5)
     loop.run()
     assert weight(loop) == (-1.5 - 2.0) / 2
 
@@ -256,7 +258,7 @@ def test_without_a_folder_the_model_ends_as_the_mean() -> None:
 def test_the_newest_checkpoints_and_the_best_are_kept(
     tmp_path: Path, keep: int, losses: list[float], names: list[int]
 ) -> None:
-    settings: dict[str, Any] = {"steps": 10, "evaluate_every": 2, "checkpoint_every": 1, "keep": keep}
+    settings: dict[str, Any] = {"steps": 10, "eval_every": 2, "checkpoint_every": 1, "save_total_limit": keep}
     loop, events = make_loop(Toy([1.0], losses), run=tmp_path / "run", **settings)
     loop.save()
     loop.run()
@@ -266,9 +268,7 @@ def test_the_newest_checkpoints_and_the_best_are_kept(
     assert steps_of(events, Saved) == list(range(11))
 
 
-def test_a_checkpoint_is_made_every_minute_if_nothing_else_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_checkpoint_is_made_every_minute_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     slow = SlowToy(monkeypatch)
     loop, events = make_loop(slow, run=tmp_path / "run", steps=40)
     loop.run()
@@ -277,20 +277,20 @@ def test_a_checkpoint_is_made_every_minute_if_nothing_else_is_said(
 
 @pytest.mark.parametrize("evaluate_every", [2, 1000])
 def test_the_last_checkpoint_is_written_once_and_has_the_last_evaluation(tmp_path: Path, evaluate_every: int) -> None:
-    options: dict[str, Any] = {"steps": 4, "checkpoint_every": 2, "evaluate_every": evaluate_every}
+    options: dict[str, Any] = {"steps": 4, "checkpoint_every": 2, "eval_every": evaluate_every}
     loop, events = make_loop(Toy([1.0]), run=tmp_path / "run", **options)
     loop.run()
     assert steps_of(events, Saved) == [2, 4]
     assert resumed(loop).position.evaluated[-1] == 4
 
 
-# ── going on ──
+# ── resuming ──
 
 
-def test_every_number_of_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+def test_every_number_of_a_run_resumes_from_a_checkpoint(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
-        **{"epochs": 4.0, "evaluate_every": 4, "checkpoint_every": 1, "momentum": 0.9, "clip": 2.5},
-        **{"average": "exponential", "schedule": "cosine", "warmup": 3, "rate": 0.25},
+        **{"epochs": 4.0, "eval_every": 4, "checkpoint_every": 1, "momentum": 0.9, "clip": 2.5},
+        **{"average": "ema", "schedule": "cosine", "warmup": 3, "lr": 0.25},
     }
     slopes = [1.0, -2.0, 4.0, 8.0, 0.25]
     whole, _ = make_loop(Toy(slopes, [3.0, 2.0, 4.0, 1.0, 5.0]), run=tmp_path / "whole", **settings)
@@ -299,9 +299,7 @@ def test_every_number_of_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None
     loop, _ = make_loop(Toy(slopes, [3.0, 2.0, 4.0, 1.0, 5.0]), run=run, **settings)
     loop.save()
     while loop.position.step < 20:
-        loop._update(loop.fraction())
-        if loop._evaluation_is_due(0.0):
-            loop._evaluate()
+        loop._advance()
         loop.save()
         loop = resumed(loop)
     loop.run()
@@ -319,7 +317,7 @@ def test_every_number_of_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None
     assert (run / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
 
 
-def test_seconds_go_on_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_seconds_continue_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     slow = SlowToy(monkeypatch)
     loop, _ = make_loop(slow, run=tmp_path / "run", minutes=1.0)
     for _ in range(3):
@@ -343,12 +341,12 @@ def test_a_stop_that_was_asked_for_ends_it_after_the_update(tmp_path: Path) -> N
     finished = loop.run()
     assert (finished.reason, finished.step, finished.validation) == ("interrupted", 4, {})
     assert steps_of(events, Saved) == [4]
-    assert PLAIN["rate"] * 4 == -weight(loop)
+    assert PLAIN["lr"] * 4 == -weight(loop)
 
 
 def test_without_a_folder_the_best_weights_are_kept_in_memory() -> None:
-    for average in (None, "exponential"):
-        options: dict[str, Any] = {"steps": 8, "evaluate_every": 2, "average": average, "average_decay": 0.5}
+    for average in (None, "ema"):
+        options: dict[str, Any] = {"steps": 8, "eval_every": 2, "average": average, "ema_decay": 0.5}
         until, _ = make_loop(Toy([1.0], [3.0, 1.0]), **options | {"steps": 4})
         until.run()
         loop, _ = make_loop(Toy([1.0], [3.0, 1.0, 2.0, 2.5]), **options)

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch.nn.utils import parametrizations
 
 from unspool.cells import Elman
@@ -82,14 +80,14 @@ def test_fixed_predictions_give_the_gradients_of_back_propagation(
     around = [*head.parameters(), *embedding.parameters()]
     expected = by_name(layers, exact), torch.autograd.grad(exact, around, retain_graph=True)
 
-    coding = PredictiveCoding(layers, iterations=STEPS + len(cells), rate=1, fixed=True)
+    coding = PredictiveCoding(layers, iterations=STEPS + len(cells), step_size=1, fixed=True)
     local = coding.gradients(embedding(sequence()), loss, lengths=lengths)
     assert_same(local.gradients, expected[0])
     assert_same([{name: part.grad for name, part in layer.named_parameters()} for layer in layers], expected[0])
     assert_same([part.grad for part in around], expected[1])
     assert_same([local.loss, local.energy[0]], [exact.detach(), exact.item()])
 
-    fewer = PredictiveCoding(layers, iterations=STEPS + len(cells) - 2, rate=1, fixed=True)
+    fewer = PredictiveCoding(layers, iterations=STEPS + len(cells) - 2, step_size=1, fixed=True)
     found = fewer.gradients(embedding(sequence()), loss, lengths=lengths).gradients
     with pytest.raises(AssertionError):
         assert_same(found, expected[0], 1e-6)
@@ -108,7 +106,7 @@ def test_an_error_comes_one_neighbour_further_an_iteration() -> None:
         lower, upper = PredictiveCoding(layers, iterations=1, fixed=fixed).gradients(sequence(), loss).gradients
         assert all(part.abs().max() < 1e-15 for part in lower.values())
         assert_same([upper], [last])
-        twice = PredictiveCoding(layers, iterations=2, rate=1, fixed=fixed)
+        twice = PredictiveCoding(layers, iterations=2, step_size=1, fixed=fixed)
         assert all(part.abs().max() > 1e-6 for part in twice.gradients(sequence(), loss).gradients[0].values())
 
 
@@ -116,7 +114,7 @@ def test_parameters_may_be_parametrised_or_frozen() -> None:
     layers = pile("elman", "elman")
     parametrizations.orthogonal(layers[0], "U_h")
     layers[1].W_h.requires_grad_(False)
-    local = PredictiveCoding(layers, iterations=8, rate=1, fixed=True).gradients(sequence(), top_loss)
+    local = PredictiveCoding(layers, iterations=8, step_size=1, fixed=True).gradients(sequence(), top_loss)
     assert_same(local.gradients, by_name(layers, top_loss(run(layers, sequence()))))
     assert layers[1].W_h.grad is None
 
@@ -143,7 +141,7 @@ def test_a_scalar_linear_layer_in_closed_form(u: float) -> None:
     def loss(output: Tensor) -> Tensor:
         return (y - output[-1, 0, 0]).square() / 2
 
-    local = PredictiveCoding([layer], iterations=500, rate=0.5, fixed=False).gradients(x, loss)
+    local = PredictiveCoding([layer], iterations=500, step_size=0.5, fixed=False).gradients(x, loss)
     assert local.energy == pytest.approx((residual.item() ** 2 / 2, least.item()), rel=1e-10)
     assert_same(local.gradients, by_name([layer], least), 1e-9)
 
@@ -192,7 +190,7 @@ def test_all_at_once_is_one_after_the_other(cells: tuple[str, str]) -> None:
     energy, expected = twin(layers, x, LENGTHS, 4, 0.2)
     for row, length in enumerate(LENGTHS):
         x[length:, row] = math.nan  # steps beyond a row's end have no influence
-    local = PredictiveCoding(layers, iterations=4, rate=0.2, fixed=False).gradients(x, top_loss, lengths=LENGTHS)
+    local = PredictiveCoding(layers, iterations=4, step_size=0.2, fixed=False).gradients(x, top_loss, lengths=LENGTHS)
     assert_same(local.gradients, expected)
     assert local.energy[1] == pytest.approx(energy, rel=1e-12)
     assert local.energy[1] < local.energy[0]
@@ -204,7 +202,7 @@ def test_small_errors_lead_to_back_propagation() -> None:
     exact = by_name(layers, top_loss(run(layers, x)))
 
     def distance(weight: float) -> float:
-        coding = PredictiveCoding(layers, iterations=200, rate=0.4, fixed=False)
+        coding = PredictiveCoding(layers, iterations=200, step_size=0.4, fixed=False)
         found = coding.gradients(x, lambda output: weight * top_loss(output)).gradients
         pairs = zip(found, exact, strict=True)
         return max(float((one[name] / weight - two[name]).abs().max()) for one, two in pairs for name in two)
@@ -247,7 +245,7 @@ def test_no_graph_crosses_layers_or_steps(fixed: bool, monkeypatch: pytest.Monke
         return top_loss(output)
 
     monkeypatch.setattr(Evaluator, "__call__", watched)
-    PredictiveCoding(layers, iterations=3, rate=0.1, fixed=fixed).gradients(sequence(), top)
+    PredictiveCoding(layers, iterations=3, step_size=0.1, fixed=fixed).gradients(sequence(), top)
     assert len(seen) == len(layers) * (1 if fixed else 4)
     for below, states, parameters, new in seen:
         assert all(len(leaf) == 1 for leaf in states)
@@ -269,7 +267,7 @@ def test_without_an_error_there_is_nothing_to_learn(fixed: bool) -> None:
 def test_layouts_states_and_sums() -> None:
     x = sequence()
     layers, turned = pile("lstm", "gru"), pile("lstm", "gru", batch_first=True)
-    coding, other = (PredictiveCoding(each, iterations=5, rate=0.1, fixed=False) for each in (layers, turned))
+    coding, other = (PredictiveCoding(each, iterations=5, step_size=0.1, fixed=False) for each in (layers, turned))
     local = coding.gradients(x, top_loss)
     assert_same(other.gradients(x.transpose(0, 1), lambda h: top_loss(h.transpose(0, 1))).gradients, local.gradients)
 
@@ -308,7 +306,7 @@ def test_alignment_is_a_cosine() -> None:
     same = alignment(one, one)
     assert (same.together, *same.layers) == pytest.approx((1, 1, 1), rel=1e-12)
     assert math.isnan(alignment([{"W": torch.zeros(2)}], [{"W": torch.ones(2)}]).together)
-    with pytest.raises(ArgumentError, match="`other` .* has not the names of `local`"):
+    with pytest.raises(ArgumentError, match="`other` .* does not have the names of `local`"):
         alignment(one, two[:1])
 
 
@@ -328,9 +326,17 @@ def test_alignment_is_a_cosine() -> None:
         (lambda: PredictiveCoding(pile("gru", reverse=True)), ArgumentError, "runs in reverse"),
         (lambda: PredictiveCoding(Stack("gru", 3, 4, 1, zoneout=0.1).layers), ArgumentError, "at random"),
         (lambda: PredictiveCoding([*pile("gru"), *pile("gru")]), ShapeError, "reads 3 units where .* has 4"),
-        (lambda: PredictiveCoding([*pile("gru"), Recurrent("gru", 4, 4, batch_first=True)]), ArgumentError, "laid out"),
+        (
+            lambda: PredictiveCoding([*pile("gru"), Recurrent("gru", 4, 4, batch_first=True)]),
+            ArgumentError,
+            "another layout",
+        ),
         (lambda: PredictiveCoding(pile("gru"), iterations=0), ArgumentError, r"`iterations` \(=0\) is not positive"),
-        (lambda: PredictiveCoding(pile("gru"), rate=math.nan), ArgumentError, r"`rate` \(=nan\) is not a positive"),
+        (
+            lambda: PredictiveCoding(pile("gru"), step_size=math.nan),
+            ArgumentError,
+            r"`step_size` \(=nan\) is not a positive",
+        ),
         (
             lambda: PredictiveCoding(pile("gru"), fixed="no"),  # type: ignore[arg-type]
             ArgumentTypeError,
@@ -353,8 +359,8 @@ def test_bad_calls() -> None:
         ((x, top_loss), {"state": x[0]}, ArgumentError, "is not a list of 2"),
         ((x, top_loss), {"state": [x[0], x[0]]}, ShapeError, r"is not of shape \(4, 4\)"),
         ((x[:, 0], top_loss), {"state": [None, None]}, ArgumentTypeError, "is not a tensor"),
-        ((x, lambda output: output), {}, ArgumentTypeError, "is not a number"),
-        ((x, lambda output: 3), {}, ArgumentTypeError, r"`top_loss` \(=3\) is not a number"),
+        ((x, lambda output: output), {}, ArgumentTypeError, "is not a scalar"),
+        ((x, lambda output: 3), {}, ArgumentTypeError, r"`top_loss` \(=3\) is not a scalar"),
     ):
         with pytest.raises(error, match=message):
             coding.gradients(*arguments, **options)
@@ -366,34 +372,8 @@ def test_bad_calls() -> None:
 
 def test_a_rate_that_diverges_is_named() -> None:
     layers = [Recurrent(Elman("identity"), 3, 4, dtype=torch.float64)]
-    with pytest.raises(TrainingError, match=r"to (inf|nan) at rate=9.0. Lower `rate`"):
-        PredictiveCoding(layers, iterations=300, rate=9, fixed=False).gradients(sequence(), lambda h: h.square().sum())
+    with pytest.raises(TrainingError, match=r"to (inf|nan) at `step_size=9.0`. Lower it"):
+        PredictiveCoding(layers, iterations=300, step_size=9, fixed=False).gradients(
+            sequence(), lambda h: h.square().sum()
+        )
     assert layers[0].W_h.grad is None
-
-
-# ── what it is for ──
-
-
-def learn_digits(learn: Callable[[Sequence[Recurrent], Tensor, Callable[[Tensor], Tensor]], object]) -> float:
-    """Accuracy on digits read row by row, after a few epochs."""
-    torch.manual_seed(1)
-    digits = load_digits()
-    x = torch.tensor(digits.data / 16, dtype=torch.float32).view(-1, 8, 8).transpose(0, 1)
-    y = torch.tensor(digits.target)
-    layers, head = [Recurrent("elman", 8, 32), Recurrent("elman", 32, 32)], nn.Linear(32, 10)
-    parameters = [part for module in (*layers, head) for part in module.parameters()]
-    optimiser = torch.optim.Adam(parameters, lr=0.01)
-    for _ in range(3):
-        for rows in torch.randperm(1300).split(50):
-            optimiser.zero_grad()
-            learn(layers, x[:, rows], lambda output: cross_entropy(head(output[-1]), y[rows]))  # noqa: B023
-            optimiser.step()
-    with torch.no_grad():
-        return float((head(run(layers, x[:, 1300:])[-1]).argmax(-1) == y[1300:]).double().mean())
-
-
-def test_digits_are_learned_as_well_as_by_back_propagation() -> None:
-    exact = learn_digits(lambda layers, x, top: top(run(layers, x)).backward())
-    local = learn_digits(lambda layers, x, top: PredictiveCoding(layers).gradients(x, top))
-    assert exact > 0.8
-    assert local > exact - 0.03

@@ -17,23 +17,25 @@ from torch import Tensor
 
 from unspool.data.corpus import Division, prepare
 from unspool.errors import ArgumentError, DataError, OthersFailedError, StorageError, TrainingError
-from unspool.learning import optimisers
+from unspool.learning import optimizers as optimizers
 from unspool.learning.bptt import detach
 from unspool.learning.events import Event
-from unspool.learning.faults import leaves
 from unspool.learning.files import read_tensors
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import MEETING, Ranks, joined
-from unspool.learning.run import RunFolder
-from unspool.tasks.language_model import LanguageModel, LanguageModelling, LanguageModelSettings
-from unspool.tasks.train import Trained, train
+from unspool.learning.run_folder import RunFolder
+from unspool.models.language_model import LanguageModel
+from unspool.nn.leaves import leaves
+from unspool.runs.train import Trained, train
+from unspool.settings.model import LanguageModelSettings
+from unspool.tasks.lm import LanguageModelling
 
 #: Seconds after which processes that should have ended are taken to hang.
 LIMIT = 100.0
 #: Nothing is drawn by chance, so that rows come to the same wherever they are.
-CALM: dict[str, Any] = OPTIONS | {"dropout": 0.0, "average": None, "evaluate_every": 4, "clip": 0.05}
+CALM: dict[str, Any] = OPTIONS | {"dropout": 0.0, "average": None, "eval_every": 4, "clip": 0.05}
 #: Everything that a checkpoint must hold.
-NOISY: dict[str, Any] = OPTIONS | {"steps": 12, "evaluate_every": 6, "checkpoint_every": 2, "accumulate": 2}
+NOISY: dict[str, Any] = OPTIONS | {"steps": 12, "eval_every": 6, "checkpoint_every": 2, "grad_accum": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -108,12 +110,12 @@ def find_gradients(text: Path, engine: str, dtype: torch.dtype) -> dict[str, Ten
     with joined() as ranks:
         task, learner = make_model(text, engine, dtype)
         batches = task.batches(8, 10, 0, ranks.rank, ranks.count)
-        carried = learner.carry(8 // ranks.count)
+        carried = learner.initial_state(8 // ranks.count)
         model = ranks.wrap(learner, lambda model: model(batches[0], carried).loss)
-        with ranks.without_meeting(model):
+        with ranks.no_sync(model):
             first = model(batches[0], carried)
             first.loss.backward()
-        model(batches[1], detach(first.carried)).loss.backward()
+        model(batches[1], detach(first.state)).loss.backward()
     assert not hasattr(model, "reducer")  # it could wait for itself for ever when `model` is let go
     return {name: parameter.grad for name, parameter in learner.named_parameters() if parameter.grad is not None}
 
@@ -123,11 +125,11 @@ def find_gradients(text: Path, engine: str, dtype: torch.dtype) -> dict[str, Ten
 def test_gradients_are_those_of_one_process(tmp_path: Path, dtype: torch.dtype, tolerance: float, engine: str) -> None:
     text = write_text(tmp_path)
     task, learner = make_model(text, engine, dtype)
-    batches, carried = task.batches(8, 10, 0), learner.carry(8)
+    batches, carried = task.batches(8, 10, 0), learner.initial_state(8)
     for number in range(2):
         found = learner(batches[number], carried)
         found.loss.backward()
-        carried = detach(found.carried)
+        carried = detach(found.state)
     for gradients in together(tmp_path, 2, find_gradients, text, engine, dtype):
         for name, parameter in learner.named_parameters():
             assert parameter.grad is not None
@@ -144,7 +146,7 @@ def test_processes_part_in_peace(tmp_path: Path) -> None:
 
 def train_with_large_embeddings(text: Path, run: Path, options: dict[str, Any]) -> Any:
     """Every embedding counts as large, so that one process alone makes its gradients sparse."""
-    optimisers.LARGE = 1
+    optimizers.LARGE = 1
     trained = train(text, out=run, **options)
     assert isinstance(trained.learner, LanguageModel)
     return summary(trained) | {"sparse": trained.learner.embedding.sparse}
@@ -153,10 +155,10 @@ def train_with_large_embeddings(text: Path, run: Path, options: dict[str, Any]) 
 @pytest.mark.parametrize(
     "options",
     [
-        {"optimiser": "sgd", "rate": 2.0, "accumulate": 2},
-        pytest.param({"optimiser": "adamw", "rate": 0.02, "engine": "kernel", "accumulate": 2}, marks=pytest.mark.long),
+        {"optimizer": "sgd", "lr": 2.0, "grad_accum": 2},
+        pytest.param({"optimizer": "adamw", "lr": 0.02, "engine": "kernel", "grad_accum": 2}, marks=pytest.mark.long),
         pytest.param(
-            {"optimiser": "sgd", "momentum": 0.9, "rate": 1.0, "engine": "kernel", "cell": "gru"},
+            {"optimizer": "sgd", "momentum": 0.9, "lr": 1.0, "engine": "kernel", "cell": "gru"},
             marks=pytest.mark.long,
         ),
     ],
@@ -188,12 +190,12 @@ def converse() -> Any:
         mine = torch.arange(3.0) + 10 * ranks.rank
         return {
             "sum": ranks.sum([1, 2.5 * ranks.rank]),
-            "tell": [ranks.tell([ranks.rank + 0.5]), ranks.tell([ranks.rank + 0.5], source=1)],
-            "text": ranks.tell_text("Größe\udcff" if ranks.first else "else"),
-            "nothing": ranks.tell_bytes(b"" if ranks.first else b"else"),
+            "broadcast": [ranks.broadcast([ranks.rank + 0.5]), ranks.broadcast([ranks.rank + 0.5], source=1)],
+            "text": ranks.broadcast_text("Größe\udcff" if ranks.first else "else"),
+            "nothing": ranks.broadcast_bytes(b"" if ranks.first else b"else"),
             "gather": [[part.tolist() for part in one] for one in ranks.gather([mine, mine.to(torch.uint8)])],
-            "knows": ranks.one_says(f"I, {ranks.rank}", ranks.rank == 1),
-            "none knows": ranks.one_says(f"I, {ranks.rank}", False),
+            "knows": ranks.broadcast_from(f"I, {ranks.rank}", ranks.rank == 1),
+            "none knows": ranks.broadcast_from(f"I, {ranks.rank}", False),
             "seeds": [ranks.seed(seed) for seed in range(4)],
         }
 
@@ -201,7 +203,7 @@ def converse() -> Any:
 def test_processes_agree(tmp_path: Path) -> None:
     first, second = together(tmp_path, 2, converse)
     assert first["sum"] == second["sum"] == [2, 2.5]
-    assert first["tell"] == second["tell"] == [[0.5], [1.5]]
+    assert first["broadcast"] == second["broadcast"] == [[0.5], [1.5]]
     assert first["text"] == second["text"] == "Größe\udcff"
     assert first["nothing"] == second["nothing"] == b""
     assert first["gather"] == [[[0, 1, 2], [0, 1, 2]], [[10, 11, 12], [10, 11, 12]]]
@@ -214,8 +216,8 @@ def test_processes_agree(tmp_path: Path) -> None:
 def test_one_process_is_alone() -> None:
     with joined() as ranks:
         assert (ranks.rank, ranks.count, ranks.first, ranks.together) == (0, 1, True, False)
-        assert ranks.sum([1, 2]) == ranks.tell([1, 2]) == [1, 2]
-        assert ranks.one_says("I", False) == "I"
+        assert ranks.sum([1, 2]) == ranks.broadcast([1, 2]) == [1, 2]
+        assert ranks.broadcast_from("I", False) == "I"
         assert ranks.seed(5) == 5
 
 
@@ -253,7 +255,7 @@ def spoil(text: Path, run: Path, options: dict[str, Any]) -> Any:
 
     def poison(self: Loop, *given: Any) -> None:
         if self.position.step == 2 and not self.ranks.first:
-            leaves(self.carried)[0].fill_(torch.nan)
+            leaves(self.state)[0].fill_(torch.nan)
         update(self, *given)
 
     pytest.MonkeyPatch().setattr(Loop, "_update", poison)  # for the rest of this process
@@ -262,10 +264,10 @@ def spoil(text: Path, run: Path, options: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_nan_in_one_stops_all(tmp_path: Path, accumulate: int) -> None:
-    given = CALM | {"steps": 6, "accumulate": accumulate, "checkpoint_every": 2}
+    given = CALM | {"steps": 6, "grad_accum": accumulate, "checkpoint_every": 2}
     first, second = together(tmp_path, 2, spoil, write_text(tmp_path), tmp_path / "run", given)
     assert type(first) is TrainingError
-    assert "diverged at step 3: the output of body" in str(first)
+    assert "diverged at step 3: the output of backbone" in str(first)
     assert "step-000000002.safetensors" in str(first)
     assert type(second) is OthersFailedError
     assert str(second) == str(first)
@@ -290,13 +292,13 @@ def test_none_stays_when_one_ends(tmp_path: Path) -> None:
     assert type(second) is OthersFailedError
     first, second = together(tmp_path, 2, die, text, tmp_path / "b", CALM, "1")
     assert type(first) is OthersFailedError
-    assert "has ended. Go on from the last checkpoint by --resume" in str(first)
+    assert "has ended. Resume from the last checkpoint with `resume=True`" in str(first)
     assert second is None
 
 
 def try_in_turn(text: Path, folder: Path) -> list[Any]:
     found: list[Any] = []
-    for options in ({"batch": 5}, {"window": 10_000}, {"cell": "lstn"}):
+    for options in ({"batch_size": 5}, {"bptt": 10_000}, {"cell": "lstn"}):
         try:
             with joined():
                 train(text, out=folder / "run", **CALM | options)
@@ -310,7 +312,7 @@ def test_a_mistake_is_said_once(tmp_path: Path) -> None:
     first, second = together(tmp_path, 2, try_in_turn, write_text(tmp_path), tmp_path)
     assert [type(error) for error in second] == [OthersFailedError] * 3
     assert [type(error) for error in first] == [ArgumentError, DataError, ArgumentError]
-    assert "`batch` (=5) does not divide among 2 processes" in str(first[0])
+    assert "`batch_size` (=5) does not divide among 2 processes" in str(first[0])
     assert not (tmp_path / "run").exists()
 
 
@@ -347,8 +349,8 @@ def stop_at(step: int, number: int, ranks: str, text: Path | None, run: Path, op
     ("count", "options"),
     [
         (2, {}),
-        (3, {"batch": 6, "hidden": 40, "optimiser": "sgd", "momentum": 0.9}),
-        pytest.param(2, {"engine": "kernel", "zoneout": 0.1, "optimiser": "adamw"}, marks=pytest.mark.long),
+        (3, {"batch_size": 6, "hidden": 40, "optimizer": "sgd", "momentum": 0.9}),
+        pytest.param(2, {"engine": "kernel", "zoneout": 0.1, "optimizer": "adamw"}, marks=pytest.mark.long),
     ],
 )
 def test_runs_that_are_stopped_go_on_bit_for_bit(tmp_path: Path, count: int, options: dict[str, Any]) -> None:
@@ -367,7 +369,7 @@ def test_runs_that_are_stopped_go_on_bit_for_bit(tmp_path: Path, count: int, opt
 
     (alone,) = together(tmp_path, 1, run_training, None, broken, {})
     assert type(alone) is ArgumentError
-    assert f"`nproc` (=1) differs from the run's {count}. Give --nproc {count}" in str(alone)
+    assert f"`nproc` (=1) differs from the run's {count}. Give `nproc={count}`" in str(alone)
 
 
 def look_at_randomness(text: Path, run: Path, options: dict[str, Any]) -> Any:
@@ -386,11 +388,11 @@ def test_several_go_on_to_a_later_end(tmp_path: Path) -> None:
     level = NOISY | {"schedule": "constant", "warmup": 0}
     together(tmp_path, 2, run_training, text, whole, level)
     together(tmp_path, 2, run_training, text, run, level | {"steps": 6})
-    first, second = together(tmp_path, 2, run_training, None, run, {"steps": 6})
+    first, second = together(tmp_path, 2, run_training, None, run, {"steps": 5})
     assert type(first) is ArgumentError
-    assert "`steps` (=6) is behind the run" in str(first)
+    assert "`steps` (=5) has been reached already" in str(first)
     assert type(second) is OthersFailedError
     found = together(tmp_path, 2, run_training, None, run, {"steps": 12})
     assert [one["step"] for one in found] == [12, 12]
     one, other = outcome(run), outcome(whole)
-    assert all(one[part] == other[part] for part in ("tensors", "position", "optimiser", "best", "samples"))
+    assert all(one[part] == other[part] for part in ("tensors", "position", "optimizer", "best", "samples"))

@@ -22,19 +22,19 @@ def test_constant() -> None:
 
 
 def test_linear() -> None:
-    schedule = make_schedule("linear", final=0.2)
+    schedule = make_schedule("linear", min_lr_ratio=0.2)
     found = [schedule.factor(at(fraction=fraction)) for fraction in (0, 0.25, 0.5, 1, 1.1)]
     assert found == pytest.approx([1, 0.8, 0.6, 0.2, 0.2], rel=1e-14)
     assert make_schedule("linear").factor(at(fraction=1.0)) == 0
 
 
 def test_cosine_equals_torch() -> None:
-    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    theirs = lr_scheduler.CosineAnnealingLR(optimiser, T_max=20, eta_min=0.1)
-    ours = make_schedule("cosine", final=0.1)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = lr_scheduler.CosineAnnealingLR(optimizer, T_max=20, eta_min=0.1)
+    ours = make_schedule("cosine", min_lr_ratio=0.1)
     for step in range(21):
         assert ours.factor(at(fraction=step / 20)) == pytest.approx(theirs.get_last_lr()[0], rel=1e-12)
-        optimiser.step()
+        optimizer.step()
         theirs.step()
     assert ours.factor(at(fraction=0.5)) == pytest.approx(0.55, rel=1e-14)
 
@@ -49,14 +49,14 @@ def test_halved_each_epoch_after_the_fourth() -> None:
 def test_plateau_equals_torch(patience: int) -> None:
     losses = torch.randn(60, generator=torch.Generator().manual_seed(patience)).tolist()
     losses[7] = math.nan
-    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    theirs = lr_scheduler.ReduceLROnPlateau(optimiser, factor=0.5, patience=patience, threshold=0.0, eps=0.0)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=patience, threshold=0.0, eps=0.0)
     ours = make_schedule("plateau", patience=patience)
     factors = []
     for count, loss in enumerate(losses, 1):
         theirs.step(loss)
         factors.append(ours.factor(at(validation=tuple(losses[:count]))))
-        assert factors[-1] == optimiser.param_groups[0]["lr"]
+        assert factors[-1] == optimizer.param_groups[0]["lr"]
     assert factors[-1] < 0.1  # it did decay, and more than once
 
 
@@ -70,9 +70,9 @@ def test_plateau_by_hand() -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_warmup_multiplies(name: str) -> None:
     plain, warm = make_schedule(name), make_schedule(name, warmup=4)
-    for step, share in enumerate([0.25, 0.5, 0.75, 1, 1, 1]):
+    for step, factor in enumerate([0.25, 0.5, 0.75, 1, 1, 1]):
         progress = at(step, step / 6, step, (1.0,) * step)
-        assert warm.factor(progress) == share * plain.factor(progress)
+        assert warm.factor(progress) == factor * plain.factor(progress)
 
 
 def test_unknown_name() -> None:
@@ -82,7 +82,14 @@ def test_unknown_name() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("warmup", -1), ("warmup", 0.5), ("final", -0.1), ("final", math.nan), ("decay", 0), ("patience", True)],
+    [
+        ("warmup", -1),
+        ("warmup", 0.5),
+        ("min_lr_ratio", -0.1),
+        ("min_lr_ratio", math.nan),
+        ("decay", 0),
+        ("patience", True),
+    ],
 )
 def test_bad_options(option: str, value: float) -> None:
     options: dict[str, float] = {option: value}

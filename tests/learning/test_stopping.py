@@ -1,4 +1,4 @@
-"""Runs that are asked to stop, by Ctrl-C or a request to terminate, save first; and go on to the same bits."""
+"""Runs that are asked to stop, by Ctrl-C or a request to terminate, save first, and resume to the same bits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.learning.small_runs import OPTIONS, SAMPLE, assert_whole, begin_or_re
 
 from unspool.errors import ArgumentError
 from unspool.learning.events import Event
-from unspool.learning.run import RunFolder
+from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import listening
-from unspool.tasks import language_model
-from unspool.tasks.train import train
+from unspool.runs.train import train
+from unspool.tasks import lm as language_model
 
-STEPS: dict[str, Any] = {"steps": 24, "evaluate_every": 12, "checkpoint_every": 5}
+STEPS: dict[str, Any] = {"steps": 24, "eval_every": 12, "checkpoint_every": 5}
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +44,12 @@ def step_of(run: Path) -> int:
 # ── the command ──
 
 
-def test_ctrl_c_ends_the_command_by_130_and_resume_goes_on_to_the_same_bits(
+def test_ctrl_c_ends_the_command_by_130_and_resume_comes_to_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(language_model, "SAMPLE", 300)
     text, run = write_text(tmp_path), tmp_path / "run"
-    options = OPTIONS | {"steps": 120, "evaluate_every": 60, "checkpoint_every": 1}
+    options = OPTIONS | {"steps": 120, "eval_every": 60, "checkpoint_every": 1}
     settings = [f"--set={name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", "unspool", "train", str(text), "--out", str(run), "--json", *settings]
     # A pipe that nobody reads is soon full, and the run waits: it cannot be over when the signal comes.
@@ -72,7 +72,7 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# ── a run that waits to be told to go on ──
+# ── a run that waits to be released ──
 
 
 def train_step_by_step(text: Path, run: Path, listener: Any) -> None:
@@ -90,7 +90,7 @@ def train_step_by_step(text: Path, run: Path, listener: Any) -> None:
 
 @contextmanager
 def held(text: Path, run: Path, kind: str, step: int) -> Iterator[tuple[BaseProcess, Any]]:
-    """A run in another process, held at an event; `go_on` lets it go."""
+    """A run in another process, held at an event; `release` lets it run."""
     ours, theirs = pipe()
     process = start(train_step_by_step, text, run, theirs)
     theirs.close()
@@ -103,8 +103,8 @@ def held(text: Path, run: Path, kind: str, step: int) -> Iterator[tuple[BaseProc
         process.join()
 
 
-def go_on(connection: Any) -> list[dict[str, Any]]:
-    """Let a run go on to its end; what it says."""
+def release(connection: Any) -> list[dict[str, Any]]:
+    """Let a run continue to its end; what it reports."""
     said = []
     try:
         while True:
@@ -122,11 +122,11 @@ def send(process: BaseProcess, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_asked_to_stop_saves_and_goes_on_to_the_same_bits(tmp_path: Path, number: int) -> None:
+def test_a_run_that_is_asked_to_stop_saves_and_resumes_to_the_same_bits(tmp_path: Path, number: int) -> None:
     text, run = write_text(tmp_path), tmp_path / "run"
     with held(text, run, "saved", 5) as (process, connection):
         send(process, number)
-        said = go_on(connection)
+        said = release(connection)
         process.join()
         assert process.exitcode == 0
     assert (said[-1]["event"], said[-1]["reason"]) == ("finished", "interrupted")
@@ -151,7 +151,7 @@ def test_a_run_that_is_asked_twice_ends_at_once_with_its_last_checkpoint(tmp_pat
     assert outcome(run) == outcome(tmp_path / "whole")
 
 
-def test_a_run_that_has_saved_its_end_does_not_wait_for_the_last_figures(tmp_path: Path) -> None:
+def test_a_run_that_has_saved_its_end_does_not_wait_for_the_last_metrics(tmp_path: Path) -> None:
     text, run = write_text(tmp_path), tmp_path / "run"
     with held(text, run, "finished", 24) as (process, _):
         send(process, signal.SIGINT)
@@ -167,9 +167,9 @@ def test_a_folder_is_one_process_s_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="is being trained by another process"):
             train(out=run, resume=True)
         with pytest.raises(ArgumentError, match="is being trained by another process"):
-            train(text, out=run, force=True, **OPTIONS | STEPS)
+            train(text, out=run, overwrite=True, **OPTIONS | STEPS)
         assert sorted(run.rglob("*")) == before
-        go_on(connection)
+        release(connection)
         process.join()
         assert process.exitcode == 0
     train(out=run, resume=True)  # the lock ends with the process

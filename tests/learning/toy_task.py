@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from unspool.learning.contract import Batches, Learner, Outcome, Task
 from unspool.learning.events import Event
 from unspool.learning.loop import Loop
-from unspool.learning.run import RunFolder
-from unspool.learning.settings import Section, Training
+from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import Stop
+from unspool.settings.training import Training
 
 CONFIG: dict[str, Any] = {"task": "toy", "data": {}, "model": {}, "training": {}}
 
@@ -28,10 +28,10 @@ class Slope(Learner):
         super().__init__()
         self.w = nn.Parameter(torch.zeros(1))
 
-    def forward(self, batch: Tensor, carried: Tensor, truth: float = 1.0) -> Outcome:
-        return Outcome((batch * self.w).sum(), 1, carried + batch, None)
+    def forward(self, batch: Tensor, state: Tensor, teacher_forcing: float = 1.0) -> Outcome:
+        return Outcome((batch * self.w).sum(), 1, state + batch, None)
 
-    def carry(self, rows: int) -> Tensor:
+    def initial_state(self, batch_size: int) -> Tensor:
         return torch.zeros(1)
 
 
@@ -52,9 +52,6 @@ class Toy(Task):
     """The n-th reading of the validation data gives the n-th of `losses`, and then the last again and again."""
 
     name = "toy"
-    Data = Section
-    Model = Section
-    defaults = {}
     unit = "slopes"
     digest = "slopes"
 
@@ -67,6 +64,16 @@ class Toy(Task):
 
     def make_learner(self, settings: Any) -> Learner:
         return Slope()
+
+    @classmethod
+    def recognize(cls, glance: Any) -> None:
+        return None
+
+    def sequences(self) -> Any:
+        raise NotImplementedError
+
+    def material(self, learner: Any, extent: Any, source: Any = None) -> Any:
+        raise NotImplementedError
 
     def describe(self) -> Mapping[str, str]:
         return {}
@@ -120,7 +127,7 @@ class SlowSlopes(Slopes):
 
 
 #: Descent by exactly rate · gradient.
-PLAIN: dict[str, Any] = {"optimiser": "sgd", "schedule": "constant", "rate": 0.5, "clip": None, "evaluate_every": 1000}
+PLAIN: dict[str, Any] = {"optimizer": "sgd", "schedule": "constant", "lr": 0.5, "clip": None, "eval_every": 1000}
 
 
 def make_loop(
@@ -130,7 +137,7 @@ def make_loop(
     events: list[Event] = []
     folder = None if run is None else RunFolder(run)
     if folder is not None:
-        folder.begin(CONFIG, force=False)
+        folder.begin(CONFIG, overwrite=False)
     training = Training(**PLAIN | settings)
     made = learner or task.make_learner(None)
     return Loop(task, made, training, folder, events.append, Stop()), events

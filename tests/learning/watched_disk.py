@@ -59,12 +59,15 @@ def watched(folder: Path, at: int, act: Callable[[], None]) -> Iterator[list[str
     def is_below(path: Any) -> bool:
         return isinstance(path, str | Path) and Path(path).is_relative_to(folder)
 
+    def is_new(path: Any) -> bool:
+        return is_below(path) and not Path(path).exists()  # one that is there needs no room
+
     with (
         mock.patch.object(builtins, "open", open_watched),
         mock.patch.object(io, "open", open_watched),
         mock.patch.object(os, "fsync", watch("fsync", lambda handle: True)),
         mock.patch.object(os, "replace", watch("replace", is_below)),
-        mock.patch.object(os, "mkdir", watch("mkdir", is_below)),
+        mock.patch.object(os, "mkdir", watch("mkdir", is_new)),
     ):
         yield asked
 

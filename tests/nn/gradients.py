@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from unspool.nn.layer import map_leaves
+from unspool.nn.leaves import map_leaves
 
 
 def leaves(tree: Any) -> list[Tensor]:

@@ -55,7 +55,7 @@ def test_accelerated_in_the_middle_of_training_goes_on_with_the_same_loss() -> N
     torch.manual_seed(0)
     plain = Model().double()
     changing = copy.deepcopy(plain)
-    optimisers = [torch.optim.Adam(model.parameters(), 0.01) for model in (plain, changing)]
+    optimizers = [torch.optim.Adam(model.parameters(), 0.01) for model in (plain, changing)]
     tokens = torch.randint(11, (12, 8))
     for step in range(40):
         if step == 15:
@@ -63,11 +63,11 @@ def test_accelerated_in_the_middle_of_training_goes_on_with_the_same_loss() -> N
         if step == 30:
             unspool.restore(changing)
         losses = []
-        for model, optimiser in zip((plain, changing), optimisers, strict=True):
+        for model, optimizer in zip((plain, changing), optimizers, strict=True):
             loss = nn.functional.cross_entropy(model(tokens[:-1]).flatten(0, 1), tokens[1:].flatten())
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             losses.append(loss.item())
         assert losses[0] == pytest.approx(losses[1], abs=1e-6)
     assert losses[0] < 2.2 < math.log(11)  # it did learn

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from unspool.nn.attention import DecoderTransformer
-from unspool.nn.layer import map_leaves
+from unspool.nn.leaves import map_leaves
 
 WIDTH, HEADS = 6, 2
 

@@ -53,7 +53,7 @@ INPUTS: dict[str, tuple[Any, type[ArgumentError], str]] = {
 LENGTHS: dict[str, tuple[Any, type[ArgumentError], str]] = {
     "too long": ([5, 6], ArgumentError, r"`lengths` \(=\[5, 6\]\) are not all from 0 to 5. x has that many steps"),
     "negative": ([-1, 2], ArgumentError, r"`lengths` \(=\[-1, 2\]\) are not all from 0 to 5"),
-    "too many": ([1, 2, 3], ShapeError, r"`lengths` \(=\[1, 2, 3\]\) are not 2 numbers, one a row"),
+    "too many": ([1, 2, 3], ShapeError, r"`lengths` \(=\[1, 2, 3\]\) are not 2 numbers, one per sequence"),
     "too few": ([1], ShapeError, "are not 2 numbers"),
     "none at all": ([], ShapeError, "are not 2 numbers"),
     "one number": (3, ShapeError, r"`lengths` \(=3\) are not 2 numbers"),
@@ -114,7 +114,7 @@ def test_lengths(make: Callable[[], Layer], lengths: Any, kind: type[ArgumentErr
         make()(X, lengths=lengths)
 
 
-@pytest.mark.parametrize("make", [LAYERS["recurrent"], LAYERS["time-delay"]])
+@pytest.mark.parametrize("make", [LAYERS["recurrent"], LAYERS["time-delay"]], ids=["recurrent", "time-delay"])
 @pytest.mark.parametrize(("state", "kind", "message"), STATES.values(), ids=STATES)
 def test_state(make: Callable[[], Layer], state: Any, kind: type[ArgumentError], message: str) -> None:
     with pytest.raises(kind, match=f"(?s){message}"):

@@ -241,15 +241,15 @@ def test_learns_what_follows_what() -> None:
     y = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]]).t()
     counts = torch.tensor([3.0, 2.0, 1.0, 2.0], dtype=F64)
     e = torch.zeros(2, 4, 2, dtype=F64)
-    optimiser = torch.optim.LBFGS(model.parameters(), max_iter=100, tolerance_grad=1e-10, tolerance_change=1e-16)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=100, tolerance_grad=1e-10, tolerance_change=1e-16)
 
     def loss() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = -(counts * model.log_likelihood(e, y)).sum()
         value.backward()
         return value
 
-    optimiser.step(loss)
+    optimizer.step(loss)
     with torch.no_grad():
         probabilities = model.log_likelihood(e, y).exp()
     torch.testing.assert_close(probabilities, counts / counts.sum(), rtol=0, atol=1e-8)
@@ -277,7 +277,7 @@ def test_bad_emissions() -> None:
     for value in (math.nan, math.inf):
         e = batch()
         e[2, 1, 0] = value
-        with pytest.raises(ArgumentError, match="no best sequence: the score of row 1 is"):
+        with pytest.raises(ArgumentError, match="no best sequence: the score of sequence 1 is"):
             model.decode(e, LENGTHS)
     assert model.log_partition(e, LENGTHS).isfinite().tolist() == [True, False, True, True, True]
 
@@ -292,16 +292,16 @@ def test_bad_tags() -> None:
     with pytest.raises(ShapeError, match=r"`tags` .* is not of shape \(5, 5\)"):
         model.log_likelihood(e, y[1:])
     for tag, step, row, problem in (
-        (3, 2, 1, r"`tags` \(=3\) at step 2 of row 1 is no tag. Give numbers from 0 to 2"),
-        (-1, 0, 3, r"`tags` \(=-1\) at step 0 of row 3 is no tag"),
-        (I, 0, 3, r"`tags` \(=\[2\]\) has tag 2 at step 0 of row 3, which may not come first"),
-        (I, 3, 4, r"`tags` \(=\[0, 0, 0, 2\]\) has tag 2 after tag 0 at step 3 of row 4, which is not allowed"),
+        (3, 2, 1, r"`tags` \(=3\) at step 2 of sequence 1 is no tag. Give numbers from 0 to 2"),
+        (-1, 0, 3, r"`tags` \(=-1\) at step 0 of sequence 3 is no tag"),
+        (I, 0, 3, r"`tags` \(=\[2\]\) has tag 2 at step 0 of sequence 3, which may not come first"),
+        (I, 3, 4, r"`tags` \(=\[0, 0, 0, 2\]\) has tag 2 after tag 0 at step 3 of sequence 4, which is not allowed"),
     ):
         wrong = y.clone()
         wrong[step, row] = tag
         with pytest.raises(ArgumentError, match=problem):
             model.log_likelihood(e, wrong, LENGTHS)
-    with pytest.raises(ArgumentError, match="has tag 0 at step 2 of row 0, its last, which may not come last"):
+    with pytest.raises(ArgumentError, match="has tag 0 at step 2 of sequence 0, its last, which may not come last"):
         make(NARROW).log_likelihood(e[:, :1], y[:, :1], [3])
 
 
@@ -317,7 +317,7 @@ def test_bad_schemes() -> None:
     once = BIO.copy()
     once[:TAGS, :TAGS] = False
     assert make(once).decode(batch(), [1] * len(LENGTHS))[1].isfinite().all()
-    with pytest.raises(ArgumentError, match=r"`allowed` .* allows no sequence of 3 tag\(s\), the length of row 0"):
+    with pytest.raises(ArgumentError, match=r"`allowed` .* allows no sequence of 3 tag\(s\), the length of sequence 0"):
         make(once).decode(batch(), [3, 1, 1, 1, 1])
     for wrong in (0, -1, 2.5, True):
         with pytest.raises(ArgumentError, match="`tags`"):

@@ -15,7 +15,8 @@ from torch.func import functional_call
 
 from unspool.cells import Cell, Elman, Jordan, Leaky
 from unspool.errors import ArgumentError, ArgumentTypeError, ConvergenceError, DTypeError, ShapeError, UnspoolError
-from unspool.nn.equilibrium import Equilibrium, Linearised, estimate_radii, solve_fixed_point
+from unspool.nn.equilibrium import Equilibrium
+from unspool.nn.fixed_point import solve_fixed_point
 
 INPUT, HIDDEN, ROWS = 3, 4, 5
 
@@ -176,7 +177,7 @@ def test_refuses_a_two_cycle() -> None:
 def test_names_the_row_that_is_refused() -> None:
     """tanh saturates: of these inputs only the second leaves the slope at the fixed point above 1."""
     u = torch.tensor([[3.0], [0.1], [-3.0]], dtype=torch.float64)
-    with pytest.raises(ConvergenceError, match="row 1"):
+    with pytest.raises(ConvergenceError, match="example 1"):
         scalar(-2.0)(u)
     assert scalar(-2.0)(u[[0, 2]]).shape == (2, 1)
 
@@ -211,81 +212,6 @@ def test_a_gradient_that_is_not_found() -> None:
     z = linear(U, max_iterations=1)(u, there)
     with pytest.raises(ConvergenceError, match="gradient.*not found in 2 iterations"):
         z.sum().backward()
-
-
-def spectrum(J: Tensor) -> Tensor:
-    return estimate_radii(Linearised(lambda z: (J @ z.unsqueeze(-1)).squeeze(-1), torch.zeros(J.shape[:2]).to(J)))
-
-
-def test_estimated_radii() -> None:
-    rng = np.random.default_rng(0)
-    nilpotent = np.triu(rng.normal(size=(6, 6)), 1)
-    S = rng.normal(size=(6, 6))
-    matrices = [np.zeros((6, 6)), nilpotent, S @ nilpotent @ np.linalg.inv(S), np.eye(6), np.diag([1, -1, 0, 0, 0, 0])]
-    matrices += [rng.normal(size=(6, 6)) for _ in range(20)]
-    exact = np.array([abs(np.linalg.eigvals(J)).max() for J in matrices])
-    exact[:3] = 0
-    estimate = spectrum(torch.from_numpy(np.stack(matrices)).to(torch.float64)).numpy()
-    assert np.all(estimate[:2] == 0)
-    assert estimate[2] < 0.1  # an eigenvalue of a 6-fold Jordan block is known up to the sixth root of ε
-    np.testing.assert_allclose(estimate[3:], exact[3:], rtol=0.05)
-
-
-@pytest.mark.parametrize("width", [32, 128])
-def test_estimated_radii_of_wide_layers_are_never_far_below(width: int) -> None:
-    J = torch.randn(8, width, width, dtype=torch.float64, generator=torch.Generator().manual_seed(width))
-    J[:2] = torch.linalg.qr(J[:2])[0]
-    exact = torch.linalg.eigvals(J).abs().amax(-1)
-    assert bool((spectrum(J) > 0.93 * exact).all())
-
-
-def test_anderson_agrees_with_scipy() -> None:
-    rng = np.random.default_rng(0)
-    M, b = rng.normal(size=(5, 5)) / 2, rng.normal(size=5)
-    root = optimize.root(lambda z: np.cos(M @ z) * 0.6 + b - z, np.zeros(5), tol=1e-13).x
-    M_t, b_t = torch.from_numpy(M), torch.from_numpy(b)
-
-    def F(z: Tensor) -> Tensor:  # noqa: N802
-        return torch.cos(z @ M_t.T) * 0.6 + b_t
-
-    fast, plain = (solve_fixed_point(F, torch.zeros(1, 5, dtype=torch.float64), 1e-13, 500, m) for m in (5, 0))
-    for found in (fast, plain):
-        assert found.converged
-        assert float(found.residual.max()) <= 1e-13
-        np.testing.assert_allclose(found.value[0].numpy(), root, rtol=1e-10, atol=1e-10)
-    assert fast.iterations < plain.iterations
-
-
-class Recorder:
-    """z − log z, whose fixed point is 1, and what it was asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[Tensor] = []
-
-    def __call__(self, z: Tensor) -> Tensor:
-        self.asked.append(z)
-        return z - z.log()
-
-
-def test_plain_iteration_takes_over_where_anderson_fails() -> None:
-    """From 50 the secant step of z − log z overshoots into the negative numbers, where it is not defined."""
-    start = torch.tensor([[50.0], [1.1]], dtype=torch.float64)
-    both, plain = Recorder(), Recorder()
-    found = solve_fixed_point(both, start, 1e-13, 100)
-    alone = solve_fixed_point(plain, start[:1], 1e-13, 100, memory=0)
-    assert found.converged
-    torch.testing.assert_close(found.value, torch.ones_like(start), rtol=1e-12, atol=0)
-    assert found.iterations == len(both.asked) > alone.iterations
-    tail = torch.stack(both.asked[-alone.iterations :])
-    assert torch.equal(tail[:, 0], torch.stack(plain.asked)[:, 0])
-    assert torch.equal(tail[:, 1], tail[:1, 1].expand(alone.iterations, 1))  # the row that had arrived rests
-
-
-def test_a_limit_of_zero_is_reached() -> None:
-    for memory in (5, 0):
-        found = solve_fixed_point(lambda z: 0.5 * torch.sin(z), torch.ones(2, 3), 1e-6, 60, memory)
-        assert found.converged
-        assert float(found.value.abs().max()) < 1e-6
 
 
 def test_the_start_does_not_change_the_answer_and_gets_no_gradient() -> None:

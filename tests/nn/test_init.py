@@ -126,14 +126,14 @@ def test_orthogonality_is_kept_in_training(layer: Any) -> None:
     init.keep_orthogonal(layer.double())
     names = [name for name in ("U_h", "U_i", "U_f", "U_g", "U_o", "weight_hh_l0") if hasattr(layer, name)]
     before = [getattr(layer, name).detach().clone() for name in names]
-    optimiser = torch.optim.Adam(layer.parameters(), 0.05)
+    optimizer = torch.optim.Adam(layer.parameters(), 0.05)
     x = torch.randn(8, 4, 3, dtype=torch.float64)
     losses = []
     for _ in range(30):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = (layer(x)[0] - 0.3).square().mean()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.8 * losses[0]
     for name, old in zip(names, before, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from tests.variants import LENGTHS, as_state, as_states, each_cell, random_layer
 
 from unspool.cells import LSTM, Cell
 from unspool.nn.bidirectional import Bidirectional
-from unspool.nn.layer import Layer, map_leaves
+from unspool.nn.layer import Layer
+from unspool.nn.leaves import map_leaves
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.stack import Stack
 from unspool.nn.time_delay import TimeDelay
@@ -80,6 +82,17 @@ def test_a_state_can_be_given_back_as_it_came(make: Callable[[bool], Layer]) -> 
     same(layer(x, zeros), layer(x))
     as_lists = map_leaves(lambda part: part, zeros) if isinstance(zeros, torch.Tensor) else list(zeros)
     same(layer(x, as_lists), layer(x))
+
+
+@each_layer
+def test_the_initial_state_is_known_without_a_run(make: Callable[[bool], Layer]) -> None:
+    torch.manual_seed(0)
+    layer, x = make(False), torch.randn(5, 2, 3, dtype=F64)
+    with patch.object(type(layer), "run", side_effect=AssertionError("the layer ran")):
+        state = layer.initial_state(2, x)
+    final = layer(x)[1]
+    same(map_leaves(torch.zeros_like, final), state)
+    same(layer(x, state), layer(x))
 
 
 @each_layer

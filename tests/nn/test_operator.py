@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -331,11 +333,11 @@ def test_a_compiled_model_learns() -> None:
     twin = copy.deepcopy(model)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     for run, own in ((compiled, model), (twin, twin)):
-        optimiser = torch.optim.SGD(own.parameters(), lr=0.1)
+        optimizer = torch.optim.SGD(own.parameters(), lr=0.1)
         for _ in range(5):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             run(sequences()).mean().backward()
-            optimiser.step()
+            optimizer.step()
     for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
         close(mine, other)
 
@@ -357,6 +359,20 @@ def test_exported(name: str, tmp_path: Path) -> None:
         close(mine[parameter].grad, value.grad)
     torch.export.save(program, tmp_path / "model.pt2")
     close(torch.export.load(tmp_path / "model.pt2").module()(sequences()), model(sequences()))
+
+
+def test_exported_for_another_process(tmp_path: Path) -> None:
+    """What loads an exported program needs nothing of the model that it came from but the import of unspool.nn."""
+    model = model_of("own cell")
+    torch.export.save(torch.export.export(model, (sequences(),)), tmp_path / "model.pt2")
+    torch.save((sequences(), model(sequences()).detach()), tmp_path / "expected.pt")
+    script = """if True:
+        import sys, torch, unspool.nn
+        x, expected = torch.load(sys.argv[1] + "/expected.pt")
+        torch.testing.assert_close(torch.export.load(sys.argv[1] + "/model.pt2").module()(x), expected)
+    """
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_exported_for_any_number_of_steps_and_rows(tmp_path: Path) -> None:

@@ -143,12 +143,12 @@ def test_a_small_model_learns_to_reverse() -> None:
     reversed_strings = [letters[::-1] for letters in strings]
     target, following = pad([(START, *row) for row in reversed_strings]), pad([(*row, END) for row in reversed_strings])
     model = Seq2Seq(SIZE, SIZE, 16, 32, cell="gru")
-    optimiser = torch.optim.Adam(model.parameters(), 0.01)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
     for _ in range(150):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = functional.cross_entropy(model(source, target).flatten(0, 1), following.flatten(), ignore_index=PADDING)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     for decoded in (model.greedy(source), model.beam(source)):
         assert [one.tokens for one in decoded] == reversed_strings
         assert all(one.finished and one.log_probability < 0 for one in decoded)
@@ -187,11 +187,11 @@ GOOD = torch.ones(2, 3, dtype=torch.long)
         (lambda model: model(GOOD, GOOD.bool()), DTypeError, "`target`"),
         (lambda model: model(GOOD[0], GOOD), ShapeError, r"`source` .=\(3,\). has 1 dimension.* Give \(batch, time\)"),
         (lambda model: model(GOOD, GOOD[..., None]), ShapeError, "`target` .* has 3 dimension"),
-        (lambda model: model(GOOD, GOOD[:1]), ShapeError, "`target` .* does not have the 2 rows"),
+        (lambda model: model(GOOD, GOOD[:1]), ShapeError, "`target` .* does not have the batch size of `source`, 2"),
         (lambda model: model(GOOD * 7, GOOD), ArgumentError, "`source` .=7. is not a token from 0 to 6"),
         (lambda model: model(GOOD, -GOOD), ArgumentError, "`target` .=-1. is not a token from 0 to 5"),
         (lambda model: model(GOOD, GOOD, [1]), ShapeError, "are not 2 numbers"),
-        (lambda model: model(GOOD, GOOD, [1, 4]), ArgumentError, "are not all from 0 to 3"),
+        (lambda model: model(GOOD, GOOD, [1, 4]), ArgumentError, "`source_lengths` .*are not all from 0 to 3"),
         (lambda model: model(GOOD, GOOD, [1.0, 2.0]), DTypeError, "Give whole numbers"),
         (lambda model: model(GOOD.to("meta"), GOOD), RuntimeError, "`source` .* is not the model's cpu"),
         (lambda model: model.greedy(GOOD, max_length=0), ArgumentError, "`max_length` .=0. is not positive"),

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 from tests.nn.gradients import gradcheck, leaves
+from tests.nn.small_stacks import F64, SHAPES, each_shape, random_state
 from tests.nn.torch_weights import CELL, by_direction, copy_weights
-from tests.variants import LENGTHS, VARIANTS, Array, as_states, row_of
+from tests.variants import LENGTHS, Array, as_states, row_of
 from torch import nn
 
 from unspool.cells import Elman, Linear
 from unspool.engine import run
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnknownNameError
 from unspool.nn.bidirectional import Bidirectional
-from unspool.nn.layer import map_leaves
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.stack import Stack
 
@@ -26,28 +26,6 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 close = partial(torch.testing.assert_close, rtol=1e-12, atol=1e-12)
 same = partial(torch.testing.assert_close, rtol=0, atol=0)
-F64 = torch.float64
-
-SHAPES: dict[str, Callable[[], Stack]] = {
-    "one": lambda: Stack("gru", 3, 4, dtype=F64),
-    "three": lambda: Stack("lstm", 3, 4, 3, dtype=F64),
-    "sizes": lambda: Stack("gru", 3, [5, 2, 4], dtype=F64),
-    "cells": lambda: Stack(["elman", "lstm", VARIANTS["ThreeStates"]], 3, 4, dtype=F64),
-    "projection": lambda: Stack(VARIANTS["lstm-projection"], 3, 4, 3, bias=False, dtype=F64),
-    "bidirectional": lambda: Stack("gru", 3, 4, 3, bidirectional=True, dtype=F64),
-    "some bidirectional": lambda: Stack(["lstm", "gru"], 3, [2, 4], bidirectional=[True, False], dtype=F64),
-    "residual": lambda: Stack("gru", 4, 4, 3, residual=True, dtype=F64),
-    "some residual": lambda: Stack("gru", 3, 4, 3, residual=[False, True, True], dtype=F64),
-    "residual bidirectional": lambda: Stack("gru", 4, 2, 2, residual=True, bidirectional=True, dtype=F64),
-    "skip": lambda: Stack("gru", 3, 4, 4, skip=True, dtype=F64),
-    "skip bidirectional": lambda: Stack("lstm", 3, 2, 3, skip=True, bidirectional=True, dtype=F64),
-    "skip residual": lambda: Stack("elman", 3, [3, 6, 9], skip=True, residual=True, dtype=F64),
-    "all at once": lambda: Stack(
-        ["gru", "lstm", "skip"], 4, [2, 4, 12], bidirectional=[True, True, False], residual=[True, False, True],
-        skip=True, learn_initial=True, dtype=F64,
-    ),
-}  # fmt: skip
-each_shape = pytest.mark.parametrize("make", SHAPES.values(), ids=SHAPES)
 
 
 def numbers(layer: nn.Module) -> dict[str, Array]:
@@ -75,10 +53,6 @@ def by_hand(stack: Stack, x: Array, state: Any, lengths: tuple[int, ...]) -> tup
     return rising[1:], states
 
 
-def random_state(stack: Stack, rows: int = 5) -> Any:
-    return map_leaves(lambda shape: torch.randn(shape, dtype=F64), stack.state_shapes(rows))
-
-
 @pytest.mark.parametrize("lengths", [(5,) * 5, LENGTHS], ids=["full", "ragged"])
 @each_shape
 def test_equals_the_composition_by_hand(make: Callable[[], Stack], lengths: tuple[int, ...]) -> None:
@@ -96,6 +70,48 @@ def test_equals_the_composition_by_hand(make: Callable[[], Stack], lengths: tupl
     flat = [part for level in expected_states for half in level for part in half]
     for mine, other in zip(leaves(final), flat, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
+
+
+def single_layers(stack: Stack) -> list[Recurrent | Bidirectional]:
+    """Layers apart from each other, each made by itself with the weights that it has in the stack."""
+    made: list[Recurrent | Bidirectional] = []
+    for layer in stack.layers:
+        assert isinstance(layer, Recurrent | Bidirectional)
+        part = layer.ahead if isinstance(layer, Bidirectional) else layer
+        sizes = layer.input_size, layer.hidden_size
+        made.append(type(layer)(part.cell, *sizes, bias=part.bias, learn_initial=part.learn_initial, dtype=F64))
+        made[-1].load_state_dict(layer.state_dict())
+    return made
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
+@each_shape
+def test_gradients_are_those_of_single_layers_in_a_loop(
+    make: Callable[[], Stack], lengths: tuple[int, ...] | None
+) -> None:
+    torch.manual_seed(0)
+    stack = make()
+    alone = single_layers(stack)
+    x = torch.randn(5, 5, stack.input_size, dtype=F64)
+    start, weight = random_state(stack), torch.randn(5, 5, stack.output_size, dtype=F64)
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    output, _ = stack(ours, start, lengths=lengths)
+    rising = [theirs]
+    ends = torch.full((5,), 5) if lengths is None else torch.tensor(lengths)
+    live = (torch.arange(5).unsqueeze(1) < ends).unsqueeze(-1).double()
+    for level, layer in enumerate(alone):
+        below = rising[-2] if stack.skip and level else None
+        read = rising[-1] if below is None else torch.cat([below, rising[-1]], -1)
+        found, _ = layer(read, start[level], lengths=lengths)
+        rising.append(found + read * live if stack.residual[level] else found)
+    close(output, rising[-1])
+    parameters = list(stack.parameters()), [value for layer in alone for value in layer.parameters()]
+    slopes = [
+        torch.autograd.grad((value * weight).sum(), [start_of, *of], materialize_grads=True)
+        for value, start_of, of in zip((output, rising[-1]), (ours, theirs), parameters, strict=True)
+    ]
+    assert len(slopes[0]) == len(slopes[1])
+    close(slopes[0], slopes[1])
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["one-way", "bidirectional"])
@@ -277,7 +293,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[ArgumentError], str]] = {
     "disagreeing lists": (
         lambda: Stack(["gru", "lstm"], 3, [4, 5, 6]),
         ArgumentError,
-        r"number of layers is said in different ways \(cell: 2, hidden_size: 3\). Give one entry a layer",
+        r"number of layers is said in different ways \(cell: 2, hidden_size: 3\). Give one entry per layer",
     ),
     "list and number": (lambda: Stack("gru", 3, [4, 5], 3), ArgumentError, r"\(hidden_size: 2, num_layers: 3\)"),
     "dropout list": (lambda: Stack("gru", 3, 4, 3, dropout=[0.1]), ArgumentError, r"\(dropout: 1, num_layers: 3\)"),

@@ -93,6 +93,58 @@ def test_gradcheck(make: Callable[[], Layer]) -> None:
     assert gradcheck(layer, torch.randn(3, 3, 3, dtype=F64), lengths=(2, 0, 3))
 
 
+@each_delay
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
+def test_every_layer_of_a_stack_is_delayed(lengths: tuple[int, ...] | None, delay: int) -> None:
+    """A head on a lower layer reads it as late as the top's head reads the top."""
+    torch.manual_seed(0)
+    stack, x = LAYERS["stack"](), torch.randn(5, 5, 3, dtype=F64)
+    delayed = TimeDelay(stack, delay)
+    sequences, state = delayed(x, lengths=lengths, every_layer=True)
+    output, final = delayed(x, lengths=lengths)
+    assert len(sequences) == 2
+    same(sequences[-1], output)
+    same(state, final)
+    for row, length in enumerate(lengths or (5,) * 5):
+        longer = pad(x[:length, row], (0, 0, 0, delay if length else 0))
+        alone, _ = stack(longer, every_layer=True)
+        for mine, other in zip(sequences, alone, strict=True):
+            close(mine[:length, row], other[len(longer) - length :])
+            assert (mine[length:, row] == 0).all()
+
+
+def test_every_layer_through_two_delays() -> None:
+    torch.manual_seed(0)
+    stack, x = LAYERS["stack"](), torch.randn(5, 2, 3, dtype=F64)
+    twice, once = TimeDelay(TimeDelay(stack, 1), 2), TimeDelay(stack, 3)
+    close(twice(x, every_layer=True)[0], once(x, every_layer=True)[0])
+    with pytest.raises(ArgumentError, match=r"`every_layer` \(=True\) asks for the layers of a Recurrent"):
+        TimeDelay(TimeDelay(Recurrent("gru", 3, 4), 1), 1)(x.float(), every_layer=True)
+    with pytest.raises(ArgumentError, match="asks for the layers of a Bidirectional. Leave it out, or delay a Stack"):
+        TimeDelay(Bidirectional("gru", 3, 4), 1)(x.float(), every_layer=True)
+
+
+@each_layer
+def test_it_is_called_as_the_layer_is(make: Callable[[], Layer]) -> None:
+    """The same sizes, initial states and weights; a state that the layer gave can be given."""
+    layer, x = make(), torch.randn(5, 2, 3, dtype=F64)
+    delayed = TimeDelay(layer, 2)
+    assert (delayed.input_size, delayed.output_size) == (layer.input_size, layer.output_size)
+    same(delayed.initial_state(2, x), layer.initial_state(2, x))
+    assert delayed.state_shapes(2) == layer.state_shapes(2)
+    same(delayed(x, layer.initial_state(2, x)), delayed(x))
+    assert list(delayed.state_dict()) == [f"layer.{name}" for name in layer.state_dict()]
+
+
+@each_layer
+def test_on_the_meta_device(make: Callable[[], Layer]) -> None:
+    layer = TimeDelay(make(), 2)
+    expected = layer(torch.randn(5, 2, 3, dtype=F64))
+    found = layer.to("meta")(torch.empty(5, 2, 3, dtype=F64, device="meta"))
+    assert {part.device.type for part in leaves(found)} == {"meta"}
+    assert [part.shape for part in leaves(found)] == [part.shape for part in leaves(expected)]
+
+
 def test_bad_arguments() -> None:
     layer = Recurrent("gru", 3, 4)
     with pytest.raises(ArgumentError, match=r"`delay` \(=-1\) is negative"):

@@ -9,9 +9,11 @@ import torch
 
 from unspool.data.series import Series
 from unspool.data.times import TimeAxis
+from unspool.models.forecaster import Forecaster
+from unspool.settings.data import SeriesData
+from unspool.settings.model import ForecasterSettings
 from unspool.tasks.forecast import Forecasting
-from unspool.tasks.forecast_data import ForecastPart, SeriesData
-from unspool.tasks.forecaster import Forecaster, ForecasterSettings
+from unspool.tasks.forecast_data import ForecastPart
 
 MODEL: dict[str, Any] = {"hidden": 6, "engine": "torch"}
 
@@ -28,8 +30,8 @@ def wave(steps: int, name: str = "a", seed: int = 0, ahead: int = 0, noise: floa
 
 def settings(**changed: Any) -> SeriesData:
     """Of what `wave` gives."""
-    columns = {"targets": ("u", "v"), "known": ("k",), "unknown": ("x",), "time_column": "t"}
-    steps = {"horizon": 3, "look_back": 8, "season": 4, "validation": 10, "test": 6}
+    columns = {"target": ("u", "v"), "future_covariates": ("k",), "past_covariates": ("x",), "time_column": "t"}
+    steps = {"horizon": 3, "lookback": 8, "season": 4, "validation": 10, "test": 6}
     return SeriesData.model_validate({"files": ("-",), **columns, **steps, **changed})
 
 
@@ -39,7 +41,7 @@ def small_task() -> Forecasting:
 
 
 def learner(task: Forecasting, *, shaken: bool = False, **changed: Any) -> Forecaster:
-    """A fresh model; shaken, it has no zeros."""
+    """A new model; shaken, it has no zeros."""
     torch.manual_seed(0)
     found = task.make_learner(ForecasterSettings.model_validate({**MODEL, **changed}))
     if shaken:
@@ -48,13 +50,13 @@ def learner(task: Forecasting, *, shaken: bool = False, **changed: Any) -> Forec
     return found.eval()
 
 
-def answers(task: Forecasting, model: Forecaster, part: ForecastPart) -> np.ndarray:
-    """Quantiles (rows, horizon, targets, levels) in the series' own units."""
-    _, found = task.ask(model, part, np.arange(len(part.pairs)))
-    return np.stack([part.unscale(row, answer) for row, answer in enumerate(found)])
+def predictions(task: Forecasting, model: Forecaster, part: ForecastPart) -> np.ndarray:
+    """Quantiles (examples, horizon, targets, levels) in the units of the series."""
+    _, found = task.infer(model, part, np.arange(len(part.pairs)))
+    return np.stack([part.unscale(index, one) for index, one in enumerate(found)])
 
 
 def size_of(task: Forecasting, name: str, past: np.ndarray) -> np.ndarray:
     """What differences to a past (steps, targets) are divided by, in its own units."""
-    found: np.ndarray = np.sqrt(past.var(0) + (0.1 * task.terms.scales[name]) ** 2)
+    found: np.ndarray = np.sqrt(past.var(0) + (0.1 * task.terms.units[name]) ** 2)
     return found

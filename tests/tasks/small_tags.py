@@ -8,13 +8,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from unspool.tasks.tag import Sentences, TaggedData, Tagging
-from unspool.tasks.tagger import Tagger, TaggerSettings
+from unspool.models.tagger import Tagger
+from unspool.settings.data import TaggedData
+from unspool.settings.model import TaggerSettings
+from unspool.tasks.tag import Sentences, Tagging
 
 WORDS = ["fly to new york", "from Rome to new delhi", "from york", "to rome now", "fly"]
 TAGS = ["O O B-x I-x", "O B-x O B-x I-x", "O B-x", "O B-x O", "O"]
 #: Small, and by torch.nn's own layers.
-SMALL: dict[str, Any] = {"hidden": 4, "embedding": 3, "characters": 2, "engine": "torch"}
+SMALL: dict[str, Any] = {"hidden": 4, "embedding": 3, "char_hidden": 2, "engine": "torch"}
 
 
 def data(**options: Any) -> TaggedData:

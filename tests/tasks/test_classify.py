@@ -17,13 +17,14 @@ import unspool
 from unspool.cli.main import main
 from unspool.data.labelled import Raw
 from unspool.errors import ArgumentError, DataError
-from unspool.tasks.classify import Classification, LabelledData
-from unspool.tasks.load import load_run
-from unspool.tasks.pooled import PooledSettings
-from unspool.tasks.train import Trained, plan
+from unspool.runs.load import load_run
+from unspool.runs.train import Trained, plan
+from unspool.settings.data import LabelledData
+from unspool.settings.model import PooledSettings
+from unspool.tasks.classify import Classification
 
 Capture = pytest.CaptureFixture[str]
-SMALL: dict[str, Any] = {"hidden": 16, "rate": 0.02, "batch": 32, "tokens": "characters"}
+SMALL: dict[str, Any] = {"hidden": 16, "lr": 0.02, "batch_size": 32, "tokenizer": "char"}
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +51,9 @@ def test_a_run_can_be_loaded_and_says_the_same(trained: Trained) -> None:
     assert isinstance(own, Classification)
     part = own.parts["validation"]
     rows = np.arange(len(part.lengths))
-    loss, answers = task.ask(learner, part, rows)  # type: ignore[arg-type]
+    loss, predictions = task.infer(learner, part, rows)  # type: ignore[arg-type]
     assert loss == pytest.approx(trained.finished.validation["loss"], rel=1e-6)
-    assert np.stack(answers).sum(1) == pytest.approx(np.ones(len(rows)))
+    assert np.stack(predictions).sum(1) == pytest.approx(np.ones(len(rows)))
 
 
 def test_predictions_as_a_table(trained: Trained, tmp_path: Path, capsys: Capture) -> None:
@@ -88,15 +89,15 @@ def test_the_guess_is_said(tmp_path: Path) -> None:
 
 def test_padding_and_company_change_nothing() -> None:
     raw = Raw(["ab", "abcde", "a"], None, ["0", "1", "2"], str, [("x",), ("y",), ("x",)])
-    data = LabelledData(files=("memory",), tokens="characters")
+    data = LabelledData(files=("memory",), tokenizer="char")
     task = Classification.of({"training": raw, "validation": raw}, data)
     for pooling in ("attention", "mean", "max", "last"):
         torch.manual_seed(1)
         settings = PooledSettings.model_validate({"hidden": 5, "layers": 2, "pooling": pooling})
         learner = task.make_learner(settings).double().eval()
         part = task.parts["training"]
-        _, together = task.ask(learner, part, np.arange(3))
-        alone = [task.ask(learner, part, np.array([row]))[1][0] for row in range(3)]
+        _, together = task.infer(learner, part, np.arange(3))
+        alone = [task.infer(learner, part, np.array([row]))[1][0] for row in range(3)]
         np.testing.assert_allclose(together, alone, rtol=0, atol=1e-12)
 
 
@@ -119,12 +120,12 @@ BAD = [
     ("text,label\na,x\n,y\nc,x\n", {}, "line 3: `text` is empty"),
     ("text,label\na,x\nb,\nc,x\n", {}, "line 3: `label` is empty"),
     ("text,label\na,x\nb,y\nc,x\n", {"label_column": "lable"}, "'label'"),
-    ("text,label\naaaa,x\nb,y\nc,x\n", {"longest": 3}, "4 steps, more than `longest`"),
+    ("text,label\naaaa,x\nb,y\nc,x\n", {"max_length": 3}, "4 steps, more than `max_length`"),
     ("one,two,three\na,x,1\nb,y,2\n", {"task": "classify"}, "which has the labels is not clear"),
     ("", {"task": "classify"}, "empty"),
     ("id,time,v,label\na,2,1,x\na,1,1,x\n", {"id_column": "id", "time_column": "time"}, "line 3: `time` is earlier"),
     ("id,time,v,label\na,1,1,x\na,1,1,x\n", {"id_column": "id", "time_column": "time"}, "line 3: `time` has the time"),
-    ("id,time,v,label\na,1,1,x\na,2,1,y\n", {"id_column": "id", "time_column": "time"}, "one answer"),
+    ("id,time,v,label\na,1,1,x\na,2,1,y\n", {"id_column": "id", "time_column": "time"}, "one target"),
     ("id,v,label\na,nan,x\nb,1,y\n", {"id_column": "id"}, "line 2: `v` is 'nan'"),
     ("id,v,label\na,1,x\nb,one,y\n", {"id_column": "id"}, "'one'"),
 ]
@@ -152,8 +153,8 @@ def test_a_label_of_the_test_data_alone_is_named(tmp_path: Path) -> None:
 
 def test_a_window_is_refused(tmp_path: Path) -> None:
     table = write_table(tmp_path / "order.csv", ordered_texts(40))
-    with pytest.raises(ArgumentError, match="`window`"):
-        unspool.train(table, out=tmp_path / "run", steps=1, window=8, **SMALL)
+    with pytest.raises(ArgumentError, match="`bptt`"):
+        unspool.train(table, out=tmp_path / "run", steps=1, bptt=8, **SMALL)
     assert not (tmp_path / "run").exists()
 
 
@@ -170,7 +171,7 @@ def test_a_run_reads_later_files_by_the_columns_that_it_guessed(tmp_path: Path) 
     _, task, learner = load_run(run.path)
     assert isinstance(task, Classification)
     (tmp_path / "new.csv").write_text("text,sentence\nWRONG,cacb\n")
-    assert task.read(tmp_path / "new.csv", answers=False).raw.texts == ["cacb"]
+    assert task.read(tmp_path / "new.csv", targets=False).raw.texts == ["cacb"]
     (tmp_path / "other.csv").write_text("text,label\nab,ab\n")
     with pytest.raises(DataError, match="`sentence`|'sentence'"):
         task.evaluate_files(learner, tmp_path / "other.csv")
@@ -178,12 +179,12 @@ def test_a_run_reads_later_files_by_the_columns_that_it_guessed(tmp_path: Path) 
 
 def test_a_column_is_not_learned_from_itself(tmp_path: Path) -> None:
     table = write_table(tmp_path / "order.csv", ordered_texts(40))
-    with pytest.raises(ArgumentError, match="is also what is to be learned"):
+    with pytest.raises(ArgumentError, match="is also the column to predict"):
         unspool.train(table, out=tmp_path / "run", steps=1, text_column="label", label_column="label", **SMALL)
 
 
 def test_a_run_is_no_data(trained: Trained, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="is a run's folder.*--resume"):
+    with pytest.raises(ArgumentError, match="is a run folder.*`resume=True`"):
         unspool.train(trained.path, out=tmp_path / "run", steps=1)
 
 

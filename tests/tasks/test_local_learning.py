@@ -20,11 +20,13 @@ from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
 from unspool.learning.penalties import with_penalties
 from unspool.learning.rules import make_rule
-from unspool.learning.settings import Training
 from unspool.learning.stopping import Stop
-from unspool.tasks.classify import Classification, LabelledData
-from unspool.tasks.pooled import PooledModel, PooledSettings
-from unspool.tasks.train import plan, train
+from unspool.models.pooled import PooledModel
+from unspool.runs.train import plan, train
+from unspool.settings.data import LabelledData
+from unspool.settings.model import PooledSettings
+from unspool.settings.training import Training
+from unspool.tasks.classify import Classification
 
 MODEL: dict[str, Any] = {"cell": "elman", "hidden": 24, "layers": 2, "bidirectional": False, "pooling": "last"}
 
@@ -61,7 +63,7 @@ def loop(task: Classification, model: Learner, **settings: Any) -> tuple[Loop, l
         if isinstance(event, Evaluated):
             told.append(event)
 
-    given = {"window": "all", "rate": 0.01, "batch": 50, "steps": 60, "evaluate_every": 30, **settings}
+    given = {"bptt": "all", "lr": 0.01, "batch_size": 50, "steps": 60, "eval_every": 30, **settings}
     return Loop(task, model, Training.model_validate(given), None, tell, Stop()), told
 
 
@@ -86,7 +88,7 @@ def leaves(loss: Tensor) -> Iterator[Tensor]:
 def test_gradients_are_back_propagation_s_with_no_graph_across_layers(
     digits: Classification, cell: str, pooling: str
 ) -> None:
-    settings = Training.model_validate({"activation_penalty": 0.1, "learn": "predictive-coding"})
+    settings = Training.model_validate({"activation_penalty": 0.1, "learning_rule": "predictive-coding"})
     batches = digits.batches(20, None, 0)
     both = []
     for learn in ("bptt", "predictive-coding"):
@@ -97,7 +99,7 @@ def test_gradients_are_back_propagation_s_with_no_graph_across_layers(
             (0.5 * with_penalties(outcome, settings)).backward()
         else:
             outcome = make_rule(model, settings, Doubled(batches)).learn(model, batch, None, 1.0, 0.5)
-        inside = {id(parameter) for parameter in model.reader.parameters()}
+        inside = {id(parameter) for parameter in model.encoder.parameters()}
         reached = {id(leaf) for leaf in leaves(outcome.loss)}
         assert bool(reached & inside) == (learn == "bptt")
         assert reached - inside  # the head's
@@ -124,10 +126,10 @@ def test_embeddings_learn_too() -> None:
     exact, local = make(task), make(task)
     batches = task.batches(4, None, 0)
     exact(batches[0]).loss.backward()
-    make_rule(local, Training(learn="predictive-coding"), batches).learn(local, batches[0], None, 1.0, 1.0)
+    make_rule(local, Training(learning_rule="predictive-coding"), batches).learn(local, batches[0], None, 1.0, 1.0)
     for one, other in zip(exact.parameters(), local.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
-    gradient = dict(local.named_parameters())["reader.embedding.weight"].grad
+    gradient = dict(local.named_parameters())["encoder.embedding.weight"].grad
     assert gradient is not None
     assert gradient.abs().max() > 0
 
@@ -138,7 +140,7 @@ def test_embeddings_learn_too() -> None:
 def test_digits_are_learned_as_by_back_propagation_and_the_alignment_is_told(digits: Classification) -> None:
     accuracy = {}
     for learn in ("bptt", "predictive-coding"):
-        training, told = loop(digits, make(digits), learn=learn)
+        training, told = loop(digits, make(digits), learning_rule=learn)
         accuracy[learn] = training.run().validation["accuracy"]
         assert [event.step for event in told] == [30, 60]
         for event in told:
@@ -155,7 +157,7 @@ def test_measuring_changes_nothing_of_the_model(digits: Classification) -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     batches = digits.batches(20, None, 0)
     state = torch.get_rng_state()
-    make_rule(model, Training(learn="predictive-coding"), batches).measure(batches, 1, None)
+    make_rule(model, Training(learning_rule="predictive-coding"), batches).measure(batches, 1, None)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -174,9 +176,9 @@ def write_table(folder: Path) -> Path:
 
 
 def test_a_run_by_name_keeps_its_alignments(tmp_path: Path) -> None:
-    options = {**MODEL, "id_column": "id", "time_column": "time", "learn": "predictive-coding", "hidden": 4}
+    options = {**MODEL, "id_column": "id", "time_column": "time", "learning_rule": "predictive-coding", "hidden": 4}
     run = train(
-        write_table(tmp_path), out=tmp_path / "run", task="classify", steps=4, batch=4, evaluate_every=2, **options
+        write_table(tmp_path), out=tmp_path / "run", task="classify", steps=4, batch_size=4, eval_every=2, **options
     )
     assert run.finished.step == 4
     lines = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -190,39 +192,44 @@ def test_a_run_by_name_keeps_its_alignments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"bidirectional": True}, "has one direction of time. Give bidirectional=False, or learn='bptt'"),
-        ({"engine": "torch"}, "does not know the layers of torch.nn. Give engine='kernel'"),
-        ({"residual": True}, "has no connections around layers. Give residual=False"),
-        ({"dropout": 0.1}, "has no dropout between layers. Give dropout=0"),
-        ({"dropout": "auto"}, "has no dropout between layers. Give dropout=0"),
-        ({"zoneout": 0.1}, "has no chance in its layers. Give recurrent_dropout=0, weight_dropout=0 and zoneout=0"),
-        ({"supervision": 0.1}, "has one loss, that of the top. Give supervision=0"),
-        ({"cell": "lstm", "gate_penalty": 0.1}, "has no penalty on gates. Give gate_penalty=0"),
-        ({"reader": "bag"}, "is not for a Classifier without recurrent layers. Give reader='recurrent'"),
+        ({"bidirectional": True}, "has one direction of time. Give `bidirectional=False`, or `learning_rule='bptt'`"),
+        ({"engine": "torch"}, "does not know the layers of torch.nn. Give `engine='kernel'`"),
+        ({"residual": True}, "has no connections around layers. Give `residual=False`"),
+        ({"dropout": 0.1}, "has no dropout between layers. Give `dropout=0`"),
+        ({"dropout": "auto"}, "has no dropout between layers. Give `dropout=0`"),
+        (
+            {"zoneout": 0.1},
+            "has no dropout within layers. Give `recurrent_dropout=0`, `weight_dropout=0` and `zoneout=0`",
+        ),
+        ({"deep_supervision": 0.1}, "has one loss, that of the top. Give `deep_supervision=0`"),
+        ({"cell": "lstm", "gate_penalty": 0.1}, "has no penalty on gates. Give `gate_penalty=0`"),
+        ({"backbone": "bag"}, "is not for a Classifier without recurrent layers. Give `backbone='recurrent'`"),
     ],
 )
 def test_models_that_are_more_than_layers_are_refused_before_training(
     digits: Classification, settings: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
-        loop(digits, make(digits, **settings), learn="predictive-coding")
-    assert "`learn` (='predictive-coding')" in str(caught.value)
+        loop(digits, make(digits, **settings), learning_rule="predictive-coding")
+    assert "`learning_rule` (='predictive-coding')" in str(caught.value)
     assert said in str(caught.value)
 
 
 def test_language_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))
     (tmp_path / "text.txt").write_text("to be or not to be\n" * 30, encoding="utf-8")
-    with pytest.raises(ArgumentError, match=r"is not for a LanguageModel\. Take learn='bptt'"):
-        train(tmp_path / "text.txt", out=tmp_path / "run", task="lm", hidden=4, window=4, learn="predictive-coding")
+    with pytest.raises(ArgumentError, match=r"is not for a LanguageModel\. Use `learning_rule='bptt'`"):
+        train(
+            tmp_path / "text.txt", out=tmp_path / "run", task="lm", hidden=4, bptt=4, learning_rule="predictive-coding"
+        )
     assert not (tmp_path / "run").exists()
 
 
 def test_several_processes_are_refused(digits: Classification) -> None:
-    with pytest.raises(ArgumentError, match="is not for 2 processes. Leave --nproc out"):
-        make_rule(make(digits), Training(learn="predictive-coding"), digits.batches(20, None, 0), processes=2)
+    with pytest.raises(ArgumentError, match="is not for 2 processes. Leave `nproc` out"):
+        make_rule(make(digits), Training(learning_rule="predictive-coding"), digits.batches(20, None, 0), processes=2)
 
 
 def test_a_rule_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ArgumentError, match="'bptt' or 'predictive-coding'"):
-        plan("text.txt", task="lm", learn="hebb")
+        plan("text.txt", task="lm", learning_rule="hebb")

@@ -16,23 +16,25 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from unspool.data.inputs import NumberInputs, TextInputs
 from unspool.data.labelled import Raw
 from unspool.errors import ArgumentError, DataError, TrainingError
-from unspool.tasks.config import read_config
-from unspool.tasks.examples import Batch
-from unspool.tasks.regress import MeasuredData, Regression, Regressor
-from unspool.tasks.train import plan, train
+from unspool.models.example_model import Batch
+from unspool.models.pooled import Regressor
+from unspool.runs.config import read_config
+from unspool.runs.train import plan, train
+from unspool.settings.data import MeasuredData
+from unspool.tasks.regress import Regression
 
-TINY: dict[str, Any] = {"hidden": 8, "layers": 1, "engine": "torch", "dropout": 0.0, "batch": 8}
+TINY: dict[str, Any] = {"hidden": 8, "layers": 1, "engine": "torch", "dropout": 0.0, "batch_size": 8}
 SMILES = ["CCO", "c1ccccc1Cl", "CC(=O)O", "C[C@@H](N)C(=O)O", "BrCCBr", "CCCCCC", "OC1CCCCC1", "CC#N"]
 
 
-def raw_of(texts: Sequence[str], answers: Sequence[Sequence[Any]] | None, column: str = "text") -> Raw:
-    rows = None if answers is None else [tuple(answer) for answer in answers]
+def raw_of(texts: Sequence[str], targets: Sequence[Sequence[Any]] | None, column: str = "text") -> Raw:
+    rows = None if targets is None else [tuple(target) for target in targets]
     return Raw(list(texts), None, [str(n) for n in range(len(texts))], lambda n: f"row {n}", rows, (column,))
 
 
-def task_of(answers: Sequence[Sequence[Any]], **data: Any) -> Regression:
+def task_of(targets: Sequence[Sequence[Any]], **data: Any) -> Regression:
     """A task in memory, validated on what it is trained on."""
-    raw = raw_of((SMILES * 9)[: len(answers)], answers)
+    raw = raw_of((SMILES * 9)[: len(targets)], targets)
     return Regression.of({"training": raw, "validation": raw}, MeasuredData(files=("-",), **data))
 
 
@@ -52,25 +54,25 @@ def write(path: Path, *lines: str) -> Path:
 
 class TestFigures:
     def test_of_one_target(self) -> None:
-        truth = numbers(20, 1)
-        task = task_of(truth)
-        said = np.array(numbers(20, 1)) * 0.9
+        y_true = numbers(20, 1)
+        task = task_of(y_true)
+        y_pred = np.array(numbers(20, 1)) * 0.9
         rows = np.arange(20)[::-1].copy()
-        found = task.figures(task.parts["validation"], rows, list(said[rows]))
+        found = task.metrics(task.parts["validation"], rows, list(y_pred[rows]))
         assert found == {
-            "RMSE": pytest.approx(root_mean_squared_error(truth, said), rel=1e-12),
-            "MAE": pytest.approx(mean_absolute_error(truth, said), rel=1e-12),
-            "R²": pytest.approx(r2_score(truth, said), rel=1e-12),
+            "RMSE": pytest.approx(root_mean_squared_error(y_true, y_pred), rel=1e-12),
+            "MAE": pytest.approx(mean_absolute_error(y_true, y_pred), rel=1e-12),
+            "R²": pytest.approx(r2_score(y_true, y_pred), rel=1e-12),
         }
 
     def test_of_several_are_means_and_those_of_each(self) -> None:
-        truth = numbers(15, 2)
-        task = task_of(truth, targets=("weight", "height"))
-        said = np.array(truth) * [0.5, 3.0]
-        found = task.figures(task.parts["validation"], np.arange(15), list(said))
+        y_true = numbers(15, 2)
+        task = task_of(y_true, target=("weight", "height"))
+        y_pred = np.array(y_true) * [0.5, 3.0]
+        found = task.metrics(task.parts["validation"], np.arange(15), list(y_pred))
         oracles: Any = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error, "R²": r2_score}
         for name, oracle in oracles.items():
-            each = oracle(truth, said, multioutput="raw_values")
+            each = oracle(y_true, y_pred, multioutput="raw_values")
             assert found[name] == pytest.approx(each.mean(), rel=1e-12)
             assert [found[f"{name} of weight"], found[f"{name} of height"]] == pytest.approx(each, rel=1e-12)
         assert len(found) == 9
@@ -78,7 +80,7 @@ class TestFigures:
     def test_r_squared_is_left_out_where_nothing_changes(self) -> None:
         task = task_of([[1.0], [1.0], [4.0]])
         part = task.parts["validation"]
-        assert task.figures(part, np.array([0, 1]), [np.array([2.0])] * 2) == {"RMSE": 1.0, "MAE": 1.0}
+        assert task.metrics(part, np.array([0, 1]), [np.array([2.0])] * 2) == {"RMSE": 1.0, "MAE": 1.0}
 
     def test_the_mean_is_what_to_beat(self) -> None:
         found = task_of(numbers(30, 2)).baselines()["mean"]
@@ -88,25 +90,25 @@ class TestFigures:
 
 class TestLearner:
     def test_loss_and_answers_by_hand(self) -> None:
-        truth = np.array(numbers(6, 2))
-        task = task_of(truth.tolist())
+        y_true = np.array(numbers(6, 2))
+        task = task_of(y_true.tolist())
         torch.manual_seed(0)
         learner = task.make_learner(MODEL)
         scores = torch.randn(6, 2)
         batch = task.parts["training"].batch(np.arange(6))
-        scaled = (truth - truth.mean(0)) / truth.std(0)
-        assert float(learner.total(scores, batch)) / 6 == pytest.approx(
+        scaled = (y_true - y_true.mean(0)) / y_true.std(0)
+        assert float(learner.summed_loss(scores, batch)) / 6 == pytest.approx(
             np.square(scores.numpy() - scaled).mean(), rel=1e-5
         )
-        said = np.stack(learner.answer(scores, batch))
-        np.testing.assert_allclose(said, scores.double().numpy() * truth.std(0) + truth.mean(0), rtol=1e-12)
+        y_pred = np.stack(learner.predictions(scores, batch))
+        np.testing.assert_allclose(y_pred, scores.double().numpy() * y_true.std(0) + y_true.mean(0), rtol=1e-12)
 
     def test_loss_of_an_evaluation_is_that_of_its_answers(self) -> None:
-        truth = np.array(numbers(9, 2))
-        task = task_of(truth.tolist())
+        y_true = np.array(numbers(9, 2))
+        task = task_of(y_true.tolist())
         learner = task.make_learner(MODEL)
-        loss, answers = task.ask(learner, task.parts["validation"], np.arange(9))
-        errors = (np.stack(answers) - truth) / truth.std(0)
+        loss, predictions = task.infer(learner, task.parts["validation"], np.arange(9))
+        errors = (np.stack(predictions) - y_true) / y_true.std(0)
         assert loss == pytest.approx(np.square(errors).mean(), rel=1e-5)
 
     def test_the_share_of_a_letter_is_learned_exactly(self, tmp_path: Path) -> None:
@@ -115,8 +117,8 @@ class TestLearner:
         texts = ["".join(chance.choice(list("ab"), chance.integers(2, 9))) for _ in range(60)]
         rows = [f"{text},{100 + 10 * text.count('a') / len(text)}" for text in texts]
         file = write(tmp_path / "letters.csv", "text,target", *rows)
-        tiny: dict[str, Any] = {"hidden": 8, "batch": 8, "rate": 0.03, "epochs": 40}
-        trained = train(file, task="regress", out=tmp_path / "run", reader="bag", **tiny)
+        tiny: dict[str, Any] = {"hidden": 8, "batch_size": 8, "lr": 0.03, "epochs": 40}
+        trained = train(file, task="regress", out=tmp_path / "run", backbone="bag", **tiny)
         assert trained.finished.validation["RMSE"] < 0.05
         assert trained.finished.validation["R²"] > 0.999
         assert trained.finished.baselines["mean"]["RMSE"] > 1
@@ -135,21 +137,21 @@ class TestRuns:
     def test_of_text_with_several_targets(self, tmp_path: Path) -> None:
         rows = [f"{text},{len(text)},{text.count('C')}" for text in SMILES * 3]
         file = write(tmp_path / "molecules.csv", "smiles,length,carbons", *rows)
-        options = {**TINY, "targets": ["length", "carbons"], "validation": 0.2, "test": 0.2, "steps": 3}
+        options = {**TINY, "target": ["length", "carbons"], "validation": 0.2, "test": 0.2, "steps": 3}
         trained = train(file, task="regress", out=tmp_path / "run", **options)
         assert {"loss", "RMSE", "MAE of carbons"} <= trained.finished.test.keys()
         document = json.loads((tmp_path / "run" / "vocabulary.json").read_text(encoding="utf-8"))
         again = Regression.restore(document, plan(file, task="regress", **options).data)
         bare = write(tmp_path / "bare.csv", "smiles", *SMILES)
-        records = list(again.predict(trained.learner, again.read(bare, answers=False)))  # type: ignore[arg-type]
+        records = list(again.predict(trained.learner, again.read(bare, targets=False)))  # type: ignore[arg-type]
         assert [record["text"] for record in records] == SMILES
         rows = [f"{number},{text},{number}" for number, text in enumerate(SMILES)]
         whole = write(tmp_path / "whole.csv", "length,smiles,carbons", *rows)
         figures = again.evaluate_files(trained.learner, whole)
-        said = np.array([[record["length"], record["carbons"]] for record in records])
-        truth = np.arange(len(SMILES))[:, None].repeat(2, 1)
-        assert figures["RMSE"] == pytest.approx(root_mean_squared_error(truth, said), rel=1e-9)
-        assert [*again.predict(trained.learner, again.read(whole, answers=False))] == records  # type: ignore[arg-type]
+        y_pred = np.array([[record["length"], record["carbons"]] for record in records])
+        y_true = np.arange(len(SMILES))[:, None].repeat(2, 1)
+        assert figures["RMSE"] == pytest.approx(root_mean_squared_error(y_true, y_pred), rel=1e-9)
+        assert [*again.predict(trained.learner, again.read(whole, targets=False))] == records  # type: ignore[arg-type]
 
     def test_of_numbers_in_long_form(self, tmp_path: Path) -> None:
         chance = np.random.default_rng(3)
@@ -159,8 +161,8 @@ class TestRuns:
             for step in range(2 + number % 3)
         ]
         file = write(tmp_path / "steps.csv", "id,time,x,y,value", *rows)
-        said: dict[str, Any] = {"id_column": "id", "time_column": "time", "targets": ("value",), "validation": 0.25}
-        data = MeasuredData(files=(str(file),), **said)
+        y_pred: dict[str, Any] = {"id_column": "id", "time_column": "time", "target": ("value",), "validation": 0.25}
+        data = MeasuredData(files=(str(file),), **y_pred)
         task = Regression.prepare(data, 0)
         assert isinstance(task.inputs, NumberInputs)
         assert task.inputs.names == ("x", "y")
@@ -168,7 +170,7 @@ class TestRuns:
         learner = task.make_learner(MODEL)
         turned = [",".join(row.split(",")[place] for place in (3, 0, 1, 2)) for row in rows]  # and no target
         bare = write(tmp_path / "bare.csv", "y,id,time,x", *turned)
-        records = [*again.predict(learner, again.read(bare, answers=False))]
+        records = [*again.predict(learner, again.read(bare, targets=False))]
         assert records == [*task.predict(learner, task.read(file))]
         assert [record["id"] for record in records] == [f"s{number}" for number in range(8)]
 
@@ -178,7 +180,7 @@ class TestRuns:
             task = Regression.prepare(MeasuredData(files=(str(file),)), 0)
             assert task.targets == (head.split(",")[1],)
             assert isinstance(task.inputs, TextInputs)
-            assert task.inputs.vocabulary.kind == ("smiles" if head.startswith("smiles") else "characters")
+            assert task.inputs.vocabulary.kind == ("smiles" if head.startswith("smiles") else "char")
 
     def test_a_sample_says_what_was_so(self) -> None:
         task = task_of([[1.0, -2.5], [3.0, 7.0]])
@@ -189,7 +191,7 @@ class TestRuns:
 class TestMolecules:
     def task(self, count: int) -> Regression:
         raw = raw_of(SMILES, [[float(n)] for n in range(len(SMILES))], "SMILES")
-        return Regression.of({"training": raw, "validation": raw}, MeasuredData(files=("-",), enumerate=count))
+        return Regression.of({"training": raw, "validation": raw}, MeasuredData(files=("-",), augment_smiles=count))
 
     def test_each_writing_is_a_training_example(self) -> None:
         task = self.task(3)
@@ -198,43 +200,43 @@ class TestMolecules:
         assert part.raw.texts[: len(SMILES)] == SMILES
         canonical = [canonical_form(text) for text in SMILES]
         assert [canonical_form(text) for text in part.raw.texts] == canonical * 4
-        np.testing.assert_array_equal(part.answers.reshape(4, -1), np.tile(part.answers[: len(SMILES), 0], (4, 1)))
+        np.testing.assert_array_equal(part.targets.reshape(4, -1), np.tile(part.targets[: len(SMILES), 0], (4, 1)))
         assert isinstance(task.inputs, TextInputs)
         decoded = [task.inputs.vocabulary.decode(ids) for ids in part.inputs]
         assert decoded == part.raw.texts
 
-    def test_an_answer_is_the_mean_over_writings(self) -> None:
+    def test_a_prediction_is_the_mean_over_smiles(self) -> None:
         task = self.task(2)
         learner = task.make_learner(MODEL)
         part = task.parts["validation"]
         assert len(part.lengths) == len(SMILES)
         each = []
-        for raw in (part.raw, *(other.raw for other in part.others)):
+        for raw in (part.raw, *(variant.raw for variant in part.variants)):
             single = Regression.restore(task.dump(), MeasuredData(files=("-",)))
             each.append([record["target"] for record in single.predict(learner, single.part(raw))])
         assert len(each) == 3
         found = [record["target"] for record in task.predict(learner, part)]
         assert found == pytest.approx(np.mean(each, axis=0).tolist(), rel=1e-9)
         assert np.ptp(each, axis=0).max() > 1e-4
-        figures = task.assess(learner, part)
+        figures = task.evaluate_part(learner, part)
         assert figures["RMSE"] == pytest.approx(root_mean_squared_error(np.arange(len(SMILES)), found), rel=1e-9)
 
     def test_no_molecule(self, tmp_path: Path) -> None:
         file = write(tmp_path / "m.csv", "smiles,y", "CC,1", "C(,2", "CCC,3")
         with pytest.raises(DataError, match=r"m.csv, line 3: 'C\(' is no molecule"):
-            Regression.prepare(MeasuredData(files=(str(file),), validation=(str(file),), enumerate=1), 0)
+            Regression.prepare(MeasuredData(files=(str(file),), validation=(str(file),), augment_smiles=1), 0)
         assert len(Regression.prepare(MeasuredData(files=(str(file),)), 0).parts["training"].lengths) == 2
 
     def test_only_of_text(self) -> None:
-        with pytest.raises(ValueError, match=r"`enumerate` \(=2\) writes molecules .* Leave one of them out"):
-            MeasuredData(files=("-",), id_column="id", enumerate=2)
+        with pytest.raises(ValueError, match=r"`augment_smiles` \(=2\) is for molecules, .* Leave one of them out"):
+            MeasuredData(files=("-",), id_column="id", augment_smiles=2)
 
 
 class TestBadInput:
     @pytest.mark.parametrize(
         ("lines", "options", "message"),
         [
-            (["text,logS", "a,1", "b,2"], {"targets": ["logs"]}, r"no column 'logs'. Did you mean 'logS'\?"),
+            (["text,logS", "a,1", "b,2"], {"target": ["logs"]}, r"no column 'logs'. Did you mean 'logS'\?"),
             (["text,y", "a,1", "b,two", "c,3"], {}, "t.csv, line 3: `y` is 'two', not a finite number. Correct it"),
             (["text,y", "a,1", "b,nan", "c,3"], {}, "t.csv, line 3: `y` is 'nan', which stands for .* Fill it in"),
             (["text,y", "a,1", "b,inf", "c,3"], {}, "t.csv, line 3: `y` is 'inf', not a finite number"),
@@ -248,7 +250,7 @@ class TestBadInput:
             (
                 ["text,a,b", "x,1,2", "y,2,1"],
                 {},
-                "the numbers to foretell is not clear. Say it: --target NAME",
+                "the numbers to predict is not clear. Name it with `target`",
             ),
             (["text,y", "a,1", "b,1e300", "c,3", "d,4"], {}, r"1e\+300, too far from all|too large to be averaged"),
             (
@@ -258,7 +260,7 @@ class TestBadInput:
             ),
             (["id,x,target", "a,1,1", "b,,2"], {"id_column": "id"}, "t.csv, line 3: `x` is empty"),
         ],
-        ids=lambda value: value[0] if isinstance(value, list) else "",
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
     def test_files(self, tmp_path: Path, lines: list[str], options: dict[str, Any], message: str) -> None:
         file = write(tmp_path / "t.csv", *lines)
@@ -271,7 +273,7 @@ class TestBadInput:
             Regression.prepare(MeasuredData(files=(str(file),), validation=(str(file),)), 0)
 
     @pytest.mark.parametrize(
-        ("answers", "message"),
+        ("targets", "message"),
         [
             ([[1.0], [float("nan")]], "row 1: target 1 is nan, not a finite number. Correct it"),
             ([[1.0, 2.0], [3.0, None]], "row 1: target 2 is None, not a finite number"),
@@ -282,20 +284,20 @@ class TestBadInput:
         ],
         ids=str,
     )
-    def test_targets_in_memory(self, answers: list[list[Any]], message: str) -> None:
+    def test_targets_in_memory(self, targets: list[list[Any]], message: str) -> None:
         with pytest.raises(DataError, match=message):
-            task_of(answers)
+            task_of(targets)
 
     def test_names_that_do_not_fit(self) -> None:
-        with pytest.raises(ArgumentError, match=r"`targets` \(=\('a', 'b'\)\) does not name the 1 target.*Name each"):
-            task_of(numbers(4, 1), targets=("a", "b"))
+        with pytest.raises(ArgumentError, match=r"`target` \(=\('a', 'b'\)\) does not name the 1 target.*Name each"):
+            task_of(numbers(4, 1), target=("a", "b"))
 
     def test_a_model_that_diverged_is_said_to_have(self, tmp_path: Path) -> None:
         file = write(tmp_path / "t.csv", "text,y", *(f"{'ab' * n},{n}" for n in range(1, 9)))
         with pytest.raises(TrainingError, match="diverged"):
-            train(file, task="regress", out=tmp_path / "run", **{**TINY, "rate": 1e38, "clip": None, "steps": 20})
+            train(file, task="regress", out=tmp_path / "run", **{**TINY, "lr": 1e38, "clip": None, "steps": 20})
         task = task_of(numbers(4, 1))
-        found = task.figures(task.parts["validation"], np.arange(4), [np.array([np.nan])] * 4)
+        found = task.metrics(task.parts["validation"], np.arange(4), [np.array([np.nan])] * 4)
         assert list(found) == ["RMSE", "MAE", "R²"]
         assert np.isnan(list(found.values())).all()
 
@@ -331,13 +333,13 @@ class TestBadInput:
         assert Regression.prepare(named, 0).parts["validation"].raw.series[2].tolist() == [[4.0, 2.0]]
 
     def test_columns_that_are_both(self) -> None:
-        for options in ({"targets": ["y", "y"]}, {"targets": ["y"], "text_column": "y"}):
-            with pytest.raises(ArgumentError, match="`targets` .*Name each column once"):
+        for options in ({"target": ["y", "y"]}, {"target": ["y"], "text_column": "y"}):
+            with pytest.raises(ArgumentError, match="`target` .*Name each column once"):
                 read_config({"task": "regress", "data": {"files": ["-"], **options}})
 
     def test_a_run_of_something_else(self) -> None:
         task = task_of(numbers(4, 1))
-        for wrong in ({}, {"targets": ["y"]}, {"targets": {"names": ["a", "b"], **task.scale.dump()}}):
+        for wrong in ({}, {"target": ["y"]}, {"target": {"names": ["a", "b"], **task.scale.dump()}}):
             with pytest.raises(DataError, match="the run's own"):
                 Regression.restore({**task.inputs.dump(), **wrong}, task.data)
 
@@ -350,6 +352,6 @@ def test_no_score_where_nobody_knows() -> None:
     assert isinstance(learner, Regressor)
     assert isinstance(batch, Batch)
     assert batch.targets is None
-    loss, answers = task.ask(learner, part, np.arange(1))
+    loss, predictions = task.infer(learner, part, np.arange(1))
     assert np.isnan(loss)
-    assert np.isfinite(answers[0]).all()
+    assert np.isfinite(predictions[0]).all()

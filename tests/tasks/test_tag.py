@@ -1,4 +1,4 @@
-"""Tagging: which words are known, what is told of answers, a run that is restored, and what is refused."""
+"""Tagging: which words are known, what is told of predictions, a run that is restored, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from tests.tasks.small_tags import TAGS, WORDS, data, sentences, small_learner, 
 
 from unspool.data.tagged import Sentence
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
-from unspool.tasks.load import seal
-from unspool.tasks.tag import Lexicon, Sentences, TaggedData, Tagging, permitted
-from unspool.tasks.tagger import Said, TaggerSettings
-from unspool.tasks.train import train
+from unspool.models.tagger import TagPrediction
+from unspool.runs.load import seal
+from unspool.runs.train import train
+from unspool.settings.data import TaggedData
+from unspool.settings.model import TaggerSettings
+from unspool.tasks.tag import Lexicon, Sentences, Tagging, permitted
 
 
 def write(path: Path, text: str) -> str:
@@ -58,21 +60,23 @@ def test_figures_of_spans() -> None:
     task = small_task(["a b c d e", "f g"], ["B-x I-x O B-y O", "O B-x"])
     number = {tag: place for place, tag in enumerate(task.tags)}
     said = ["B-x I-x O O O", "B-y B-x"]  # 3 spans are there, 3 are said, 2 of them rightly; 5 tags of 7
-    answers = [Said(np.array([number[tag] for tag in one.split()]), np.ones(len(one.split()))) for one in said]
-    found = task.figures(task.parts["validation"], np.arange(2), answers)
+    predictions = [
+        TagPrediction(np.array([number[tag] for tag in one.split()]), np.ones(len(one.split()))) for one in said
+    ]
+    found = task.metrics(task.parts["validation"], np.arange(2), predictions)
     assert found == pytest.approx({"span F1": 2 / 3, "precision": 2 / 3, "recall": 2 / 3, "accuracy": 5 / 7})
     assert (task.chosen_by, task.more_is_better, task.scheme) == ("span F1", True, "bio")
-    one = task.figures(task.parts["validation"], np.array([1]), answers[1:])
+    one = task.metrics(task.parts["validation"], np.array([1]), predictions[1:])
     assert one == pytest.approx({"span F1": 2 / 3, "precision": 1 / 2, "recall": 1.0, "accuracy": 1 / 2})
 
 
 def test_plain_tags_have_an_accuracy_and_no_spans() -> None:
     task = small_task(["the dog ran", "dogs run"], ["DET NOUN VERB", "NOUN VERB"])
     part = task.parts["validation"]
-    answers = [Said(np.array([0, 1, 1]), np.ones(3)), Said(np.array([1, 2]), np.ones(2))]
-    assert task.figures(part, np.arange(2), answers) == {"accuracy": 4 / 5}
+    predictions = [TagPrediction(np.array([0, 1, 1]), np.ones(3)), TagPrediction(np.array([1, 2]), np.ones(2))]
+    assert task.metrics(part, np.arange(2), predictions) == {"accuracy": 4 / 5}
     assert (task.chosen_by, task.scheme) == ("accuracy", "io")
-    assert task.show(part, 0, answers[0]) == "✗ the/DET dog/NOUN ran/NOUN, not the/DET dog/NOUN ran/VERB"
+    assert task.show(part, 0, predictions[0]) == "✗ the/DET dog/NOUN ran/NOUN, not the/DET dog/NOUN ran/VERB"
     assert permitted(task.tags, task.scheme)[:3, :3].all()
     with_outside = small_task(["the dog ran", "O dogs"], ["O PER O", "O PER"])
     assert (with_outside.chosen_by, with_outside.scheme) == ("span F1", "io")
@@ -81,7 +85,7 @@ def test_plain_tags_have_an_accuracy_and_no_spans() -> None:
 def test_spans_are_shown_and_recorded() -> None:
     task = small_task()
     part = task.parts["validation"]
-    right = Said(np.array([2, 0, 2, 0, 1]), np.array([0.5, 0.25, 1.0, 0.125, 0.75]))
+    right = TagPrediction(np.array([2, 0, 2, 0, 1]), np.array([0.5, 0.25, 1.0, 0.125, 0.75]))
     assert task.tags == ["B-x", "I-x", "O"]
     assert task.show(part, 1, right) == "✓ from [x: Rome] to [x: new delhi]"
     wrong = right._replace(tags=np.array([2, 0, 2, 2, 0]))
@@ -97,9 +101,9 @@ def test_tags_without_kinds_and_long_lines() -> None:
     task = small_task(["a b c", "d " + "e " * 99], ["B E S", "S " + "S " * 99])
     part = task.parts["validation"]
     assert task.scheme == "bioes"
-    said = Said(np.array([task.tags.index(tag) for tag in "BES"]), np.ones(3))
+    said = TagPrediction(np.array([task.tags.index(tag) for tag in "BES"]), np.ones(3))
     assert task.show(part, 0, said) == "✓ [a b] [c]"
-    assert len(task.show(part, 1, Said(np.full(100, task.tags.index("S")), np.ones(100)))) == 162
+    assert len(task.show(part, 1, TagPrediction(np.full(100, task.tags.index("S")), np.ones(100)))) == 162
 
 
 def test_a_single_word_can_be_tagged_even_if_training_has_none() -> None:
@@ -130,8 +134,16 @@ def journeys(count: int) -> str:
 
 
 RUN: dict[str, Any] = {
-    **{"task": "tag", "engine": "torch", "hidden": 8, "embedding": 8, "characters": 4, "dropout": 0.0, "batch": 8},
-    **{"epochs": None, "steps": 60, "rate": 0.03, "test": 0.2, "evaluate_every": 30},
+    **{
+        "task": "tag",
+        "engine": "torch",
+        "hidden": 8,
+        "embedding": 8,
+        "char_hidden": 4,
+        "dropout": 0.0,
+        "batch_size": 8,
+    },
+    **{"epochs": None, "steps": 60, "lr": 0.03, "test": 0.2, "eval_every": 30},
 }
 
 
@@ -140,7 +152,7 @@ def test_a_run_learns_what_comes_before_and_is_restored(tmp_path: Path) -> None:
     trained = train(file, out=tmp_path / "run", **RUN)
     assert trained.finished.test["span F1"] == trained.finished.test["accuracy"] == 1.0
     assert trained.finished.chosen_by == "span F1"
-    rival = train(file, out=tmp_path / "rival", **RUN, reader="mlp")
+    rival = train(file, out=tmp_path / "rival", **RUN, backbone="mlp")
     assert rival.finished.test["span F1"] < 0.8
 
     document = json.loads((tmp_path / "run" / "vocabulary.json").read_text(encoding="utf-8"))
@@ -148,7 +160,7 @@ def test_a_run_learns_what_comes_before_and_is_restored(tmp_path: Path) -> None:
     learner = task.make_learner(TaggerSettings(**{k: v for k, v in RUN.items() if k in TaggerSettings.model_fields}))
     learner.load_state_dict(trained.learner.state_dict())
     asked = write(tmp_path / "asked.txt", "to\nnew\nyork\nfrom\nBonn\n\nfrom\nnew\ndelhi\n")
-    found = list(task.predict(learner, task.read(asked, answers=False)))
+    found = list(task.predict(learner, task.read(asked, targets=False)))
     assert [one["tags"] for one in found] == [["O", "B-to", "I-to", "O", "B-from"], ["O", "B-from", "I-from"]]
     assert found[0]["words"] == ["to", "new", "york", "from", "Bonn"]
     assert all(0.5 < p <= 1.0 for one in found for p in one["probabilities"])
@@ -182,7 +194,7 @@ GOOD = "a O\nb B-x\nc I-x\n\nd O\ne B-x\n"
         (
             "a O\n\nb O\nc I-x\nd B-x\n\ne O",
             {},
-            r"bad\.conll, line 4: 'I-x' after 'O' continues no span.*Begin each span",
+            r"bad\.conll, line 4: 'I-x' after 'O' continues no span.*Start each span",
         ),
         (
             "a O\nb Q-x\nc B-x\n" + "\nd B-x\n" * 9,
@@ -193,8 +205,8 @@ GOOD = "a O\nb B-x\nc I-x\n\nd O\ne B-x\n"
         ("a O\nb\n", {}, r"bad\.conll, line 2: 'b' has no tag\. Write the tag after the word"),
         (
             GOOD * 3 + "\n" + "w O\n" * 9,
-            {"longest": 8},
-            r"bad\.conll, line 20: the sequence has 9 steps, more than `longest`",
+            {"max_length": 8},
+            r"bad\.conll, line 20: the sequence has 9 steps, more than `max_length`",
         ),
     ],
 )
@@ -216,11 +228,11 @@ def test_a_tag_that_training_has_not(part: str, tmp_path: Path) -> None:
 
 def test_files_to_predict_may_have_any_tags_or_none(tmp_path: Path) -> None:
     task = small_task()
-    part = task.read(write(tmp_path / "some.conll", "to B-y\nrome I-z\n\nx O\n"), answers=False)
+    part = task.read(write(tmp_path / "some.conll", "to B-y\nrome I-z\n\nx O\n"), targets=False)
     assert part.tags is None
-    loss, answers = task.ask(small_learner(task), part, np.arange(2))
+    loss, predictions = task.infer(small_learner(task), part, np.arange(2))
     assert math.isnan(loss)
-    assert [len(answer.tags) for answer in answers] == [2, 1]
+    assert [len(one.tags) for one in predictions] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +241,7 @@ def test_files_to_predict_may_have_any_tags_or_none(tmp_path: Path) -> None:
         ([["a", "b"], []], [["O", "B-x"], []], DataError, "sentence 1, word 0: the sequence is empty. Leave it out"),
         ([["a", "b"], ["c"]], [["O", "I-x"], ["B-x"]], DataError, "sentence 0, word 1: 'I-x' after 'O'"),
         ([["a", "b"], ["c"]], [["O", "B-x"], []], DataError, "sentence 1, word 0: a sentence of 1 words has 0 tags"),
-        ([["a", "b"]], [["O", "B-x"], ["O"]], ShapeError, "`tags` .=2. lists are not as many as the 1 sentences"),
+        ([["a", "b"]], [["O", "B-x"], ["O"]], ShapeError, "`tags` .=2. lists do not match the 1 sentences"),
         (["a b"], [["O", "B-x"]], ArgumentTypeError, r"`words\[0\]` .='a b'. is not a list of words. Give a list"),
         ([["a", ""]], [["O", "B-x"]], ArgumentTypeError, r"`words\[0\]`.*strings that are not empty"),
         ([["a", "b"]], [7], ArgumentTypeError, r"`tags\[0\]` .=7. is not a list"),
@@ -250,7 +262,7 @@ def test_sentences_in_memory_are_divided_as_those_of_files() -> None:
 
 @pytest.mark.parametrize("change", [{"words": None}, {"scheme": "iob"}, {"tags": []}, {"characters": 3}])
 def test_a_vocabulary_that_cannot_be_read(change: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="vocabulary.json does not say how to read data.*Train again"):
+    with pytest.raises(DataError, match="vocabulary.json does not say how to read sentences.*Train again"):
         Tagging.restore({**small_task().dump(), **change}, data())
     missing = {name: value for name, value in small_task().dump().items() if name not in change}
     with pytest.raises(DataError, match="vocabulary.json does not say how"):

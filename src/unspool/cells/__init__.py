@@ -1,8 +1,10 @@
 """What one step does: cells as equations, and the functions they are written with."""
 
 from unspool.cells.catalogue import CATALOGUE as CATALOGUE
+from unspool.cells.catalogue import cell_name as cell_name
 from unspool.cells.catalogue import find_cell as find_cell
 from unspool.cells.cell import Cell as Cell
+from unspool.cells.cell_file import load_cell_file as load_cell_file
 from unspool.cells.deep_transition import DeepTransition as DeepTransition
 from unspool.cells.elman import Elman as Elman
 from unspool.cells.elman import Jordan as Jordan
@@ -26,4 +28,6 @@ from unspool.cells.lstm import OpenLSTM as OpenLSTM
 from unspool.cells.residual import Leaky as Leaky
 from unspool.cells.residual import Residual as Residual
 from unspool.cells.residual import Skip as Skip
+from unspool.cells.saved import cells_document as cells_document
+from unspool.cells.saved import load_cells as load_cells
 from unspool.cells.symbols import Symbol as Symbol

@@ -6,7 +6,7 @@ import copy
 import inspect
 import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from unspool.cells.equations import Equations
 from unspool.cells.latex import latex
@@ -32,11 +32,11 @@ class Cell:
     """
 
     #: Gates that keep the old state as they open (+1) or as they close (−1). Initialisation and X-ray read this.
-    keeps: ClassVar[Mapping[str, int]] = {}
+    keeps: Mapping[str, int] = {}
     #: Gates that let new values in as they open (+1).
-    writes: ClassVar[Mapping[str, int]] = {}
+    writes: Mapping[str, int] = {}
     #: "hidden" for a cell that reads x unit by unit and so needs input_size == hidden_size.
-    input_width: ClassVar[str] = "input"
+    input_width: str = "input"
     _reading: Reading | None = None
 
     def step(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Equations made from other equations: with masks on what their matrices read, with states that stay as they were.
+"""Equations made from other equations: with masks on what matrices read, with states that stay, without biases.
 
 Whatever a derived step needs besides the cell's own states and parameters comes after them: as further states or as
 further vectors. So it runs wherever a cell runs.
@@ -7,10 +7,11 @@ further vectors. So it runs wherever a cell runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from unspool.cells.equations import Equations
 from unspool.cells.functions import where
-from unspool.cells.symbols import Graph, Symbol, elementwise
+from unspool.cells.symbols import Graph, LinearMap, Symbol, elementwise
 
 
 def with_masks(equations: Equations) -> Equations:
@@ -51,6 +52,30 @@ def with_expected_zoneout(equations: Equations, states: Sequence[str]) -> Equati
         p = draft.companions[state]
         draft.results[state] = p * draft.before[state] + (1 - p) * draft.results[state]
     return draft.equations()
+
+
+def without_biases(equations: Equations) -> Equations:
+    """The step whose linear maps have no biases: what reading the cell without them gives."""
+    graph = Graph()
+    known: dict[Symbol, Symbol] = {}
+    kept: set[str] = set()
+    for node in equations.nodes:
+        inputs, detail = tuple(known[value] for value in node.inputs), node.detail
+        if isinstance(detail, LinearMap):
+            kept.update(detail.matrices)
+            detail = replace(detail, bias=None)
+        elif node.operation == "vector":
+            kept.add(detail)
+        known[node] = graph.node(node.operation, inputs, node.width, detail)
+    parameters = equations.parameters.items()
+    # a map that nothing reads is not among the nodes, but its parameters are among the parameters
+    return replace(
+        equations,
+        parameters={name: widths for name, widths in parameters if name in kept or not name.startswith("b_")},
+        nodes=tuple(graph.nodes),
+        named={name: known[value] for name, value in equations.named.items()},
+        results=tuple(known[value] for value in equations.results),
+    )
 
 
 class _Draft:

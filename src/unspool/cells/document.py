@@ -84,39 +84,11 @@ class _Reader:
         self.used: dict[str, tuple[str | None, ...]] = {}
 
     def equations(self) -> Equations:
-        if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
-            raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
-        for name, size in self.sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**31:
-                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
-            if name in ("input", "hidden"):
-                raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
-        entries = self._entry("nodes", list)
-        if [entry.get("operation") for entry in entries if isinstance(entry, dict)].count("input") != 1:
-            raise CellError(f"{self.title} does not have one input.")
-        for index, entry in enumerate(entries):
-            try:
-                self.nodes.append(self._node(entry))
-            except (CellError, KeyError, TypeError, ValueError, OverflowError, StopIteration) as error:
-                said = entry.get("operation") if isinstance(entry, dict) else entry
-                raise CellError(f"node {index} ({said!r}) of {self.title} is wrong: {error}") from error
-        for name, widths in self.parameters.items():
-            fits = isinstance(widths, list) and 1 <= len(widths) <= 2 and all(width in self.names for width in widths)
-            if not fits or tuple(widths) != self.used.get(name, tuple(widths)):
-                raise CellError(f"parameter {name!r} of {self.title} has widths {widths!r}, not those of its use.")
-        if missing := set(self.used) - set(self.parameters):
-            raise CellError(f"parameter {min(missing)!r} of {self.title} is used but not declared.")
-        results = tuple(self._at(index, "results") for index in self._entry("results", list))
-        if [value.width for value in results] != list(self.states.values()):
-            raise CellError(f"the results of {self.title} do not have the widths of its states.")
-        named = {str(name): self._at(index, "named") for name, index in self._entry("named", dict).items()}
-        if not all(map(self._named, named)):
-            raise CellError(f"a named value of {self.title} has a name that is not of letters, digits and underscores.")
-        if any(value.width is None or value.operation in CONDITIONS for value in (*results, *named.values())):
-            raise CellError(f"a result or a named value of {self.title} is not a vector.")
-        for state, value in zip(self.states, results, strict=True):
-            if named.get(state) is not value:
-                raise CellError(f"state {state!r} of {self.title} is not named, or its name is another value's.")
+        self._check_names()
+        self._read_nodes()
+        self._check_parameters()
+        results = self._results()
+        named = self._named_values(results)
         self._check_initial()
         return Equations(
             title=self.title,
@@ -128,6 +100,59 @@ class _Reader:
             named=named,
             results=results,
         )
+
+    def _check_names(self) -> None:
+        """There are states, every name is one, and sizes can be held in memory."""
+        if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
+            raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
+        for name, size in self.sizes.items():
+            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**31:
+                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
+            if name in ("input", "hidden"):
+                raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
+
+    def _read_nodes(self) -> None:
+        """Every node, after the nodes that it reads; the input and the states come first."""
+        entries = self._entry("nodes", list)
+        if [entry.get("operation") for entry in entries if isinstance(entry, dict)].count("input") != 1:
+            raise CellError(f"{self.title} does not have one input.")
+        for index, entry in enumerate(entries):
+            try:
+                self.nodes.append(self._node(entry))
+            except (CellError, KeyError, TypeError, ValueError, OverflowError, StopIteration) as error:
+                said = entry.get("operation") if isinstance(entry, dict) else entry
+                raise CellError(f"node {index} ({said!r}) of {self.title} is wrong: {error}") from error
+        first = [(node.operation, node.detail) for node in self.nodes[: 1 + len(self.states)]]
+        if first != [("input", None), *(("state", state) for state in self.states)]:
+            raise CellError(f"the nodes of {self.title} do not begin with the input and the states, in their order.")
+
+    def _check_parameters(self) -> None:
+        """Every parameter that is used is declared, with the widths of its use."""
+        for name, widths in self.parameters.items():
+            fits = isinstance(widths, list) and 1 <= len(widths) <= 2 and all(width in self.names for width in widths)
+            if not fits or tuple(widths) != self.used.get(name, tuple(widths)):
+                raise CellError(f"parameter {name!r} of {self.title} has widths {widths!r}, not those of its use.")
+        if missing := set(self.used) - set(self.parameters):
+            raise CellError(f"parameter {min(missing)!r} of {self.title} is used but not declared.")
+
+    def _results(self) -> tuple[Symbol, ...]:
+        """The new states, as wide as the old ones."""
+        results = tuple(self._at(index, "results") for index in self._entry("results", list))
+        if [value.width for value in results] != list(self.states.values()):
+            raise CellError(f"the results of {self.title} do not have the widths of its states.")
+        return results
+
+    def _named_values(self, results: tuple[Symbol, ...]) -> dict[str, Symbol]:
+        """Every value with a name; each new state has its own."""
+        named = {str(name): self._at(index, "named") for name, index in self._entry("named", dict).items()}
+        if not all(map(self._named, named)):
+            raise CellError(f"a named value of {self.title} has a name that is not of letters, digits and underscores.")
+        if any(value.width is None or value.operation in CONDITIONS for value in (*results, *named.values())):
+            raise CellError(f"a result or a named value of {self.title} is not a vector.")
+        for state, value in zip(self.states, results, strict=True):
+            if named.get(state) is not value:
+                raise CellError(f"state {state!r} of {self.title} is not named, or its name is another value's.")
+        return named
 
     def _check_initial(self) -> None:
         """Every vector has a finite first value, and nothing else has one."""
@@ -171,9 +196,11 @@ class _Reader:
             raise CellError("it does not have one matrix an operand")
         if not self._named(linear.name) or len({id(value) for value in inputs}) < len(inputs):
             raise CellError("its name is not of letters, digits and underscores, or it reads a value twice")
+        seen: set[str] = set()
         for matrix in linear.matrices:
-            if matrix in self.used or linear.matrices.count(matrix) > 1:
+            if matrix in self.used or matrix in seen:
                 raise CellError(f"its matrix {matrix!r} has another use")
+            seen.add(matrix)
         if any(value.width is None or value.operation in CONDITIONS for value in inputs):
             raise CellError("an operand is not a vector")
         width = self._width(entry)

@@ -21,7 +21,7 @@ class Elman(Cell):
 
 
 class Linear(Cell):
-    """Linear recurrent network, h = U h + W x: a state-space model; with a linear read-out, a VARMA process."""
+    """Linear recurrent network, h = U h + W x: a state-space model; with a linear head, a VARMA process."""
 
     def step(self, x: Symbol, h: Symbol) -> Symbol:
         return self.linear("h", x, h, bias=False)

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import CONDITIONS, Graph, LinearMap, Symbol, symbol
 from unspool.errors import CellError
 
-if TYPE_CHECKING:
-    from unspool.cells.cell import Cell
-
 NAME = re.compile(r"[A-Za-z0-9]\w*")
 RESERVED = re.compile(r"(W|U\d*|b)_")
+
+
+class Readable(Protocol):
+    """What a reading needs of a cell."""
+
+    input_width: str
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Sizes besides "input" and "hidden", by name."""
+
+    @property
+    def state_widths(self) -> Mapping[str, str]:
+        """Widths of the states that are not "hidden" wide, by state."""
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the states."""
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        """The equations."""
 
 
 class Reading:
     """What one run of `step` on symbols has used so far: linear maps, vectors, names."""
 
-    def __init__(self, cell: Cell, bias: bool) -> None:
+    def __init__(self, cell: Readable, bias: bool) -> None:
         self.cell = cell
         self.bias = bias
         self.title = type(cell).__name__
@@ -32,7 +50,7 @@ class Reading:
         self.names: dict[str, Symbol] = {}
         self._maps: dict[str, Symbol] = {}
 
-    def read(self, reader: Cell) -> Equations:
+    def read(self, reader: Readable) -> Equations:
         """Run `step` of `reader`, a copy of the cell that knows this reading."""
         widths = {state: self.cell.state_widths.get(state, "hidden") for state in self.cell.states}
         for state, width in widths.items():
@@ -191,7 +209,7 @@ def _ancestors(values: tuple[Symbol, ...]) -> set[Symbol]:
     return seen
 
 
-def _call_and_see_names(reader: Cell, *values: Symbol) -> tuple[Any, dict[str, Symbol]]:
+def _call_and_see_names(reader: Readable, *values: Symbol) -> tuple[Any, dict[str, Symbol]]:
     """Call `step` and also return the symbols that its local variables, and its helper methods', named at their end."""
     names: dict[str, Symbol] = {}
 

@@ -21,7 +21,7 @@ def bench(
     only: Annotated[Many, typer.Option(help=f"A question: {', '.join(QUESTIONS)}. Repeat for more.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} rounds: minutes, and rough.")] = False,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help=f"How many turns each contestant has; {Settings.rounds} if not said.")
+        int | None, typer.Option(min=1, help=f"Turns per contestant. Default: {Settings.rounds}.")
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each contestant.")] = 2,
     sizes: Annotated[Many, typer.Option(help="B,T,I,H in place of a question's own. Repeat for more.")] = None,

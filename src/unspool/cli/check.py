@@ -1,4 +1,4 @@
-"""unspool check: is all here that unspool needs, and do kernels give right answers on this machine?"""
+"""unspool check: what unspool finds on this machine, how layers run, and whether their results are correct."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import platform
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated
 
 import torch
 import typer
+from rich.console import Console
+from torch import Tensor
 
 from unspool.cells import Cell, sigmoid, tanh
 from unspool.cells.symbols import Symbol
@@ -23,16 +26,19 @@ from unspool.engine import build, enabled, prebuilt
 from unspool.engine.signature import is_whole
 from unspool.errors import UnspoolError
 from unspool.lab.bench.machine import cores, processor, version
-from unspool.nn import Recurrent
+from unspool.nn import GRU, LSTM, RNN, Recurrent
+from unspool.nn.drop_in import DropIn
 
-#: Needed; and what adds a contestant or a format if it is there.
+#: Required packages, and those that add a format or a peer to `unspool bench`.
 NEEDED = ("torch", "numpy")
 OPTIONAL = ("jax", "onnx", "onnxruntime")
+#: Of the layers that are tried: input_size, hidden_size.
+SIZES = (5, 7)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One line: what, what was found, whether it is well, and if not the remedy."""
+    """One line of the output: what was checked, what was found, whether that is in order, and if not the remedy."""
 
     name: str
     value: str
@@ -41,34 +47,39 @@ class Fact:
 
 
 def check(
-    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what is broken.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only what is broken.")] = False,
 ) -> None:
-    """Tell what unspool finds on this machine, and whether its kernels build, run and are right.
+    """Show what unspool finds on this machine, how its layers run, and whether their results are correct.
 
-    One line a fact. The exit code is 1 if something is broken.
+    One line per fact. The exit code is 1 if something is broken.
 
     **Examples**
 
     - `unspool check`
-    - `unspool check --quiet && python train.py`: only go on where all is well
+    - `unspool check --quiet && python train.py`: train only if everything works
     - `unspool check --json`: for another program
-    - `UNSPOOL_ENGINE=off unspool check`: what a machine without kernels says
+    - `UNSPOOL_ENGINE=off unspool check`: without kernels
     """
     facts = []
     out = console()
     for fact in find():
         facts.append(fact)
         if not json and not (quiet and fact.ok):
-            out.print("✓" if fact.ok else "✗", style="green" if fact.ok else "red", end=" ")
-            out.print(f"{fact.name:<24}{fact.value}", soft_wrap=True)
-            if fact.remedy:
-                out.print(f"{'':<26}{fact.remedy}", soft_wrap=True)
+            show(fact, out)
     ok = all(fact.ok for fact in facts)
     if json:
         print(json_.dumps({"ok": ok, "facts": [asdict(fact) for fact in facts]}, indent=2, ensure_ascii=False))
     if not ok:
         raise typer.Exit(1)
+
+
+def show(fact: Fact, out: Console) -> None:
+    """Print a fact as a line, and its remedy below."""
+    out.print("✓" if fact.ok else "✗", style="green" if fact.ok else "red", end=" ")
+    out.print(f"{fact.name:<24}{fact.value}", soft_wrap=True)
+    if fact.remedy:
+        out.print(f"{'':<26}{fact.remedy}", soft_wrap=True)
 
 
 def find() -> Iterator[Fact]:
@@ -83,19 +94,21 @@ def find() -> Iterator[Fact]:
     yield Fact("instructions", build.instruction_set())
     yield Fact("threads", f"{torch.get_num_threads()} of {cores()} cores")
     yield Fact("engine", f"UNSPOOL_ENGINE={os.environ.get('UNSPOOL_ENGINE', '(not set: on)')}")
-    if not enabled():
+    if enabled():
+        yield shipped()
+        yield compiler()
+        yield cache()
+    else:
         yield Fact("kernels", "off, as UNSPOOL_ENGINE says; every cell runs eagerly")
-        return
-    yield shipped()
-    yield compiler()
-    yield cache()
-    yield kernel("LSTM", "lstm")
-    if build.find_compiler():
-        yield kernel("a user's cell", Probe)
+    yield layer("Recurrent", partial(Recurrent, "lstm"))
+    for kind in (RNN, GRU, LSTM):
+        yield layer(kind.__name__, kind)
+    if enabled() and build.find_compiler():
+        yield layer("a user's cell", partial(Recurrent, Probe))
 
 
 class Probe(Cell):
-    """A cell that nobody else writes, so that it is compiled here."""
+    """A cell that is in no wheel, so that it is compiled here."""
 
     def step(self, x: Symbol, h: Symbol) -> Symbol:
         z = sigmoid(self.linear("z", x, h))
@@ -104,10 +117,10 @@ class Probe(Cell):
 
 
 def shipped() -> Fact:
-    """Which kernels of the built-in cells came with the wheel for this processor, and whether they can be used."""
+    """The kernels of built-in cells that came with the wheel for this processor, and whether they can be loaded."""
     libraries = prebuilt.libraries(build.instruction_set())
     if not libraries:
-        return Fact("shipped kernels", "none: built-in cells are compiled when they are first used")
+        return Fact("shipped kernels", "none: built-in cells are compiled at first use")
     if not all(map(is_whole, libraries)):
         return Fact("shipped kernels", "damaged", False, "Install unspool again.")
     try:
@@ -121,7 +134,7 @@ def shipped() -> Fact:
 
 
 def compiler() -> Fact:
-    """Which compiler, of which version. Without one only the built-in cells can have kernels."""
+    """The compiler and its version. Without one only built-in cells can have kernels."""
     path = build.find_compiler()
     if path is None:
         return Fact("compiler", "none: users' cells run eagerly", True, "Install c++, g++ or clang++ to compile them.")
@@ -132,11 +145,11 @@ def compiler() -> Fact:
 
 
 def cache() -> Fact:
-    """Where built kernels are kept."""
+    """The folder in which built kernels are kept."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            folder = build.cache_folder()
+            folder = build.kernel_folder()
         except UnspoolError as error:
             return Fact("cache", "refused", False, str(error))
     if caught:
@@ -146,35 +159,49 @@ def cache() -> Fact:
     return Fact("cache", f"{folder}: {len(libraries)} kernels, {size / 2**20:.1f} MiB")
 
 
-def kernel(title: str, cell: str | type[Cell]) -> Fact:
-    """Whether a layer runs by a kernel, and as the eager loop does: output and every gradient."""
-    name = f"kernel: {title}"
+def layer(title: str, make: Callable[[int, int], Recurrent | DropIn]) -> Fact:
+    """The route that a layer takes and why, and how far its results and gradients are from an independent way."""
+    name = f"layer: {title}"
     started = time.perf_counter()
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
-        layer = Recurrent(cell, 5, 7)
-        engine = layer.engine
+        made = make(*SIZES)
+        route = made.engine
     spent = time.perf_counter() - started
-    if engine != "kernel":
-        return Fact(name, "runs eagerly", False, engine.removeprefix("eager: "))
-    error = difference(layer)
+    if not enabled():
+        return Fact(name, route)
+    if not route.startswith("kernel"):
+        return Fact(name, route, False, "Remove the cause. Until then the layer works, but slowly.")
+    error, other = difference(made), "torch.nn" if isinstance(made, DropIn) else "the eager loop"
     if not error < 1e-5:
-        remedy = "Please report this with the output of unspool check. UNSPOOL_ENGINE=off gives right values meanwhile."
-        return Fact(name, f"kernel, but it differs from the eager loop by {error:.0e}", False, remedy)
-    return Fact(name, f"kernel, ready after {spent:.2f} s, equal to the eager loop within {error:.0e}")
+        remedy = "Please report this with the output of unspool check. Until then, set UNSPOOL_ENGINE=off."
+        return Fact(name, f"{route}, but it differs from {other} by {error:.0e}", False, remedy)
+    return Fact(name, f"{route}; ready after {spent:.2f} s; equal to {other} within {error:.0e}")
 
 
-def difference(layer: Recurrent) -> float:
-    """The largest difference between the kernel and a plain loop over `layer.step`, in parts of the largest value."""
+def difference(layer: Recurrent | DropIn) -> float:
+    """The largest difference of output and gradients from torch.nn or a plain loop, relative to the largest value."""
     x = torch.randn(6, 3, layer.input_size, generator=torch.Generator().manual_seed(0))
     parameters = list(layer.parameters())
     output = layer(x)[0]
-    states: tuple[torch.Tensor, ...] = (x.new_zeros(3, layer.hidden_size),) * len(layer.equations.states)
-    loop = []
+    ours = [output, *torch.autograd.grad(output.square().sum(), parameters)]
+    expected, sources = by_torch(layer, x) if isinstance(layer, DropIn) else (by_loop(layer, x), parameters)
+    theirs = [expected, *torch.autograd.grad(expected.square().sum(), sources)]
+    return max(float(((a - b).abs().max() / b.abs().max()).detach()) for a, b in zip(ours, theirs, strict=True))
+
+
+def by_loop(layer: Recurrent, x: Tensor) -> Tensor:
+    """The output of a layer by a plain loop over its step."""
+    states: tuple[Tensor, ...] = (x.new_zeros(x.shape[1], layer.hidden_size),) * len(layer.equations.states)
+    outputs = []
     for x_t in x:
         states, _ = layer.step(layer.cell_parameters(), x_t, states)
-        loop.append(states[0])
-    expected = torch.stack(loop)
-    ours = [output, *torch.autograd.grad(output.square().sum(), parameters)]
-    eager = [expected, *torch.autograd.grad(expected.square().sum(), parameters)]
-    return max(float(((a - b).abs().max() / b.abs().max()).detach()) for a, b in zip(ours, eager, strict=True))
+        outputs.append(states[0])
+    return torch.stack(outputs)
+
+
+def by_torch(layer: DropIn, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The output of torch.nn's layer with the same parameters, and these."""
+    theirs = getattr(torch.nn, type(layer).__name__)(layer.input_size, layer.hidden_size)
+    theirs.load_state_dict(layer.state_dict())
+    return theirs(x)[0], list(theirs.parameters())

@@ -1,4 +1,4 @@
-"""unspool demo: a model learns to write from the Python reference that is in every Python, and is looked into."""
+"""unspool demo: train on the Python reference that ships with every Python, then X-ray the model."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Annotated
 
 import typer
 
-from unspool.cli.look import Look
+from unspool.cache import cache_folder
 from unspool.cli.train import finish, follow, free_name
-from unspool.data.cache import cache_folder, made_once
+from unspool.cli.xray_training import TrainingXray
+from unspool.data.cache import made_once
 
 NAME = "python-reference.txt"
 
 
 def demo(
-    minutes: Annotated[float, typer.Option(min=0.05, help="How long it trains.")] = 3.0,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/demo if not said.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.")] = False,
+    minutes: Annotated[float, typer.Option(min=0.05, help="Training time.")] = 3.0,
+    out: Annotated[Path | None, typer.Option(help="The run folder. Default: runs/demo.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
-    """Train a character model on the Python language reference, watch it learn, and look inside what it became.
+    """Train a character model on the Python language reference, watch it learn, and look inside it.
 
     **Examples**
 
@@ -34,10 +35,10 @@ def demo(
     """
     out = out or free_name("demo")
     with kept_reference() as text:
-        options = {"hidden": 256, "minutes": minutes, "rate": 4e-3, "batch": 32, "window": 64}
+        options = {"hidden": 256, "minutes": minutes, "lr": 4e-3, "batch_size": 32, "bptt": 64}
         trained = follow(source=str(text), out=out, options=options, json=json, quiet=quiet)
         finish(trained)
-        Look(last=True).finish(out, json or quiet)
+        TrainingXray(last=True).finish(out, json or quiet)
 
 
 def reference() -> str:
@@ -47,7 +48,7 @@ def reference() -> str:
 
 @contextmanager
 def kept_reference() -> Iterator[Path]:
-    """Its file, in the cache, so that the run can go on and be evaluated another day; without a cache, for now."""
+    """The reference as a file in the cache, so that the run can be resumed later; without a cache, a temporary one."""
     content = reference().encode()
     key = hashlib.sha256(content).hexdigest()[:32]
 

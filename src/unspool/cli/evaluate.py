@@ -1,4 +1,4 @@
-"""unspool evaluate: how good a trained model is on data."""
+"""unspool evaluate: the metrics of a trained model on data."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from unspool.cli.terminal import console
 from unspool.errors import DataError
 from unspool.learning.contract import Task
 from unspool.learning.events import finite
-from unspool.learning.run import RunFolder
-from unspool.tasks.config import Config
-from unspool.tasks.load import load_run
+from unspool.learning.run_folder import RunFolder
+from unspool.runs.config import Config
+from unspool.runs.load import load_run
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `unspool train` made.")],
-    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Files; else the run's own data.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="Files. Default: the run's own data.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """The figures of a trained model on data: loss and perplexity, accuracy, F1, errors, whatever its task has.
+    """Print the metrics of a trained model on data: loss and perplexity, accuracy, F1, errors, as its task has them.
 
     **Examples**
 
@@ -36,22 +38,22 @@ def evaluate(
     else:
         task = own_data(run, config)
         found = {part: task.evaluate(learner, part) for part in ("validation", "test")}
-    for name, figures in found.items():
-        if figures and json:
-            print(json_.dumps(finite({"data": name, **figures})))
-        elif figures:
-            words = " · ".join(f"{key} {value:.4f}" for key, value in figures.items())
+    for name, metrics in found.items():
+        if metrics and json:
+            print(json_.dumps(finite({"data": name, **metrics})))
+        elif metrics:
+            words = " · ".join(f"{key} {value:.4f}" for key, value in metrics.items())
             console().print(f"{name}: {words}", soft_wrap=True)
 
 
 def own_data(run: Path, config: Config) -> Task:
-    """What a run was trained on; it is refused if it is not there, or has changed since."""
-    remedy = f"Bring it back, or name a file: unspool evaluate {run} FILE."
+    """The data a run was trained on; an error if it is missing or has changed."""
+    remedy = f"Restore it, or name a file: unspool evaluate {run} FILE."
     try:
         task = config.task.prepare(config.data, config.training.seed)
     except DataError as error:
         raise DataError(f"the run's own data cannot be read: {error} {remedy}") from error
     checkpoint = RunFolder(run).read_checkpoint()
     if checkpoint is not None and checkpoint.facts["data"] != task.digest:
-        raise DataError(f"the run's own data has changed since it was trained on. {remedy}")
+        raise DataError(f"the run's own data has changed since training. {remedy}")
     return task

@@ -1,4 +1,4 @@
-"""The last words about a run: what came of it, against what it had to beat, and what to do next."""
+"""The summary of a run: its metrics beside the baselines, a sample, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from unspool.cli.figures import align, decimal, duration, figure, further
-from unspool.cli.sample import Framed, harmless, indented
+from unspool.cli.formatting import align, decimal, duration, metric, other_metrics
+from unspool.cli.sample import Framed, indented
+from unspool.harmless import harmless
 from unspool.learning.events import Finished
+from unspool.tasks.catalogue import find_task
 
 OPENINGS = {
     "done": "Done",
-    "stopped early": "Stopped early: the validation loss no longer fell",
+    "stopped early": "Stopped early: the validation loss no longer improved",
     "interrupted": "Interrupted",
 }
 #: The longest word of the sample that is proposed as a prompt.
@@ -23,7 +25,7 @@ PROMPT = 16
 
 
 def render_finish(event: Finished, plain: bool = False) -> RenderableType:
-    """All of it; `plain` has the sample indented, without a frame. Print it with `crop=False`: commands stay whole."""
+    """The whole summary; `plain` indents the sample instead of framing it. Print it with `crop=False`."""
     parts: list[RenderableType] = [Text(opening(event), style="bold"), ""]
     rows = table(event)
     if len(rows) > 1:
@@ -38,26 +40,26 @@ def render_finish(event: Finished, plain: bool = False) -> RenderableType:
 
 
 def opening(event: Finished) -> str:
-    """How it ended, when, and where it is kept."""
+    """How and when training ended, and where the run is."""
     how = OPENINGS.get(event.reason, harmless(event.reason).capitalize())
     spent = f"{how} after {event.step:,} steps and {duration(event.seconds)}"
     return f"{spent} · best at step {event.best_step:,} · {harmless(event.run)}"
 
 
 def table(event: Finished) -> list[list[str]]:
-    """Rows of the model's figures on validation and test data, and of each baseline's."""
+    """Rows of metrics on validation and test data, of the model and of each baseline."""
     baselines = ranked(event)
-    names = further([event.validation, event.test, *(figures for _, figures in baselines)])
+    names = other_metrics([event.validation, event.test, *(metrics for _, metrics in baselines)])
     rows = [["on validation data", "loss", *map(harmless, names)]]
     models = [("model", event.validation)] if event.validation else []
     tests = [("model, on test data", event.test)] if event.test else []
-    for title, figures in [*models, *baselines, *tests]:
-        rows.append([harmless(title), *(figure(name, figures.get(name)) for name in ("loss", *names))])
+    for title, metrics in [*models, *baselines, *tests]:
+        rows.append([harmless(title), *(metric(name, metrics.get(name)) for name in ("loss", *names))])
     return rows
 
 
 def ranked(event: Finished) -> list[tuple[str, Mapping[str, float]]]:
-    """The baselines, the hardest to beat first; what is not a number last."""
+    """The baselines, best first; what is not a number last."""
 
     def place(item: tuple[str, Mapping[str, float]]) -> tuple[bool, float]:
         value = item[1].get(event.chosen_by, math.nan)
@@ -67,19 +69,20 @@ def ranked(event: Finished) -> list[tuple[str, Mapping[str, float]]]:
 
 
 def compare(event: Finished) -> str:
-    """Whether the network was worth it; nothing where there is nothing to compare."""
+    """Whether the model beats the baselines; empty where there is nothing to compare."""
     of, sign = event.chosen_by, -1 if event.more_is_better else 1
     own = event.validation.get(of, math.nan)
-    rivals = [(name, figures[of]) for name, figures in ranked(event) if math.isfinite(figures.get(of, math.nan))]
-    if not rivals or not math.isfinite(own):
+    baselines = [(name, metrics[of]) for name, metrics in ranked(event) if math.isfinite(metrics.get(of, math.nan))]
+    if not baselines or not math.isfinite(own):
         return ""
-    name, nearest = rivals[0]
-    unit = "nats" if (event.task, of) == ("lm", "loss") else f"of {harmless(of)}"
+    name, nearest = baselines[0]
+    unit = find_task(event.task).loss_unit if of == "loss" else ""
+    unit = unit or f"of {harmless(of)}"
     gap = f"{decimal(abs(nearest - own))} {unit}"
     if sign * own < sign * nearest:
         return f"The model beats every baseline; the nearest is {harmless(name)}, by {gap}."
     if own == nearest:
-        return f"The model is no better than {harmless(name)}: both have {harmless(of)} {figure(of, own)}."
+        return f"The model is no better than {harmless(name)}: both have {harmless(of)} {metric(of, own)}."
     return (
         f"The model is not better than {harmless(name)}: {gap} behind. "
         "Train longer, or try a larger model or another learning rate."
@@ -87,14 +90,14 @@ def compare(event: Finished) -> str:
 
 
 def next_steps(event: Finished) -> Iterator[str]:
-    """Commands to try, ready to be copied."""
+    """Commands to run next, ready to copy."""
     run = shlex.quote(harmless(event.run))
     together = f" --nproc {event.processes}" if event.processes > 1 else ""
     if event.reason == "interrupted":
-        yield f"to go on: unspool train --resume {run}{together}"
+        yield f"to resume: unspool train {run} --resume{together}"
     yield (
         f"next: unspool generate {run}{prompt(event.sample)}"
-        if event.task == "lm"
+        if find_task(event.task).generates
         else f"next: unspool predict {run} FILE"
     )
     yield f"      unspool evaluate {run} FILE"
@@ -104,11 +107,11 @@ def next_steps(event: Finished) -> Iterator[str]:
 
 
 def prompt(sample: str) -> str:
-    """A prompt that the model knows: the first word of what it said."""
+    """A prompt that the model knows: the first word of its sample."""
     words = [word for word in sample.split() if word.isprintable() and word[0] != "-" and "\ufffd" not in word]
     return f" --prompt {shlex.quote(words[0][:PROMPT])}" if words else ""
 
 
 def unbroken(line: str, style: str = "") -> Text:
-    """A line that goes beyond the edge rather than being broken: a command that is copied must be whole."""
+    """A line that is never broken: a command that is copied must be whole."""
     return Text(line, style=style, no_wrap=True, overflow="ignore")

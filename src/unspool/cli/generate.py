@@ -1,4 +1,4 @@
-"""unspool generate: what a trained model says."""
+"""unspool generate: text from a trained language model."""
 
 from __future__ import annotations
 
@@ -9,54 +9,56 @@ from typing import Annotated
 
 import typer
 
-from unspool.cli.sample import harmless
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError
-from unspool.tasks.generation import Sampling
-from unspool.tasks.speaker import Speaker
+from unspool.harmless import harmless
+from unspool.models.generation import Sampling
+from unspool.runs.generator import TextGenerator
 
 
 def generate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `unspool train` made.")],
-    prompt: Annotated[str, typer.Option(help="The text to go on from; a new line if not said.")] = "",
-    count: Annotated[int, typer.Option(min=1, help="How many tokens.")] = 500,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    prompt: Annotated[str, typer.Option(help="The text to continue. Default: the start of a line.")] = "",
+    count: Annotated[int, typer.Option(min=1, help="Number of tokens.")] = 500,
     temperature: Annotated[
-        float, typer.Option(help="0 always takes the likeliest; 1 as the model has it; more is wilder.")
+        float, typer.Option(help="0: always the most likely token; 1: the model's probabilities; higher: more random.")
     ] = 0.8,
-    top_k: Annotated[int | None, typer.Option(help="Choose among so many likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Choose among the likeliest that make up this share.")] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="End before this text (\\\\n: a new line, \\\\t: a tab). Repeat for more.")
+    top_k: Annotated[int | None, typer.Option(help="Sample from the k most likely tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample from the most likely tokens whose probabilities add up to p.")
     ] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Draw nothing: search the likeliest, so many wide.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed says the same.")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many times.")] = 1,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Stop before this text (\\\\n: a new line, \\\\t: a tab). Repeat for more.")
+    ] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Beam search of this width instead of sampling.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed: the same seed gives the same text.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Number of samples.")] = 1,
 ) -> None:
-    """Let a language model go on from a prompt; the text comes as it is sampled.
+    """Continue a prompt with a language model; the text is printed as it is sampled.
 
     **Examples**
 
     - `unspool generate runs/book --prompt "The "`
     - `unspool generate runs/book --temperature 0.5 --seed 1 --count 2000 > more.txt`
     - `unspool generate runs/names --samples 20 --stop '\\n'`: twenty names
-    - `unspool generate runs/book --prompt "To be" --beam 5 --count 40`: the likeliest ways on
+    - `unspool generate runs/book --prompt "To be" --beam 5 --count 40`: the most likely continuations
     - `unspool generate runs/book --top-k 20 --top-p 0.9`
     """
-    speaker = Speaker.load(run)
-    sampling = Sampling(temperature, top_k, top_p, banned=speaker.silent)
+    generator = TextGenerator.load(run)
+    sampling = Sampling(temperature, top_k, top_p, banned=generator.banned)
     stops = [unescape(one) for one in stop or ()]
-    if foreign := speaker.foreign(prompt):
+    if foreign := generator.unknown_characters(prompt):
         said = ", ".join(map(repr, foreign[:10]))
-        console(error=True).print(f"the model has never read {said}: what follows is a guess", soft_wrap=True)
+        console(error=True).print(f"the model has never seen {said}: they are read as unknown", soft_wrap=True)
     if beam is not None:
         if top_k is not None or top_p is not None or seed is not None or samples > 1 or len(stops) > 1:
-            problem = "searches, and takes no --top-k, --top-p, --seed, --samples, and one --stop at most"
+            problem = "is a search, and takes no --top-k, --top-p, --seed, --samples, and at most one --stop"
             raise ArgumentError.of("beam", beam, problem, "Leave them out, or --beam")
-        for score, text in speaker.likeliest(prompt, count, beam, *stops):
+        for score, text in generator.search(prompt, count, beam, *stops):
             console().print(f"{score:9.2f}  {harmless(prompt + text)}", soft_wrap=True)
         return
     for number in range(samples):
-        pieces = speaker.stream(prompt, count, sampling, None if seed is None else seed + number, stops)
+        pieces = generator.stream(prompt, count, sampling, None if seed is None else seed + number, stops)
         write(prompt)
         for piece in pieces:
             write(piece)

@@ -1,36 +1,67 @@
-"""unspool: the command and its subcommands."""
+"""unspool: the command and its subcommands, each imported only when it runs or its own help is asked for."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from unspool import __version__
-from unspool.cli.bench import bench
-from unspool.cli.check import check
-from unspool.cli.demo import demo
-from unspool.cli.evaluate import evaluate
-from unspool.cli.generate import generate
-from unspool.cli.plan import plan
-from unspool.cli.predict import predict
-from unspool.cli.terminal import console
-from unspool.cli.train import train
-from unspool.cli.xray import xray
-from unspool.errors import ArgumentError, UnspoolError
+from unspool.errors import ArgumentError, MissingPackageError, UnspoolError
+from unspool_command import ending_at_once
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (plan, train, evaluate, predict, generate, xray, demo, bench, check):
-    app.command()(command)
+#: Command → its line in `unspool --help`. The command itself is the function of that name in `unspool.cli.<name>`.
+COMMANDS: Mapping[str, str] = {
+    "plan": "Estimate before training how long a memory the data needs.",
+    "train": "Train a model on a file and keep it in a run folder.",
+    "evaluate": "Compute the metrics of a trained model on data.",
+    "predict": "Predict labels, tags, numbers, forecasts or texts.",
+    "generate": "Generate text with a trained language model.",
+    "xray": "Look inside a recurrent network: what it remembers, where gradients vanish, what to do.",
+    "demo": "Train a small model on the Python language reference and look inside it.",
+    "bench": "Measure speed on this machine against torch.nn, JAX and ONNX Runtime.",
+    "check": "Show what unspool finds on this machine and whether its kernels are correct.",
+}
+
+
+def make_app(**options: Any) -> typer.Typer:
+    """An app with the settings that every command shares."""
+    return typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False, **options)
+
+
+class LazyGroup(TyperGroup):
+    """Lists the commands without importing them; a command's module is imported when the command is resolved."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the arguments name, imported; an unknown name is refused with a suggestion."""
+        name, known, rest = super().resolve_command(ctx, args)
+        return name, known and import_command(str(name)), rest
+
+
+def import_command(name: str) -> Any:
+    """Import the module of a command; a Ctrl-C meanwhile, which takes seconds, ends the process at once.
+
+    A package that the command needs, at once or while it runs, is named with the `pip install` that brings it.
+    """
+    wanted = f"unspool {name}"
+    with ending_at_once(), MissingPackageError.explaining(wanted):
+        function = getattr(import_module(f"unspool.cli.{name}"), name)
+        command = import_module("unspool.cli.options").SettingsCommand
+    alone = make_app()
+    alone.command(name, cls=command)(MissingPackageError.explaining(wanted)(function))
+    return typer.main.get_command(alone)
+
+
+app = make_app(cls=LazyGroup, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
 
 
 def show_version(wanted: bool) -> None:
@@ -49,18 +80,34 @@ def unspool(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, and leave: 0 well, 1 it failed, 2 wrong usage, 130 interrupted."""
+    """Run the command line and exit: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     try:
         app(None if arguments is None else list(arguments), prog_name="unspool")
     except SystemExit as left:
         # typer makes 130 of an interruption, without a word; of processes that train together the first has it
         interrupted = isinstance(getattr(left.__context__, "__cause__", None), KeyboardInterrupt)
         if interrupted and os.environ.get("RANK", "0") == "0":
-            console(error=True).print("interrupted")
+            say("interrupted")
         raise
     except UnspoolError as error:
-        console(error=True).print(f"error: {error}", style="red", soft_wrap=True)
+        say(f"error: {spelled(str(error))}", style="red", soft_wrap=True)
         sys.exit(2 if isinstance(error, ArgumentError) else 1)
     except OSError as error:  # of the machine, and not of unspool: a trace would tell nobody anything
-        console(error=True).print(f"error: {error}", style="red", soft_wrap=True)
+        say(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(1)
+
+
+def say(text: str, **options: Any) -> None:
+    """Print to standard error."""
+    from unspool.cli.terminal import console  # rich is imported only where something is printed
+
+    console(error=True).print(text, **options)
+
+
+def spelled(text: str) -> str:
+    """A message with the settings that it names as options; as it is, where training is not installed."""
+    try:
+        from unspool.cli.spelling import spell
+    except ImportError:
+        return text
+    return spell(text)

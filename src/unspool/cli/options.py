@@ -1,29 +1,180 @@
-"""Options that say how data is read: the same for every command that reads it as `unspool train` does."""
+"""Options derived from the settings: every setting is an option of its own name, in `--help-all` and in commands."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
+from typer._click.exceptions import NoSuchOption
+from typer.core import TyperCommand, TyperOption
+
+from unspool.cli.spelling import ARGUMENTS, option, spell
+from unspool.errors import ArgumentError
+from unspool.settings.catalogue import SECTIONS, SETTINGS, SYNONYMS, Setting
 
 Many = list[str] | None
-DATA = "Data"
+WHOLE = re.compile(r"[-+]?[0-9]+")
 
-Task = Annotated[
-    str | None, typer.Option(help="lm, classify, tag, regress, forecast, seq2seq; guessed, and said, if left out.")
+
+def takes_settings(sections: Sequence[str] = SECTIONS) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option per setting of these sections, `--set` for the others, and `--help-all`.
+
+    The command receives what was given as its argument `settings`, a dict by name.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        offered = [one for one in SETTINGS.values() if one.section in sections and one.name not in ARGUMENTS]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            given.pop("help_all", None)
+            settings = {one.name: read_value(one, given.pop(one.name)) for one in offered}
+            settings |= read_assignments(given.pop("set_") or ())
+            command(**given, settings={name: value for name, value in settings.items() if value is not None})
+
+        parameters = [parameter for name, parameter in own.items() if name != "settings"]
+        parameters += [_parameter(one.name, _annotation(one)) for one in offered]
+        parameters += [_parameter("set_", SET), _parameter("help_all", HELP_ALL, False)]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+class SettingsCommand(TyperCommand):
+    """A command whose unknown options are suggested by the names that people know from elsewhere."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            meant = SYNONYMS.get(error.option_name.lstrip("-").replace("-", "_"))
+            near = option(meant) if meant else next(iter(error.possibilities or ()), None)
+            if near:
+                error.message, error.possibilities = f"{error.message}. Did you mean {near}?", None
+            raise
+
+
+def show_all(ctx: typer.Context, _: Any, wanted: bool) -> None:
+    """The help with every option, also those that the short help leaves out."""
+    if wanted and not ctx.resilient_parsing:
+        hidden = [one for one in ctx.command.params if isinstance(one, TyperOption) and one.hidden]
+        for one in hidden:
+            one.hidden = False
+        try:
+            print(ctx.get_help(), end="")
+        finally:
+            for one in hidden:
+                one.hidden = True
+        raise typer.Exit
+
+
+SET = Annotated[
+    Many,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its name in the config: --set zoneout=0.1."),
 ]
-Tokens = Annotated[
-    str | None, typer.Option(help="characters, bytes, words, chinese-words, bpe or smiles.", rich_help_panel=DATA)
+HELP_ALL = Annotated[
+    bool, typer.Option("--help-all", is_eager=True, callback=show_all, help="List every setting, and exit.")
 ]
-Split = Annotated[
-    str | None,
-    typer.Option(help="tail: validate on the text's end; lines: on lines drawn by chance.", rich_help_panel=DATA),
-]
-TextColumn = Annotated[str | None, typer.Option(help="Which column has texts.", rich_help_panel=DATA)]
-LabelColumn = Annotated[str | None, typer.Option(help="Which has labels (classify).", rich_help_panel=DATA)]
-Target = Annotated[Many, typer.Option(help="Which has numbers to foretell. Repeat for more.", rich_help_panel=DATA)]
-IdColumn = Annotated[
-    str | None, typer.Option(help="Rows are steps of the sequence of this name.", rich_help_panel=DATA)
-]
-TimeColumn = Annotated[str | None, typer.Option(help="Which has times.", rich_help_panel=DATA)]
-Horizon = Annotated[int | None, typer.Option(help="Steps to foretell (forecast).", rich_help_panel=DATA)]
+
+
+def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _annotation(one: Setting) -> Any:
+    details: dict[str, Any] = {"rich_help_panel": one.group, "hidden": not one.common, "help": describe(one)}
+    if one.is_switch:
+        return Annotated[bool | None, typer.Option(f"{option(one.name)}/{option('no_' + one.name)}", **details)]
+    kind = Many if one.many else str | None
+    return Annotated[kind, typer.Option(option(one.name), metavar=metavar(one), **details)]
+
+
+def metavar(one: Setting) -> str:
+    """What stands for the value in help."""
+    if one.is_number:
+        return "|".join(["NUMBER", *one.choices, *(["FILE"] if str in one.types else [])])
+    return "NAME" if "column" in one.name else "TEXT"
+
+
+def describe(one: Setting) -> str:
+    """A setting's help, with the tasks that have it and their defaults."""
+    text = f"{_capitalize(spell(one.help), one)}."
+    if len(one.tasks) < len(SETTINGS["cell"].tasks):
+        text += f" ({', '.join(one.tasks)})"
+    tasks: dict[str, list[str]] = {}
+    for task, value in one.defaults.items():
+        tasks.setdefault(show_default(value), []).append(task)
+    if len(tasks) == 1:
+        return f"{text} \\[{next(iter(tasks))}]" if "" not in tasks else text
+    shown = "; ".join(f"{', '.join(names)}: {default or 'none'}" for default, names in tasks.items())
+    return f"{text} \\[{shown}]"
+
+
+def _capitalize(text: str, one: Setting) -> str:
+    """With a capital letter, unless it starts with a value to type."""
+    first = re.split(r"[ :,]", text, maxsplit=1)[0]
+    return text if first in one.choices or first == "cpu" else text[:1].upper() + text[1:]
+
+
+def show_default(value: Any) -> str:
+    """A default as it would be given; empty where there is none, or where it is off."""
+    if value is None or value is False or value == ():
+        return ""
+    if value is True:
+        return "on"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def read_value(one: Setting, given: Any) -> Any:
+    """What was given for a setting: numbers where it takes them, a fraction in place of one file."""
+    if given is None or given == [] or isinstance(given, bool):
+        return None if given == [] else given
+    if isinstance(given, list):
+        values = [number(word) if one.is_number else word for word in given]
+        return values[0] if len(values) == 1 and _is_single(one, values[0]) else values
+    return number(given) if one.is_number else given
+
+
+def _is_single(one: Setting, value: Any) -> bool:
+    """Whether a value given once is meant by itself, and not as a list of one."""
+    if isinstance(value, str):
+        return str in one.single or value in one.single or str not in one.types  # a mistake for a number
+    return int in one.single or float in one.single
+
+
+def number(given: str) -> float | str:
+    """A number where it is one; else the word."""
+    try:
+        return int(given) if WHOLE.fullmatch(given) else float(given)
+    except ValueError:
+        return given
+
+
+def read_assignments(given: Iterable[str]) -> dict[str, Any]:
+    """Settings as NAME=VALUE, with values as TOML has them; a word may go without quotes."""
+    found: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            problem = "has no name before its =" if equals else "has no ="
+            raise ArgumentError.of("set", one, problem, "Give NAME=VALUE, such as zoneout=0.1")
+        if name in NOT_SETTINGS:
+            raise ArgumentError.of("set", one, "is not a setting", "Use the option of that name, or FILE")
+        try:
+            found[name] = tomllib.loads(f"value = {value}")["value"]
+        except ValueError:
+            found[name] = value
+    return found
+
+
+#: What has an option or an argument of its own, and is not a setting.
+NOT_SETTINGS = {"source", "files", "out", "resume", "overwrite", "tell", "watch", "task", "recipe", "config"}

@@ -1,4 +1,4 @@
-"""A run told in plain lines, for a file, a pipe or a terminal that cannot do more."""
+"""Progress in plain lines, for a file, a pipe or a simple terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TextIO
 
 from rich.console import Console
 
-from unspool.cli.figures import decimal, duration, figure, further, share, speed
 from unspool.cli.finish import render_finish
-from unspool.cli.quiet import QuietView
-from unspool.cli.sample import harmless, indented
+from unspool.cli.formatting import decimal, duration, metric, other_metrics, percent, speed
+from unspool.cli.quiet_view import QuietView
+from unspool.cli.sample import indented
+from unspool.cli.spelling import spell
 from unspool.cli.terminal import WIDTH
+from unspool.harmless import harmless
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, Started, Stepped
 
 #: Seconds between two lines about steps.
@@ -22,7 +24,7 @@ PAUSE = 10.0
 
 
 class PlainView(QuietView):
-    """One line an event; of steps, one every ten seconds. No colours, and the cursor stays where it is."""
+    """One line per event; for steps, one every ten seconds. No colors, no cursor movement."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream = sys.stdout if stream is None else stream
@@ -47,7 +49,7 @@ class PlainView(QuietView):
             case Saved():
                 self.write(f"saved step {event.step:,} · {harmless(event.path)}")
             case Advised():
-                self.write(f"advice at step {event.step:,}: {harmless(event.text)}")
+                self.write(f"advice at step {event.step:,}: {harmless(spell(event.text))}")
             case Finished():
                 self.write(finished(event))
 
@@ -59,38 +61,38 @@ class PlainView(QuietView):
 
 
 def started(event: Started) -> str:
-    """Where, what, how large, and the plan."""
-    how_long = "as long as there is time" if event.steps is None else f"{event.steps:,} steps"
+    """The run, its task, its size and its settings."""
+    how_long = "until time is up" if event.steps is None else f"{event.steps:,} steps"
     pieces = [f"{'resumed' if event.step else 'started'} {harmless(event.run)}", harmless(event.task)]
     pieces += [f"{event.parameters:,} parameters", how_long]
     pieces += [f"at step {event.step:,}"] if event.step else []
     pieces += [harmless(f"{name}: {words}") for name, words in event.plan.items()]
-    for name, figures in event.baselines.items():
-        first = next(iter(figures), "loss")
-        pieces.append(harmless(f"{name} has {first} {figure(first, figures.get(first))}"))
+    for name, metrics in event.baselines.items():
+        first = next(iter(metrics), "loss")
+        pieces.append(harmless(f"{name} has {first} {metric(first, metrics.get(first))}"))
     return " · ".join(pieces)
 
 
 def stepped(event: Stepped, unit: str) -> str:
-    """step 400 · epoch 0.8 · 40% · loss 1.873 · 24,310 characters/s · 1:12 to go."""
+    """step 400 · epoch 0.8 · 40% · loss 1.873 · 24,310 characters/s · 1:12 left."""
     return (
-        f"step {event.step:,} · epoch {event.epoch:.1f} · {share(event.fraction)} · loss {decimal(event.loss)} · "
-        f"{speed(event.speed, unit)} · {duration(event.remaining)} to go"
+        f"step {event.step:,} · epoch {event.epoch:.1f} · {percent(event.fraction)} · loss {decimal(event.loss)} · "
+        f"{speed(event.speed, unit)} · {duration(event.remaining)} left"
     )
 
 
 def evaluated(event: Evaluated) -> str:
-    """The figures, each with its name."""
-    figures = event.validation
+    """The metrics of an evaluation."""
+    metrics = event.validation
     pieces = [f"evaluated step {event.step:,}", f"epoch {event.epoch:.1f}", f"training {decimal(event.training)}"]
-    pieces += [f"validation {decimal(figures.get('loss'))}"]
-    pieces += [f"{harmless(name)} {figure(name, figures[name])}" for name in further([figures])]
+    pieces += [f"validation {decimal(metrics.get('loss'))}"]
+    pieces += [f"{harmless(name)} {metric(name, metrics[name])}" for name in other_metrics([metrics])]
     pieces += ["best so far"] if event.best else []
     return " · ".join(pieces)
 
 
 def finished(event: Finished) -> str:
-    """The last words as text."""
+    """The summary as text."""
     out = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, highlight=False)
     with out.capture() as capture:
         out.print(render_finish(event, plain=True), crop=False)

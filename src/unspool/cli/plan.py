@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as json_
 import os
+import shlex
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -12,34 +14,25 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from unspool.cli import options as of_data
 from unspool.cli.curve import chart
-from unspool.cli.options import Many
+from unspool.cli.options import takes_settings
+from unspool.cli.spelling import as_options
 from unspool.cli.terminal import console
-from unspool.cli.train import others
+from unspool.cli.train import TASK_HELP
+from unspool.data.units import count_units
 from unspool.learning.events import finite
 
 #: Lines and columns of the curve.
 HEIGHT, WIDTH = 8, 76
 
 
+@takes_settings(("data",))
 def plan(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Text or tables: files, folders, patterns.")],
-    task: of_data.Task = None,
+    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     lags: Annotated[int | None, typer.Option(min=1, help="The longest distance between steps to look at.")] = None,
-    tokens: of_data.Tokens = None,
-    split: of_data.Split = None,
-    text_column: of_data.TextColumn = None,
-    label_column: of_data.LabelColumn = None,
-    target: of_data.Target = None,
-    id_column: of_data.IdColumn = None,
-    time_column: of_data.TimeColumn = None,
-    horizon: of_data.Horizon = None,
-    set_: Annotated[
-        Many,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of unspool train. Repeat for more."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    settings: Mapping[str, Any] = {},
 ) -> None:
     """Estimate, before any training, how long a memory the data needs; propose cell, depth, window and initial weights.
 
@@ -56,37 +49,40 @@ def plan(
     """
     from unspool.insight.plan import plan as advise
 
-    given: dict[str, Any] = {
-        **{"tokens": tokens, "split": split, "text_column": text_column, "label_column": label_column},
-        **{"targets": target, "id_column": id_column, "time_column": time_column, "horizon": horizon},
-        **others(set_ or ()),
-    }
-    found = advise(files, task=task, limit=lags, **given)
+    found = advise(files, task=task, limit=lags, **settings)
     if json:
-        document = asdict(found)
-        document["dependence"] = {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in document["dependence"].items()
-        }
-        print(json_.dumps(finite(document), indent=2, ensure_ascii=False))
+        print(json_.dumps(finite(as_document(found)), indent=2, ensure_ascii=False))
         return
     show(found, console())
 
 
+def as_document(found: Any) -> dict[str, Any]:
+    """The plan, for JSON."""
+    dependence = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in asdict(found.dependence).items()
+    }
+    proposals = [one._asdict() for one in found.proposals]
+    return {**vars(found), "dependence": dependence, "proposals": proposals, "command": command(found)}
+
+
+def command(found: Any) -> str:
+    """`unspool train …` with the settings of a plan, to be copied into a shell."""
+    return shlex.join(["unspool", "train", *found.source, *as_options(found.settings)])
+
+
 def show(found: Any, out: Console) -> None:
     """The plan, for people."""
-    from unspool.insight.plan import several
-
     columns = os.environ.get("COLUMNS", "")
     said = columns.isdecimal() and int(columns) > 0
     if said:  # a pipe has a width only if it is told one
         out.width = int(columns)
-    guessed = f", guessed: {found.why}" if found.why else ""
+    guessed = f", guessed: {found.guessed}" if found.guessed else ""
     many = "one sequence" if found.sequences == 1 else f"{found.sequences:,} sequences"
     lines = [
         Text(f"{'task':<10}{found.task}{guessed}"),
-        Text(f"{'data':<10}{several(found.steps, found.unit)} in {many} to train on"),
-        Text.assemble(f"{'memory':<10}", (several(found.memory, found.unit), "bold"), f". {found.reason}"),
+        Text(f"{'data':<10}{count_units(found.steps, found.unit)} in {many} to train on"),
+        Text.assemble(f"{'memory':<10}", (count_units(found.memory, found.unit), "bold"), f". {found.reason}"),
     ]
     for line in lines:
         out.print(line, soft_wrap=not said)
@@ -97,7 +93,7 @@ def show(found: Any, out: Console) -> None:
     for one in found.proposals:
         out.print(Text.assemble((f"{one.setting} = {one.value}", "bold"), f": {one.reason}"), soft_wrap=not said)
     out.print()
-    out.print(found.command, style="green", soft_wrap=True)
+    out.print(command(found), style="green", soft_wrap=True)
 
 
 def draw(dependence: Any, out: Console) -> None:

@@ -1,4 +1,4 @@
-"""unspool predict: what a trained model says of new data, as a table."""
+"""unspool predict: predictions of a trained model for new data, as a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json as json_
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,54 +16,54 @@ from unspool.cli.terminal import console
 from unspool.errors import ArgumentError
 from unspool.learning.events import finite
 from unspool.learning.files import write_file
-from unspool.tasks.examples import ExampleLearner, ExampleTask
-from unspool.tasks.load import load_run
+from unspool.runs.load import load_run
 
 FORMATS = (".csv", ".jsonl")
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `unspool train` made.")],
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Data like that it was trained on.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Data like that the model was trained on.")],
     out: Annotated[
-        Path | None, typer.Option(help="A .csv or .jsonl file; else the table is printed.", show_default=False)
+        Path | None, typer.Option(help="A .csv or .jsonl file. Default: the table is printed.", show_default=False)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Labels with probabilities, tags, numbers, forecasts with quantiles, or texts, one row an example.
+    """Labels with probabilities, tags, numbers, forecasts with quantiles, or texts: one row per example.
 
-    The data need not say what is right. For a series the steps after its end are foretold.
+    The data need not have targets. For a series the steps after its end are predicted.
 
     **Examples**
 
     - `unspool predict runs/intents new.csv --out predictions.csv`
-    - `unspool predict runs/co2 co2.csv`: the months that are to come
+    - `unspool predict runs/co2 co2.csv`: the next months
     - `unspool predict runs/slots sentences.conll --json | head`
     """
     if out is not None and out.suffix.lower() not in FORMATS:
         raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
     _, task, learner = load_run(run)
-    if not isinstance(task, ExampleTask) or not isinstance(learner, ExampleLearner):
-        remedy = f"Let it go on with a text: unspool generate {run} --prompt TEXT"
+    if task.generates:
+        remedy = f"Continue a text with it: unspool generate {run} --prompt TEXT"
         raise ArgumentError.of("run", str(run), f"is of the task {task.name}, which predicts no table", remedy)
-    records = list(task.predict(learner, task.read(files, answers=False)))
-    lines = as_json(records) if json or (out is not None and out.suffix.lower() == ".jsonl") else as_csv(records)
+    records = list(task.predict_files(learner, files))
+    lines_wanted = json or (out is not None and out.suffix.lower() == ".jsonl")
+    text = as_json(records) if lines_wanted else as_csv(records, task.prediction_columns)
     if out is None:
-        sys.stdout.write(lines)
+        sys.stdout.write(text)
     else:
-        write_file(out, lines.encode())
+        write_file(out, text.encode())
         console(error=True).print(f"{len(records):,} predictions in {out}", soft_wrap=True)
 
 
 def as_json(records: Iterable[dict[str, Any]]) -> str:
-    """One object a line."""
+    """One object per line."""
     return "".join(json_.dumps(finite(record), ensure_ascii=False) + "\n" for record in records)
 
 
-def as_csv(records: list[dict[str, Any]]) -> str:
-    """A table with a header; the entries of a list stand in one cell, with blanks between them."""
+def as_csv(records: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:
+    """A table with a header; the entries of a list are in one cell, separated by spaces."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for record in records:
         writer.writerow({name: _cell(value) for name, value in record.items()})

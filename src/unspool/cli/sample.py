@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 
 from rich import box
@@ -12,41 +11,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
-TAB = "→   "
+from unspool.harmless import harmless
+
 INDENT = "    "
-#: Stands for what cannot be shown and has no symbol of its own.
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-#: Joiners are part of how Persian, Indian scripts and emoji are written.
-JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"
 #: What stays together: spaces; a character of Chinese, Japanese or Korean with the marks that may not begin a line; a
 #: word of any other script.
 WIDE = r"\u2e80-\ud7ff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff"
 WORDS = re.compile(rf" +|[{WIDE}][，。、；：？！）」』】》”’]*|[^ {WIDE}]+")
 #: The frame's edges and the spaces within them.
 EDGES = 4
-
-
-def harmless(text: str, lines: bool = False) -> str:
-    """The text with control characters shown as symbols; `lines` keeps the ends of lines.
-
-    A sample may hold anything: escape sequences would act on the terminal, marks of direction would turn the rest of
-    the line, half a pair of surrogates cannot be written at all.
-    """
-    return "".join(character if lines and character == "\n" else _symbol(character) for character in text)
-
-
-def _symbol(character: str) -> str:
-    if character.isprintable() or character in JOINERS:
-        return character
-    code = ord(character)
-    if character == "\t":
-        return TAB
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\N{SYMBOL FOR DELETE}"
-    # Spaces of other widths are not "printable", but they are harmless. Private characters may be a font's.
-    return character if unicodedata.category(character) in ("Zs", "Co") else REPLACEMENT
 
 
 def wrap(text: str, width: int) -> list[str]:

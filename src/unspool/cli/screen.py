@@ -11,19 +11,21 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from unspool.cli.curve import MARK, chart
-from unspool.cli.figures import (
+from unspool.cli.formatting import (
     GAP,
     align,
     decimal,
     duration,
-    figure,
     flow,
-    further,
-    share,
+    metric,
+    other_metrics,
+    percent,
     short,
     speed,
 )
-from unspool.cli.sample import Framed, harmless
+from unspool.cli.sample import Framed
+from unspool.cli.spelling import spell
+from unspool.harmless import harmless
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, Started, Stepped
 
 #: From this width on the curve stands beside the table.
@@ -59,7 +61,7 @@ class History:
 
 
 class Screen:
-    """What is known of the run, and its picture.
+    """The state of a run, and how it is drawn.
 
     `take` runs in training's thread, `render` in the one that draws. Each field is replaced or grown in one step, so
     that they need no lock and training never waits for the drawing.
@@ -101,7 +103,7 @@ class Screen:
         """
         width, height = console.size
         small = height < SMALL and not self.finished
-        head = [*self.header(width, 1 if small else None), *self.figures(width)]
+        head = [*self.header(width, 1 if small else None), *self.metrics(width)]
         foot = self.foot(width, 1 if small else ADVICE)
         if self.finished:
             rows, curve, _ = LAYOUTS[0]
@@ -126,31 +128,31 @@ class Screen:
         lines = [Text(line, style="bold") for line in flow(pieces, width)]
         return [_fit(line, width) for line in [*lines, *(Text(line, style="dim") for line in plan)]]
 
-    def figures(self, width: int) -> list[Text]:
-        """The figures of now, each under its name, and the bar."""
+    def metrics(self, width: int) -> list[Text]:
+        """The current numbers, each under its name, and the progress bar."""
         event, unit = self.stepped, harmless(self.started.unit) if self.started else "units"
         if event is None:
             return []
         steps = self.started.steps if self.started else None
         of_steps = f" of {steps:,}" if steps is not None else ""
-        # The least widths keep the figures from jumping when a digit comes or goes.
+        # Minimal widths keep the numbers from jumping when a digit comes or goes.
         columns = [
             ("step", f"{event.step:,}{of_steps}", 2 * len(of_steps) - 4),
             ("epoch", f"{event.epoch:.2f}", 5),
             ("loss", decimal(event.loss), 6),
-            ("rate", short(event.rate), 7),
+            ("lr", short(event.lr), 7),
             ("speed", speed(event.speed, unit), cell_len(unit) + 9),
             ("gradient", short(event.norm), 8),
-            ("clipped", share(event.clipped), 7),
+            ("clipped", percent(event.clipped), 7),
             ("elapsed", duration(event.seconds), 7),
-            ("to go", duration(event.remaining), 7),
+            ("ETA", duration(event.remaining), 7),
         ]
         cells = [
             (set_cell_size(name, size), set_cell_size(value, size))
             for name, value, least in columns
             for size in [max(cell_len(name), cell_len(value), least)]
         ]
-        # On as few rows as do, and these about equally long: one figure alone on the second would look lost.
+        # On as few rows as possible, about equally long.
         rows = next((n for n in range(1, len(cells)) if max(_row_widths(cells, n)) <= width), len(cells))
         lines: list[Text] = []
         for names, values in (zip(*row, strict=True) for row in _split(cells, rows)):
@@ -158,7 +160,7 @@ class Screen:
         return [Text(), *(_fit(line, width) for line in [*lines, self.bar(width)])]
 
     def bar(self, width: int) -> Text:
-        """How much of the training is done: by the kind of line, and by its colour."""
+        """How much of training is done."""
         fraction = self.stepped.fraction if self.stepped else 0.0
         done = min(max(fraction, 0.0), 1.0) if math.isfinite(fraction) else 0.0
         percent = f" {done:4.0%}"
@@ -191,7 +193,7 @@ class Screen:
         shown = [event for _, event in self.evaluations[-rows:]]
         if best is not None and all(event is not best for event in shown):
             shown = [best, *shown[1:]]
-        names = further(event.validation for event in shown)
+        names = other_metrics(event.validation for event in shown)
         titles = ["step", "epoch", "training", "validation", *map(harmless, names)]
         cells = [_row(event, names, "★ best" if event is best else "") for event in shown]
         if _width(titles, cells) > width:
@@ -216,19 +218,19 @@ class Screen:
             return []
         marks = [(after / count, event.validation.get("loss", math.nan)) for after, event in evaluations]
         baselines = self.started.baselines if self.started else {}
-        levels = {harmless(name): figures["loss"] for name, figures in baselines.items() if "loss" in figures}
+        levels = {harmless(name): metrics["loss"] for name, metrics in baselines.items() if "loss" in metrics}
         lines = [Text(line) for line in chart(values, marks, levels, width, height)]
         for line in lines:
             line.highlight_regex("[\u2801-\u28ff]+", "cyan")
             line.highlight_regex(MARK, "magenta")
-        legend = f"loss: ⠒⠒ training · {MARK} validation" + (" · ┄ without a network" if levels else "")
+        legend = f"loss: ⠒⠒ training · {MARK} validation" + (" · ┄ baselines" if levels else "")
         return [_fit(line, width) for line in [*lines, Text(legend, style="dim")]]
 
     def foot(self, width: int, advice: int) -> list[Text]:
-        """The last `advice` words of advice, and what is on disk."""
+        """The latest advice, and the latest checkpoint."""
         lines: list[Text] = []
         for event in self.advice[-advice:]:
-            words = harmless(f"advice at step {event.step:,}: {event.text}").split(" ")
+            words = harmless(f"advice at step {event.step:,}: {spell(event.text)}").split(" ")
             lines += [Text(line, style="yellow") for line in flow(words, width, between=" ")]
         if self.saved is not None:
             lines.append(Text(f"saved step {self.saved.step:,} · {harmless(self.saved.path)}", style="dim"))
@@ -245,13 +247,13 @@ def _row_widths(cells: Sequence[tuple[str, str]], rows: int) -> list[int]:
 
 
 def _row(event: Evaluated, names: Sequence[str], mark: str) -> list[str]:
-    figures = event.validation
+    metrics = event.validation
     return [
         f"{event.step:,}",
         f"{event.epoch:.2f}",
         decimal(event.training),
-        decimal(figures.get("loss")),
-        *(figure(name, figures.get(name)) for name in names),
+        decimal(metrics.get("loss")),
+        *(metric(name, metrics.get(name)) for name in names),
         mark,
     ]
 

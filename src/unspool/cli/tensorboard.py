@@ -1,11 +1,11 @@
-"""TensorBoard: a run's figures in the form that its viewer reads; torch's own writer makes it."""
+"""TensorBoard: a run's metrics in the form that its viewer reads; torch's own writer makes it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from unspool.errors import ArgumentError
+from unspool.errors import MissingPackageError
 from unspool.learning.events import Evaluated, Event, Finished, Listener, Started, Stepped
 
 
@@ -13,12 +13,8 @@ class TensorBoard:
     """A listener that passes everything on, and writes losses, rates and samples below the run's folder."""
 
     def __init__(self, listener: Listener) -> None:
-        try:
+        with MissingPackageError.explaining("--tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ArgumentError(
-                "`--tensorboard` needs the package tensorboard. Run: pip install 'unspool[tensorboard]'."
-            ) from error
         self._listener, self._make = listener, SummaryWriter
         self._writer: Any = None
 
@@ -30,7 +26,7 @@ class TensorBoard:
             purge = event.step + 1 if event.step else None
             self._writer = self._make(str(Path(event.run) / "tensorboard"), purge_step=purge)
         elif isinstance(event, Stepped):
-            for name in ("loss", "rate", "speed", "norm", "clipped"):
+            for name in ("loss", "lr", "speed", "norm", "clipped"):
                 self._writer.add_scalar(f"training/{name}", getattr(event, name), event.step)
         elif isinstance(event, Evaluated):
             for name, value in event.validation.items():

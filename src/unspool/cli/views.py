@@ -10,7 +10,7 @@ from typing import Protocol, Self, TextIO
 from unspool.cli.finish import render_finish
 from unspool.cli.live import LiveView
 from unspool.cli.plain import PlainView
-from unspool.cli.quiet import QuietView
+from unspool.cli.quiet_view import QuietView
 from unspool.cli.terminal import console
 from unspool.learning.events import Event
 

@@ -1,15 +1,18 @@
-"""unspool xray: what a network remembers and where its gradients die, as a page and in a few words."""
+"""unspool xray: what a network remembers and where its gradients die, as a page and in a few lines."""
 
 from __future__ import annotations
 
 import importlib.util
 import json as json_
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unspool.cli.spelling import spell_command
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, DataError, UnspoolError
 from unspool.learning.files import write_file
@@ -17,18 +20,22 @@ from unspool.learning.files import write_file
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from unspool.insight.report.contract import Report
+    from unspool.insight.report.report import Report
 
 NAME = "xray.html"
-TORCH, OUTPUT = "A model of torch", "Output"
+TORCH, OUTPUT = "A torch model", "Output"
+#: Called with the name of what is being measured.
+Progress = Callable[[str], None]
 
 
 def xray(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUN] [RUN_B]", help="The folder that `unspool train` made; two are compared."),
+        typer.Argument(metavar="[RUN] [RUN_B]", help="The folder of a run; two are compared."),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="Look at the model over this file, not its validation data.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Look at the model over this file instead of its validation data.")
+    ] = None,
     torch_: Annotated[
         str | None,
         typer.Option("--torch", metavar="FILE.py:NAME", help="A function that builds a model.", rich_help_panel=TORCH),
@@ -41,20 +48,18 @@ def xray(
         Path | None,
         typer.Option(metavar="FILE.safetensors", help="Its weights.", rich_help_panel=TORCH),
     ] = None,
-    window: Annotated[
+    bptt: Annotated[
         int | None,
-        typer.Option(min=1, help="Steps that its gradients go back in training.", rich_help_panel=TORCH),
+        typer.Option(min=1, help="Steps that gradients go back in training.", rich_help_panel=TORCH),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The page; RUN/xray.html if not said.", rich_help_panel=OUTPUT)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The page. Default: RUN/xray.html.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers.", rich_help_panel=OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    """See inside a recurrent network: how far back its gradients reach, what it remembers, what is wrong, what to do.
+    """Look inside a recurrent network: how far back its gradients reach, what it remembers, what is wrong, what to do.
 
-    The page is one file that opens without a network. `--torch` runs the Python file that it names; weights come from
-    safetensors alone, which hold no code.
+    The page is one file that opens without a network. `--torch` runs the Python file that it names. Weights are read
+    from safetensors only, which cannot hold code.
 
     **Examples**
 
@@ -64,37 +69,53 @@ def xray(
     - `unspool xray --torch model.py:build --input batch.npy --weights model.safetensors`
     - `unspool xray runs/book --json | jq .flow.horizon`
     """
-    from unspool.insight.xray import xray as look
-
     runs = runs or []
     if (torch_ is None) == (not runs) or len(runs) > 2:
         raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
-    with _progress(json or quiet) as tell:
+    with _progress(json or quiet) as progress:
         if torch_ is not None:
             _refuse(data=data)
-            model, batch = build(torch_, input_, weights)
-            try:
-                reports = [look(model, batch, window=window, tell=tell)]
-            except UnspoolError:
-                raise
-            except Exception as error:  # of a user's model, whose forward may raise anything
-                said = f"{type(error).__name__}: {error}".splitlines()[0]
-                remedy = (
-                    "The model is called with this one array; mend it, or call unspool.xray(model, batch) in Python."
-                )
-                raise DataError(f"{torch_} failed on {input_}: {said}. {remedy}") from error
+            reports = [_examine_torch(torch_, input_, weights, bptt, progress)]
         else:
-            _refuse(input=input_, weights=weights, window=window)
-            reports = [look(run, data=data, tell=tell) for run in runs]
+            _refuse(input=input_, weights=weights, bptt=bptt)
+            reports = _examine_runs(runs, data, progress)
     path = out or ((runs[0] / NAME) if len(runs) == 1 else Path(NAME))
     write_file(path, page(reports).encode())
     if json:
         numbers = [report.numbers for report in reports]
         print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
     elif not quiet:
-        for report in reports:
-            console().print(str(report), markup=False, highlight=False, soft_wrap=True)
-        console().print(f"\nThe pictures: {path}", markup=False, highlight=False, soft_wrap=True)
+        _print(reports, path)
+
+
+def _examine_runs(runs: list[Path], data: str | None, progress: Progress) -> list[Report]:
+    from unspool.insight.xray import xray as examine
+
+    return [examine(run, data=data, progress=progress) for run in runs]
+
+
+def _examine_torch(
+    named: str, batch: Path | None, weights: Path | None, bptt: int | None, progress: Progress
+) -> Report:
+    from unspool.insight.xray import xray as examine
+
+    model, given = build(named, batch, weights)
+    try:
+        return examine(model, given, bptt=bptt, progress=progress)
+    except UnspoolError:
+        raise
+    except Exception as error:  # a user's model, whose forward may raise anything
+        problem = f"{type(error).__name__}: {error}".splitlines()[0]
+        remedy = "The model is called with this one array. Fix it, or call unspool.xray(model, batch) in Python."
+        raise DataError(f"{named} failed on {batch}: {problem}. {remedy}") from error
+
+
+def _print(reports: list[Report], path: Path) -> None:
+    from unspool.insight.report.terminal import summarize
+
+    for report in reports:
+        console().print(summarize(report, spell_command), markup=False, highlight=False, soft_wrap=True)
+    console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 def page(reports: list[Report]) -> str:
@@ -102,11 +123,13 @@ def page(reports: list[Report]) -> str:
     from unspool.insight.report.comparison import render_comparison
     from unspool.insight.report.page import render
 
-    return render(reports[0]) if len(reports) == 1 else render_comparison(*reports)
+    if len(reports) == 1:
+        return render(reports[0], spell_command)
+    return render_comparison(reports[0], reports[1], spell_command)
 
 
 def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Module, Tensor]:
-    """The model that FILE.py:NAME makes, with its weights, and its batch."""
+    """The model that FILE.py:NAME builds, with its weights, and its batch."""
     import torch
 
     name, colon, function = named.rpartition(":")
@@ -126,12 +149,12 @@ def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Modu
 
 def _call(path: Path, function: str) -> Any:
     if not path.is_file():
-        raise ArgumentError.of("torch", str(path), "is not there", "Give a Python file")
+        raise ArgumentError.of("torch", str(path), "does not exist", "Give a Python file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script: it may import its neighbours
+    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script, which may import its neighbors
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
@@ -142,63 +165,61 @@ def _call(path: Path, function: str) -> Any:
     except ArgumentError:
         raise
     except (Exception, SystemExit) as error:
-        raise DataError(f"{path}:{function} failed: {type(error).__name__}: {error}. Mend it and try again.") from error
+        raise DataError(f"{path}:{function} failed: {type(error).__name__}: {error}. Fix it and try again.") from error
     finally:
         sys.path.pop(0)
 
 
 def _load(model: nn.Module, path: Path) -> None:
-    from unspool.learning.faults import find_misfit
-    from unspool.learning.files import read_tensors
+    from unspool.learning.files import find_mismatch, read_tensors
 
     if path.suffix != ".safetensors":
-        remedy = "Save them so: safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
+        remedy = "Save them with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
         raise ArgumentError.of("weights", str(path), "is not a .safetensors file; others may hold code", remedy)
     tensors, _ = read_tensors(path)
-    if misfit := find_misfit(model, tensors):
+    if misfit := find_mismatch(model, tensors):
         raise DataError(f"{path} does not fit the model: {misfit}. Give the weights that belong to it.")
     model.load_state_dict(tensors)
 
 
 def _read_batch(path: Path, model: nn.Module) -> Tensor:
-    """Floats as the model has them; whole numbers as ids, if it has an embedding, else as floats too."""
+    """Floats in the model's precision; integers as ids if the model has an embedding, else as floats."""
     import numpy as np
     import torch
 
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read: {error}. Save it by numpy.save, as an array of numbers.") from error
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiub":
-        raise DataError(f"{path} holds no plain array of numbers. Save one by numpy.save.")
-    if found.dtype.kind == "f" and not np.isfinite(found).all():
-        raise DataError(f"{path} holds NaN or infinity. Fill them in.")
+    found = _load_array(path)
     if found.dtype.kind != "f" and any(isinstance(module, torch.nn.Embedding) for module in model.modules()):
         return torch.from_numpy(found.astype(np.int64))
     like = next((value for value in model.parameters() if value.is_floating_point()), torch.empty(0))
     return torch.from_numpy(found.astype(np.float64)).to(like.dtype)
 
 
-class _progress:  # noqa: N801 - a context, used as a function
-    """A line that says what is being measured, where someone sees it."""
+def _load_array(path: Path) -> Any:
+    import numpy as np
 
-    def __init__(self, silent: bool) -> None:
-        out = console(error=True)
-        self._status = None if silent or not out.is_terminal else out.status("X-ray")
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read: {error}. Save an array of numbers with numpy.save.") from error
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiub":
+        raise DataError(f"{path} is not a plain array of numbers. Save one with numpy.save.")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise DataError(f"{path} contains NaN or infinity. Replace them.")
+    return found
 
-    def __enter__(self) -> Any:
-        if self._status is None:
-            return lambda _: None
-        status = self._status
-        status.start()
-        return lambda name: status.update(f"X-ray: {name.replace('_', ' ')}")
 
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+@contextmanager
+def _progress(silent: bool) -> Iterator[Progress]:
+    """A line on the terminal that says what is being measured, if there is a terminal."""
+    out = console(error=True)
+    if silent or not out.is_terminal:
+        yield lambda _: None
+        return
+    with out.status("X-ray") as status:
+        yield lambda name: status.update(f"X-ray: {name}")
 
 
 def _refuse(**options: Any) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ArgumentError.of(name, str(value), "is not for this", "Leave it out: see unspool xray --help")
+            raise ArgumentError.of(name, str(value), "does not apply here", "Leave it out: see unspool xray --help")

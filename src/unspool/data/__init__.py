@@ -1,1 +1,1 @@
-"""From files to batches: text, vocabularies, tokens in mapped files, and windows that go on where they stopped."""
+"""From files to examples and batches: text, labelled text, tables, tagged text, pairs and series."""

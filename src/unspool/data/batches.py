@@ -1,4 +1,4 @@
-"""Windows of a token sequence in rows that go on from batch to batch: row i begins where row i stopped."""
+"""Windows of a token sequence: each batch continues, in every one of its parallel parts, where the last one ended."""
 
 from __future__ import annotations
 
@@ -14,41 +14,46 @@ from unspool.errors import ArgumentError, DataError
 
 @dataclass(frozen=True)
 class Windows:
-    """A sequence as `rows` parallel parts of equal length, read in windows of `steps`.
+    """A sequence as `batch_size` parallel parts of equal length, read in windows of `steps`.
 
     Part i holds tokens i·n … (i+1)·n, the last of them only as a target; each token but the first is the target of the
-    one before it exactly once. What does not fill the parts, fewer than `rows` tokens, is left out at the end.
+    one before it exactly once. What does not fill the parts, fewer than `batch_size` tokens, is left out at the end.
+
+    Example:
+        inputs, targets = Windows(np.arange(9), batch_size=2, steps=3).window(0)
+        inputs.T  # [[0, 1, 2], [4, 5, 6]]
     """
 
     tokens: Ids
-    rows: int
+    batch_size: int
     steps: int
 
     def __post_init__(self) -> None:
-        for name in ("rows", "steps"):
+        for name in ("batch_size", "steps"):
             if getattr(self, name) < 1:
                 raise ArgumentError.of(name, getattr(self, name), "is not a positive number", "Give 1 or more")
         if self.length < 1:
             raise DataError(
-                f"{len(self.tokens):,} tokens are too few for {self.rows} rows. Give more text, or fewer rows."
+                f"{len(self.tokens):,} tokens are too few for `batch_size={self.batch_size}`. Give more text, or a "
+                "smaller `batch_size`."
             )
 
     @property
     def length(self) -> int:
         """How many targets each part has."""
-        return (len(self.tokens) - 1) // self.rows
+        return (len(self.tokens) - 1) // self.batch_size
 
     def __len__(self) -> int:
-        """How many windows it takes to come to the end; the last may be shorter."""
+        """The number of windows; the last may be shorter."""
         return -(-self.length // self.steps)
 
     def window(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Inputs and targets, each (steps, rows)."""
+        """Inputs and targets, each (steps, batch)."""
         if not 0 <= number < len(self):
             raise IndexError(f"window {number} is not one of {len(self)}")  # ends `for` over what is built on this
         first = number * self.steps
         last = min(first + self.steps, self.length)
-        starts = np.arange(self.rows) * self.length
+        starts = np.arange(self.batch_size) * self.length
         parts = [self.tokens[start + first : start + last + 1] for start in starts]
         both = np.stack(parts, axis=1).astype(np.int64)
         return both[:-1], both[1:]

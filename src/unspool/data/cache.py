@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
+import itertools
 import json
 import os
 import shutil
-import stat
 import tempfile
 import time
 import warnings
@@ -17,13 +16,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from filelock import lock_descriptor
+
+from unspool.cache import cache_folder, is_open_to_others
 from unspool.errors import DataError
 
 Made = TypeVar("Made")
 
 #: In each folder: the checksums of its other files.
 CHECKSUMS = "checksums.json"
-#: And an empty file: its time is when the folder was last used, and a lock on it says that it is in use.
+#: An empty file: its time is when the folder was last used. Who uses it holds a lock on one of used-0, used-1, …
 USED = "used"
 HOUR = 60 * 60
 DAY = 24 * HOUR
@@ -68,20 +70,13 @@ def made_once(room: str, key: str, make: Callable[[Path], None], load: Callable[
         ) from error
 
 
-def cache_folder() -> Path:
-    """UNSPOOL_CACHE, or the user's cache; built kernels are kept there too."""
-    chosen = os.environ.get("UNSPOOL_CACHE")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unspool"
-
-
 def _own_folder(room: str) -> Path | None:
     """The cache's folder for one kind of thing; None, with a warning, where it cannot be written or others can."""
     try:
         folder = cache_folder() / room
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.stat()
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        if is_open_to_others(folder):
             problem = f"{folder} can be written by others"
         elif not os.access(folder, os.W_OK | os.X_OK):
             problem = f"{folder} cannot be written"
@@ -117,24 +112,29 @@ def _is_whole(folder: Path) -> bool:
 def _checksums(folder: Path) -> dict[str, str]:
     found = {}
     for file in sorted(folder.iterdir()):
-        if file.name not in (CHECKSUMS, USED):
+        if file.name != CHECKSUMS and not file.name.startswith(USED):
             with file.open("rb") as stream:
                 found[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
 
 
 def _use(folder: Path) -> BinaryIO:
-    """Mark a folder as used now, and as in use until the handle is closed; an OSError if it is being removed."""
-    mark = (folder / USED).open("ab")
-    try:
-        fcntl.flock(mark, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    """Mark a folder as used now, and as in use until the handle is closed; an OSError if it is not there."""
+    for number in itertools.count():
+        mark = (folder / f"{USED}-{number}").open("ab")
+        if _lock(mark):
+            break
         mark.close()
-        raise
-    except OSError:
-        pass  # a file system without locks
-    os.utime(mark.fileno())
+    (folder / USED).touch()
     return mark
+
+
+def _lock(mark: BinaryIO) -> bool:
+    """Lock a mark until it is closed; False where another handle has it."""
+    try:
+        return lock_descriptor(mark.fileno(), blocking=False)
+    except OSError:
+        return True  # a file system without locks
 
 
 def _held(made: Made, mark: BinaryIO) -> Made:
@@ -153,9 +153,9 @@ def _make_room(cache: Path, workshop: Path) -> None:
     for last, size, folder in entries:
         if total <= LIMIT or time.time() - last < HOUR:
             return
-        with contextlib.suppress(OSError), (folder / USED).open("ab") as mark:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails where another has it
-            if _last_use(folder) == last:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            marks = [stack.enter_context(mark.open("ab")) for mark in folder.glob(f"{USED}-*")]
+            if all(map(_lock, marks)) and _last_use(folder) == last:
                 folder.rename(workshop / folder.name)  # gone for others at once; the workshop is removed as a whole
                 total -= size
 

@@ -7,10 +7,10 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,49 +21,46 @@ from unspool.errors import ArgumentError, DataError
 
 Lines = NDArray[np.int64]
 
-#: Rows that are turned into columns at a time: fewer lists than make Python look for garbage among all its objects,
-#: which would take four times as long as the reading.
+#: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
+#: would take four times as long as the reading.
 CHUNK = 500
+#: Suffixes of tables whose columns are separated by a character.
+DELIMITED = (".csv", ".tsv")
 
 
 def read_columns(file: Path, header: bool | None) -> tuple[pl.DataFrame, Lines]:
-    """The columns of a file, by its suffix; `header` is for formats that may do without one."""
+    """Read the columns of a file, by its suffix.
+
+    Args:
+        file: The file.
+        header: Whether the first line has the names of the columns, for CSV and TSV; None: it must.
+
+    Returns:
+        The columns, and the line (or number) of every row.
+    """
     suffix = file.suffix.lower()
-    if suffix in (".csv", ".tsv"):
+    if suffix in DELIMITED:
         return _read_delimited(file, header)
     if suffix not in OTHERS:
-        raise DataError(f"{file} ends in none of .csv, .tsv, {', '.join(OTHERS)}. Convert or rename it.")
+        raise DataError(f"{file} ends in none of {', '.join(SUFFIXES)}. Convert or rename it.")
     if header is not None:
-        raise ArgumentError.of("header", header, f"says nothing about {file}", "Leave it out; it is for CSV and TSV")
+        raise ArgumentError.of("header", header, f"has no effect on {file}", "Leave it out; it is for CSV and TSV")
     return OTHERS[suffix](file)
 
 
 def _read_delimited(file: Path, header: bool | None) -> tuple[pl.DataFrame, Lines]:
     text = _read_text(file)
-    first = text.lstrip("\n").partition("\n")[0]
-    tabs = file.suffix.lower() == ".tsv"
-    delimiter = "\t" if tabs else ";" if ";" in first and "," not in first else ","
-    read = partial(csv.reader, delimiter=delimiter, quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL, strict=True)
+    delimiter = _find_delimiter(file, text)
     frames: list[pl.DataFrame] = []
     lines: list[Lines] = []
     names: list[str] = []
-    begin = 1  # the line of the next row
     limit = csv.field_size_limit(2**31 - 1)  # an entry may be a whole document
     try:
-        reader = read(io.StringIO(text, newline="\n"))
-        while rows := list(islice(reader, CHUNK)):
-            numbers = np.arange(begin, begin + len(rows))
-            if reader.line_num - begin + 1 != len(rows):  # some entries have several lines
-                heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]
-                numbers = begin + np.cumsum([0, *heights[:-1]])
-            begin = reader.line_num + 1
-            if not all(rows):  # empty lines
-                numbers = numbers[[bool(row) for row in rows]]
-                rows = [row for row in rows if row]
-            if rows and not names:
+        for rows, numbers in _read_chunks(_make_reader(text, delimiter)):
+            if not names:
                 names = _names(file, rows[0], header, int(numbers[0]))
-                taken = 0 if header is False else 1
-                rows, numbers = rows[taken:], numbers[taken:]
+                if header is not False:
+                    rows, numbers = rows[1:], numbers[1:]
             if not set(map(len, rows)) <= {len(names)}:
                 _refuse_ragged(file, rows, numbers, names, delimiter)
             if rows:
@@ -71,12 +68,9 @@ def _read_delimited(file: Path, header: bool | None) -> tuple[pl.DataFrame, Line
                 frames.append(pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns]))
                 lines.append(numbers)
     except csv.Error as error:
-        reader, begin = read(io.StringIO(text, newline="\n")), 1
-        with contextlib.suppress(csv.Error):  # once more, slowly, to see where the row begins
-            for _ in reader:
-                begin = reader.line_num + 1
+        line = _line_of_error(_make_reader(text, delimiter))
         raise DataError(
-            f"{file}, line {begin}: {error}. Close every quotation mark, and double those within an entry."
+            f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry."
         ) from error
     finally:
         csv.field_size_limit(limit)
@@ -85,19 +79,66 @@ def _read_delimited(file: Path, header: bool | None) -> tuple[pl.DataFrame, Line
     return pl.concat(frames, rechunk=True), np.concatenate(lines)
 
 
+def _find_delimiter(file: Path, text: str) -> str:
+    if file.suffix.lower() == ".tsv":
+        return "\t"
+    first = text.lstrip("\n").partition("\n")[0]
+    return ";" if ";" in first and "," not in first else ","
+
+
+def _make_reader(text: str, delimiter: str) -> Any:
+    lines = io.StringIO(text, newline="\n")
+    if delimiter == "\t":  # quotation marks are characters like any other
+        return csv.reader(lines, delimiter=delimiter, strict=True, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=delimiter, strict=True)
+
+
+def _read_chunks(reader: Any) -> Iterator[tuple[list[list[str]], Lines]]:
+    """Some rows at a time, without empty ones, and the line on which each starts."""
+    begin = 1  # the line of the next row
+    while rows := list(islice(reader, CHUNK)):
+        numbers = np.arange(begin, begin + len(rows))
+        if reader.line_num - begin + 1 != len(rows):  # some entries have several lines
+            heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]
+            numbers = begin + np.cumsum([0, *heights[:-1]])
+        begin = reader.line_num + 1
+        if not all(rows):
+            numbers = numbers[[bool(row) for row in rows]]
+            rows = [row for row in rows if row]
+        if rows:
+            yield rows, numbers
+
+
+def _line_of_error(reader: Any) -> int:
+    """Where the row starts that cannot be read: all rows once more, one at a time."""
+    begin = 1
+    with contextlib.suppress(csv.Error):
+        for _ in reader:
+            begin = reader.line_num + 1
+    return begin
+
+
 def _names(file: Path, first: list[str], header: bool | None, line: int) -> list[str]:
     if header is False:
         return [str(place) for place in range(1, len(first) + 1)]
+    if header is None:
+        _refuse_numbers(file, first, line)
     names = [name.strip() or str(place) for place, name in enumerate(first, 1)]
-    if header is None and (numbers := [name for name in first if _is_number(name)]):
-        raise DataError(
-            f"{file}, line {line}: {numbers[0]!r} may be data or a column's name. "
-            "Write a line with the columns' names above it, such as a,b; or, in Python, say header=True or False."
-        )
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise DataError(f"{file}, line {line}: two columns are called {twice[0]!r}. Rename one of them.")
     return names
+
+
+def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
+    """Refuse a first line with a number in it, unless it is said to be a header."""
+    for name in first:
+        if _is_number(name):
+            raise DataError(
+                f"{file}, line {line}: {name!r} may be data or a column's name. "
+                "Write a line with the names of the columns above it, such as a,b; or, in Python, give header=True or "
+                "False."
+            )
 
 
 def _is_number(text: str) -> bool:
@@ -125,9 +166,9 @@ def _read_json_lines(file: Path) -> tuple[pl.DataFrame, Lines]:
         try:
             row = json.loads(line)
             if "\\u" in line:
-                json.dumps(row, ensure_ascii=False).encode()  # half of a pair is no text
+                json.dumps(row, ensure_ascii=False).encode()  # half of a surrogate pair is no text
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}, line {number}: not JSON: {error}. Give one object a line.") from error
+            raise DataError(f"{file}, line {number}: not JSON: {error}. Give one object per line.") from error
         if not isinstance(row, dict):
             raise DataError(f'{file}, line {number}: not an object. Write {{"column": value, …}} on each line.')
         for name in row:
@@ -153,7 +194,7 @@ def _read_parquet(file: Path) -> tuple[pl.DataFrame, Lines]:
 
 
 def _read_text(file: Path) -> str:
-    """All of a file, with "\\n" as the end of lines."""
+    """All of a file, with "\\n" at the end of lines."""
     try:
         raw = file.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
@@ -176,3 +217,5 @@ OTHERS: dict[str, Callable[[Path], tuple[pl.DataFrame, Lines]]] = {
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,
 }
+#: Suffixes of files that are tables.
+SUFFIXES = (*DELIMITED, *OTHERS)

@@ -1,4 +1,4 @@
-"""Inputs: how raw sequences become what a model reads, fitted on training data alone and kept as JSON."""
+"""Inputs: how raw sequences are encoded for a model, fitted on training data alone and kept as JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from unspool.data.labelled import Raw
 from unspool.data.scale import Scale
 from unspool.data.sequences import Sequences
-from unspool.data.vocabulary import Vocabulary, find_kind, load_vocabulary
+from unspool.data.vocabulary import Vocabulary, find_tokenizer, load_vocabulary
 from unspool.errors import DataError
 
-#: Share of blanks among characters from which on a text has words: English has 0.17, Chinese and formulas none.
-BLANKS = 0.03
+#: Fraction of spaces in texts above which these are divided into words: English has 0.17, Chinese and formulas 0.
+SPACES = 0.03
 
 
 @dataclass(frozen=True)
 class TextInputs:
-    """Texts as ids of a vocabulary."""
+    """Texts as token ids of a vocabulary."""
 
     vocabulary: Vocabulary
     lowercase: bool = False
@@ -30,18 +30,18 @@ class TextInputs:
 
     @property
     def tokens(self) -> int:
-        """How many there are."""
+        """The size of the vocabulary."""
         return len(self.vocabulary)
 
     @property
     def unit(self) -> str:
-        """What a step is."""
-        return self.vocabulary.kind
+        """What a step is, in the plural."""
+        return self.vocabulary.unit
 
     def encode(self, raw: Raw, longest: int) -> Sequences:
-        """The texts' ids; an empty one, or one longer than `longest`, is refused."""
+        """The ids of the texts; an empty text, or one longer than `longest`, is refused."""
         if raw.texts is None:
-            raise DataError("the model reads texts, and these are numbers. Give the data that it was made for.")
+            raise DataError("the model reads texts, and these are numbers. Give texts.")
         texts = (text.lower() if self.lowercase else text for text in raw.texts)
         found = [np.array(self.vocabulary.ids(text), np.int64) for text in texts]
         check_lengths([len(one) for one in found], longest, raw)
@@ -53,7 +53,7 @@ class TextInputs:
 
 @dataclass(frozen=True)
 class NumberInputs:
-    """Numbers, each feature with mean 0 and deviation 1 over the training data."""
+    """Numbers, each feature with mean 0 and standard deviation 1 over the training data."""
 
     names: tuple[str, ...]
     scale: Scale
@@ -63,21 +63,21 @@ class NumberInputs:
 
     @property
     def features(self) -> int:
-        """How many there are."""
+        """How many features there are."""
         return len(self.names)
 
     def encode(self, raw: Raw, longest: int) -> Sequences:
-        """The scaled numbers; an empty sequence, a longer one than `longest`, or another width is refused."""
+        """The standardized numbers; an empty sequence, one longer than `longest`, or of another width is refused."""
         if raw.series is None:
-            raise DataError("the model reads numbers, and these are texts. Give the data that it was made for.")
+            raise DataError("the model reads numbers, and these are texts. Give numbers, with `id_column`.")
         if raw.columns and raw.columns != self.names:
             read, wanted = ", ".join(raw.columns), ", ".join(self.names)
             raise DataError(
                 f"{raw.place(0)}: the features are {read}, and the model reads {wanted}. Name them: `features`."
             )
         check_lengths([len(one) for one in raw.series], longest, raw)
-        for row, one in enumerate(raw.series):
-            check_width(one, self.features, raw.place(row))
+        for index, one in enumerate(raw.series):
+            check_width(one, self.features, raw.place(index))
         return Sequences.of(self.scale.apply(one) for one in raw.series)
 
     def dump(self) -> dict[str, Any]:
@@ -88,28 +88,43 @@ Inputs = TextInputs | NumberInputs
 
 
 def fit_inputs(
-    raw: Raw, tokens: str = "auto", limit: int | None = None, lowercase: bool = False, names: Sequence[str] = ()
+    raw: Raw, tokenizer: str = "auto", limit: int | None = None, lowercase: bool = False, names: Sequence[str] = ()
 ) -> Inputs:
-    """The inputs of training data.
+    """Fit the inputs of training data.
 
-    `tokens` "auto" are smiles in a column of that name, words where texts have blanks, else characters. `names` are the
-    features', where the data does not say them.
+    Args:
+        raw: The training sequences.
+        tokenizer: A tokenizer's name; "auto" is smiles in a column of that name, word where texts have spaces, else
+            char.
+        limit: The largest vocabulary.
+        lowercase: Whether to lowercase texts.
+        names: Names of the features, for numbers without column names.
+
+    Returns:
+        `TextInputs` or `NumberInputs`, by what the sequences are.
     """
     if raw.series is not None:
-        for row, one in enumerate(raw.series):
-            check_width(one, raw.series[0].shape[1], raw.place(row))
-        values = np.concatenate(raw.series)
-        named = raw.columns or tuple(names) or tuple(str(place) for place in range(values.shape[1]))
-        return NumberInputs(named, Scale.of(values))
+        return _fit_numbers(raw, raw.series, names)
     assert raw.texts is not None
     texts = [text.lower() for text in raw.texts] if lowercase else raw.texts
-    if tokens == "auto" and [name.lower() for name in raw.columns] == ["smiles"]:
-        tokens = "smiles"
-    elif tokens == "auto":
-        count = sum(map(len, texts))
-        blanks = sum(character.isspace() for text in texts for character in text)
-        tokens = "words" if blanks > BLANKS * count else "characters"
-    return TextInputs(find_kind(tokens).fit([text + "\n" for text in texts], limit), lowercase)
+    if tokenizer == "auto":
+        tokenizer = _guess_tokenizer(raw.columns, texts)
+    return TextInputs(find_tokenizer(tokenizer).fit([text + "\n" for text in texts], limit), lowercase)
+
+
+def _fit_numbers(raw: Raw, series: Sequence[NDArray[np.float64]], names: Sequence[str]) -> NumberInputs:
+    for index, one in enumerate(series):
+        check_width(one, series[0].shape[1], raw.place(index))
+    values = np.concatenate(series)
+    named = raw.columns or tuple(names) or tuple(str(place) for place in range(values.shape[1]))
+    return NumberInputs(named, Scale.of(values))
+
+
+def _guess_tokenizer(columns: Sequence[str], texts: Sequence[str]) -> str:
+    if [name.lower() for name in columns] == ["smiles"]:
+        return "smiles"
+    spaces = sum(character.isspace() for text in texts for character in text)
+    return "word" if spaces > SPACES * sum(map(len, texts)) else "char"
 
 
 def load_inputs(document: Mapping[str, Any]) -> Inputs:
@@ -124,26 +139,26 @@ def load_inputs(document: Mapping[str, Any]) -> Inputs:
 
 
 class Placed(Protocol):
-    """Sequences that know where they are from."""
+    """Sequences that know their origin."""
 
-    def place(self, row: int, /) -> str:
+    def place(self, index: int, /) -> str:
         """The file and line of a sequence."""
 
 
 def check_lengths(lengths: Sequence[int], longest: int, raw: Placed) -> None:
-    """Refuse sequences without steps, and those for which memory may not be enough."""
-    for row, length in enumerate(lengths):
+    """Refuse sequences without steps, and those longer than `longest`."""
+    for index, length in enumerate(lengths):
         if not length:
-            raise DataError(f"{raw.place(row)}: the sequence is empty. Leave it out, or give it at least one step.")
+            raise DataError(f"{raw.place(index)}: the sequence is empty. Leave it out, or give it at least one step.")
         if length > longest:
             raise DataError(
-                f"{raw.place(row)}: the sequence has {length:,} steps, more than `longest` (={longest:,}). Cut it into "
-                f"parts, or, if there is memory for it, train with --set longest={length}."
+                f"{raw.place(index)}: the sequence has {length:,} steps, more than `max_length` (={longest:,}). Cut it "
+                f"into parts, or, if there is memory for it, train with `max_length={length}`."
             )
 
 
 def check_width(series: NDArray[np.float64], features: int, place: str) -> None:
-    """Refuse a sequence of other features than the model reads, and numbers that are none."""
+    """Refuse a sequence of another number of features, and numbers that are not finite."""
     if series.ndim != 2 or series.shape[1] != features:
         raise DataError(f"{place}: the sequence has shape {series.shape}, not (steps, {features}). Give all features.")
     bad = np.argwhere(~np.isfinite(series))

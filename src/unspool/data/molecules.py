@@ -1,4 +1,4 @@
-"""Molecules as SMILES: the same molecule written in other ways, by rdkit."""
+"""Molecules as SMILES: other strings for the same molecule, by rdkit."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ from dataclasses import replace
 from typing import Any
 
 from unspool.data.labelled import Raw
-from unspool.errors import DataError
+from unspool.errors import DataError, MissingPackageError
 
-#: Of the chance by which writings are drawn; rdkit takes 0 for none. It is one for all molecules, so that the writings
-#: of a molecule depend on nothing but the molecule, and a prediction not on what stands beside it in a file.
+#: Seed of the random strings; rdkit takes 0 for none. It is the same for all molecules, so that the strings of one
+#: depend on nothing but itself, and its prediction does not depend on the rest of the file.
 SEED = 1
 
 
-def write_anew(raw: Raw, count: int) -> list[Raw]:
-    """The molecules, each written in a way by chance, `count` times over; small ones have fewer ways than that."""
+def randomize_smiles(raw: Raw, count: int) -> list[Raw]:
+    """The same molecules `count` times over, each time as other random SMILES; small ones may repeat.
+
+    Args:
+        raw: Molecules as SMILES.
+        count: Random strings per molecule.
+
+    Returns:
+        `count` copies of `raw` with other texts.
+    """
     if not count:
         return []
     if raw.texts is None:
-        raise DataError("other ways to write a molecule need SMILES, and these are numbers. Leave `enumerate` out.")
+        raise DataError("`augment_smiles` is for molecules, and these are numbers. Leave it out.")
     chemistry, base = _library()
-    with base.BlockLogs():  # it would say on the screen what the error says
-        writings = [_writings(chemistry, raw, row, count) for row in range(len(raw))]
-    return [replace(raw, texts=list(texts)) for texts in zip(*writings, strict=True)]
+    with base.BlockLogs():  # it would print what the error says
+        strings = [_random_strings(chemistry, raw, index, count) for index in range(len(raw))]
+    return [replace(raw, texts=list(texts)) for texts in zip(*strings, strict=True)]
 
 
-def _writings(chemistry: Any, raw: Raw, row: int, count: int) -> list[str]:
+def _random_strings(chemistry: Any, raw: Raw, index: int, count: int) -> list[str]:
     assert raw.texts is not None
-    molecule = chemistry.MolFromSmiles(raw.texts[row])
+    molecule = chemistry.MolFromSmiles(raw.texts[index])
     if molecule is None or not molecule.GetNumAtoms():
         raise DataError(
-            f"{raw.place(row)}: {reprlib.repr(raw.texts[row])} is no molecule that rdkit can read. Correct the "
+            f"{raw.place(index)}: {reprlib.repr(raw.texts[index])} is no molecule that rdkit can read. Correct the "
             "SMILES, or leave the row out."
         )
     found: list[str] = list(chemistry.MolToRandomSmilesVect(molecule, count, randomSeed=SEED))
@@ -40,9 +48,5 @@ def _writings(chemistry: Any, raw: Raw, row: int, count: int) -> list[str]:
 
 
 def _library() -> tuple[Any, Any]:
-    try:
+    with MissingPackageError.explaining("`augment_smiles`"):
         return importlib.import_module("rdkit.Chem"), importlib.import_module("rdkit.rdBase")
-    except ImportError as error:
-        raise DataError(
-            "other writings of a molecule need rdkit. Run: pip install 'unspool[molecules]', or leave `enumerate` out."
-        ) from error

@@ -1,4 +1,4 @@
-"""Origins: where forecasts begin, which of them are for training, validation and test, and batches of them."""
+"""Origins: where forecasts start, which are for training, validation and test, and batches of them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from unspool.errors import ArgumentError, DataError, UnknownNameError
 
 
 @dataclass(frozen=True)
-class Batch:
+class ForecastBatch:
     """Several origins, time first."""
 
-    past: Floats  # (look_back, rows, targets + unknown + known)
-    future: Floats  # (horizon, rows, known)
-    target: Floats  # (horizon, rows, targets)
+    past: Floats  # (lookback, batch, targets + past and future covariates)
+    future: Floats  # (horizon, batch, future covariates)
+    target: Floats  # (horizon, batch, targets)
 
 
 @dataclass(frozen=True)
 class Origins:
-    """Rolling origins: origin o sees steps o − look_back … o − 1 and foretells steps o … o + horizon − 1.
+    """Rolling origins: origin o sees steps o − lookback … o − 1 and predicts steps o … o + horizon − 1.
 
     The last `test` steps of each series are for test, the `validation` steps before them for validation, the others
-    for training. What an origin foretells lies within one part; what it sees may lie in parts before it.
+    for training. The steps that an origin predicts lie within one part; those that it sees may lie in parts before it.
     """
 
     series: Sequence[Series]
-    look_back: int
+    lookback: int
     horizon: int
     validation: int = 0
     test: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("look_back", "horizon"):
+        for name in ("lookback", "horizon"):
             if getattr(self, name) < 1:
                 raise ArgumentError.of(name, getattr(self, name), "is not a positive number", "Give 1 or more")
         for name in ("validation", "test"):
@@ -45,60 +45,67 @@ class Origins:
             if steps != 0 and steps < self.horizon:
                 remedy = "Give 0, or as many steps as the horizon has"
                 raise ArgumentError.of(name, steps, f"is less than the horizon ({self.horizon})", remedy)
-        needed = self.look_back + self.horizon + self.validation + self.test
+        needed = self.lookback + self.horizon + self.validation + self.test
         short = [one for one in self.series if len(one) < needed]
         if short:
             others = f", as are {len(short) - 1} others" if len(short) > 1 else ""
             raise DataError(
-                f"the series {short[0].name!r} is too short{others}: it has {len(short[0])} steps, and look-back "
-                f"{self.look_back}, horizon {self.horizon}, validation {self.validation} and test {self.test} need "
+                f"the series {short[0].name!r} is too short{others}: it has {len(short[0])} steps, and lookback "
+                f"{self.lookback}, horizon {self.horizon}, validation {self.validation} and test {self.test} need "
                 f"{needed}. Give more data, leave the series out, or make one of these smaller."
             )
 
     def ends(self) -> list[int]:
-        """Of each series, the step where training ends: what is learned from data is learned before it."""
+        """For each series the step where its training part ends."""
         return [len(one) - self.validation - self.test for one in self.series]
 
     def pairs(self, part: str) -> NDArray[np.int64]:
-        """The (series, origin) pairs of "training", "validation" or "test", one a row; series are counted from 0."""
+        """The (series, origin) pairs of "training", "validation" or "test", as rows; series are counted from 0."""
         if part not in PARTS:
             raise UnknownNameError.among("part", part, PARTS)
         found = [np.empty((0, 2), np.int64)]
         for number, end in enumerate(self.ends()):
             test = end + self.validation
-            parts = ((self.look_back, end), (end, test), (test, test + self.test))
+            parts = ((self.lookback, end), (end, test), (test, test + self.test))
             first, last = parts[PARTS.index(part)]
             origins = np.arange(first, last - self.horizon + 1, dtype=np.int64)
             found.append(np.stack([np.full_like(origins, number), origins], axis=1))
         return np.concatenate(found)
 
-    def batch(self, pairs: NDArray[np.int64]) -> Batch:
+    def batch(self, pairs: NDArray[np.int64]) -> ForecastBatch:
         """The arrays of some pairs, one or more."""
         if not len(pairs):
             raise ArgumentError("`pairs` has no origin in it. Give a part of what `pairs` returns.")
         for number, origin in pairs:
             if not 0 <= number < len(self.series) or origin + self.horizon > len(self.series[number]):
                 raise ArgumentError.of("pairs", (int(number), int(origin)), "has no target", "Take it from `pairs`")
-        seen = [inputs_at(self.series[number], origin, self.look_back, self.horizon) for number, origin in pairs]
+        seen = [inputs_at(self.series[number], origin, self.lookback, self.horizon) for number, origin in pairs]
         target = [self.series[number].values[origin : origin + self.horizon] for number, origin in pairs]
         past, future = ([one[place] for one in seen] for place in (0, 1))
-        return Batch(np.stack(past, axis=1), np.stack(future, axis=1), np.stack(target, axis=1))
+        return ForecastBatch(np.stack(past, axis=1), np.stack(future, axis=1), np.stack(target, axis=1))
 
 
-def inputs_at(series: Series, origin: int, look_back: int, horizon: int) -> tuple[Floats, Floats]:
-    """What a forecast from `origin` may see: the past (look_back, ·) and the known future (horizon, ·).
+def inputs_at(series: Series, origin: int, lookback: int, horizon: int) -> tuple[Floats, Floats]:
+    """The input of one forecast.
 
-    The origin after the last value, `len(series)`, is where the true future begins.
+    Args:
+        series: The series.
+        origin: The first step to predict; after the last value, `len(series)`, the unknown future starts.
+        lookback: Steps of the past.
+        horizon: Steps to predict.
+
+    Returns:
+        The past (lookback, ·) and the covariates of the future (horizon, ·).
     """
-    if not look_back <= origin <= len(series):
+    if not lookback <= origin <= len(series):
         raise DataError(
-            f"a forecast of {series.name!r} from step {origin} needs {look_back} steps before it, and the series has "
+            f"a forecast of {series.name!r} from step {origin} needs {lookback} steps before it, and the series has "
             f"{len(series)}. Give more of its past."
         )
-    known = series.known[origin : origin + horizon]
-    if series.known.shape[1] and len(known) < horizon:
+    future = series.future_covariates[origin : origin + horizon]
+    if series.future_covariates.shape[1] and len(future) < horizon:
         raise DataError(
-            f"the known covariates of {series.name!r} end {horizon - len(known)} steps before the forecast does. "
-            "Add rows with stamps and covariates and with empty targets, or make the horizon smaller."
+            f"the `future_covariates` of {series.name!r} end {horizon - len(future)} steps before the forecast does. "
+            "Add rows with stamps and covariates and with empty targets, or reduce `horizon`."
         )
-    return series.seen(origin - look_back, origin), known if known.size else np.empty((horizon, 0))
+    return series.seen(origin - lookback, origin), future if future.size else np.empty((horizon, 0))

@@ -1,4 +1,4 @@
-"""Scale: columns of numbers with mean 0 and deviation 1, as training data has it, and back to their own units."""
+"""Scale: columns of numbers standardized to mean 0 and standard deviation 1 over training data, and back."""
 
 from __future__ import annotations
 
@@ -7,52 +7,71 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from unspool.errors import DataError
+from unspool.errors import DataError, ShapeError
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and deviation of each column. A column that does not change is only shifted: its deviation counts as 1."""
+    """Mean and standard deviation of each column. A constant column is only shifted: its deviation counts as 1.
+
+    Example:
+        scale = Scale.of(np.array([[1.0, 5.0], [3.0, 5.0]]))
+        scale.standardize(np.array([[3.0, 6.0]]))  # [[1.0, 1.0]]
+    """
 
     mean: Floats
     deviation: Floats
 
     @classmethod
-    def of(cls, values: Floats) -> Self:
-        """Of the columns of (rows, columns)."""
+    def of(cls, values: Floats, name: str = "") -> Self:
+        """The scale of the columns of (rows, columns); `name` says in an error message whose they are."""
         with np.errstate(over="ignore", invalid="ignore"):
             # The deviation of equal numbers is not always 0: their mean is rounded.
             mean, deviation = values.mean(0), np.where(values.max(0) > values.min(0), values.std(0), 0.0)
         if not np.isfinite(mean + deviation).all():
+            whose = f"{name}: " if name else ""
             largest = float(np.abs(values).max())
-            raise DataError(f"numbers such as {largest:g} are too large to be averaged. Divide them by a constant.")
+            raise DataError(
+                f"{whose}numbers such as {largest:g} are too large to be averaged. Divide them by a constant."
+            )
         return cls(mean, np.where(deviation > 0, deviation, 1.0))
 
-    def apply(self, values: Floats) -> NDArray[np.float32]:
-        """In deviations from the mean; what is beyond float32 becomes infinite."""
-        with np.errstate(over="ignore"):
-            return ((values - self.mean) / self.deviation).astype(np.float32)
+    def standardize(self, values: Floats, columns: slice = slice(None)) -> Floats:
+        """Values in deviations from the mean; `columns` are those of the scale that the values are."""
+        return (values - self.mean[columns]) / self.deviation[columns]
 
-    def undo(self, values: Floats) -> Floats:
-        """In the columns' own units."""
-        return values * self.deviation + self.mean
+    def apply(self, values: Floats) -> NDArray[np.float32]:
+        """Standardized values as a model reads them; what is beyond float32 becomes infinite."""
+        with np.errstate(over="ignore"):
+            return self.standardize(values).astype(np.float32)
+
+    def undo(self, values: ArrayLike) -> Floats:
+        """Standardized values (…, columns) in their own units; the first columns of the scale are enough."""
+        array = np.asarray(values, np.float64)
+        if array.ndim == 0 or array.shape[-1] > len(self.mean):
+            problem = f"does not have {len(self.mean)} columns at most along its last axis"
+            raise ShapeError.of("values", array.shape, problem, "Give the scaled columns")
+        width = array.shape[-1]
+        return array * self.deviation[:width] + self.mean[:width]
 
     def dump(self) -> dict[str, list[float]]:
         """What `load` needs, as JSON has it."""
         return {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
 
     @classmethod
-    def load(cls, document: Mapping[str, Any], columns: int) -> Self:
-        """A scale of so many columns from what `dump` gave; a DataError if it is anything else."""
+    def load(cls, document: Mapping[str, Any], columns: int | None = None) -> Self:
+        """A scale from what `dump` gave; a DataError if it is anything else, or not of this many columns."""
         try:
             mean, deviation = (np.array(document[name], np.float64) for name in ("mean", "deviation"))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"`mean` and `deviation` cannot be read: {error!r}. Take the run's own.") from error
-        both = np.stack([mean, deviation]) if mean.shape == deviation.shape == (columns,) else np.empty((2, 0))
+        count = len(mean) if columns is None and mean.ndim == 1 else columns
+        both = np.stack([mean, deviation]) if mean.shape == deviation.shape == (count,) else np.empty((2, 0))
         if not both.size or not np.isfinite(both).all() or (deviation <= 0).any():
-            raise DataError(f"`mean` and `deviation` are not those of {columns} column(s). Take the run's own.")
+            of = "numbers in pairs" if columns is None else f"those of {columns} column(s)"
+            raise DataError(f"`mean` and `deviation` are not {of}. Take the run's own.")
         return cls(mean, deviation)

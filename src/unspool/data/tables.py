@@ -1,4 +1,4 @@
-"""Tables: CSV, TSV, JSON lines and Parquet as columns whose rows know their file and line."""
+"""Tables: CSV, TSV, JSON lines and Parquet files as columns; every row knows its file and line."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ from unspool.data.text import Source, find_files
 from unspool.data.times import Times, read_times
 from unspool.errors import DataError
 
-#: How an absent number is written, in small letters; an absent text is empty.
+#: How a missing number is written, in lower case; a missing text is empty.
 MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one or several files. Entries are text, but for those of Parquet, until a column is asked for."""
+    """Rows of one or several files. Entries are text, except those of Parquet, until a column is read.
+
+    Example:
+        table = read_table("sales.csv")
+        table.columns, table.numbers("price"), table.text("name"), table.times("date")
+    """
 
     frame: pl.DataFrame
     files: tuple[Path, ...]
@@ -37,7 +42,7 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """The columns' names."""
+        """The names of the columns."""
         return self.frame.columns
 
     def place(self, row: int) -> str:
@@ -46,7 +51,7 @@ class Table:
         return f"{file}, {'row' if file.suffix.lower() == '.parquet' else 'line'} {self.lines[row]}"
 
     def numbers(self, column: str, *, empty: bool = False) -> NDArray[np.float64]:
-        """A column of numbers, finite but for NaN where an entry is empty, which `empty` allows."""
+        """A column of finite numbers; with `empty`, NaN where an entry is missing."""
         entries = self._find(column)
         if entries.dtype == pl.String:
             text = entries.str.strip_chars().str.to_lowercase()
@@ -68,7 +73,7 @@ class Table:
         return found.fill_null(np.nan).to_numpy().astype(np.float64)
 
     def text(self, column: str, *, empty: bool = False) -> list[str]:
-        """A column of text; `empty` allows entries that are empty or blank."""
+        """A column of text; with `empty`, entries may be empty."""
         entries = self._find(column)
         try:
             text = entries.cast(pl.String)
@@ -102,17 +107,27 @@ class Table:
         for row in np.flatnonzero(missing.to_numpy())[:1]:
             entry = self.frame[column][int(row)]
             written = isinstance(entry, str) and bool(entry.strip())
-            what = f"{entry.strip()!r}, which stands for a number that is not there" if written else "empty"
+            what = f"{entry.strip()!r}, which stands for a missing number" if written else "empty"
             raise DataError(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
 
 
 def read_table(files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None) -> Table:
-    """The rows of files (.csv, .tsv, .jsonl, .ndjson, .parquet), those of several under each other.
+    """Read tables: .csv, .tsv, .jsonl, .ndjson and .parquet.
 
-    CSV and TSV begin with a header. Where that line has a number in it, it may be data, and `header` must say which it
-    is. Without a header, columns are called "1", "2" and so on, as are those with an empty name. CSV may have
-    semicolons in the place of commas; in TSV quotation marks are characters like any other. `columns` are those to
-    keep.
+    CSV may have semicolons in place of commas; in TSV quotation marks are characters like any other.
+
+    Args:
+        files: Files, folders and patterns; the rows of several files are joined.
+        columns: The columns to keep; None: all.
+        header: Whether the first line of CSV and TSV has the names of the columns. It must be given where that line
+            has a number in it. Without a header, columns are called "1", "2" and so on, as are those with an empty
+            name.
+
+    Returns:
+        The table.
+
+    Raises:
+        DataError: A file cannot be read; the message has its line.
     """
     found = find_files(files)
     frames: list[pl.DataFrame] = []
@@ -124,7 +139,7 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
         frame = frame.select(require_columns(frame.columns, frame.columns if columns is None else columns, file))
         if frames and set(frame.columns) != set(frames[0].columns):
             odd = ", ".join(sorted({*frame.columns} ^ {*frames[0].columns}))
-            raise DataError(f"{file} and {found[0]} do not have the same columns: only one has {odd}. Read them apart.")
+            raise DataError(f"{file} and {found[0]} do not have the same columns: only one has {odd}. Split them.")
         frames.append(frame.select(frames[0].columns) if frames else frame)
         lines.append(numbers)
     try:
@@ -135,8 +150,20 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
     return Table(joined, tuple(found), firsts, np.concatenate(lines))
 
 
+def group_rows(names: Sequence[str]) -> list[NDArray[np.intp]]:
+    """The rows of each name, names in the order of their first rows.
+
+    Example:
+        group_rows(["b", "a", "b"])  # [[0, 2], [1]]
+    """
+    places: dict[str, int] = {}
+    numbers = np.array([places.setdefault(name, len(places)) for name in names])
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+
 def require_columns(known: Sequence[str], columns: Sequence[str], file: Path) -> list[str]:
-    """The columns, if all are known; otherwise an error that says which one may be meant."""
+    """The columns, if all are known; otherwise a DataError that suggests one."""
     for column in columns:
         if column not in known:
             small = {name.lower(): name for name in known}

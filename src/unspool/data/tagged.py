@@ -1,4 +1,4 @@
-"""Tagged text: words and their tags from column files, and what the tags say of spans."""
+"""Tagged text: words and their tags from column files, and the spans that tags mark."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from unspool.errors import ArgumentError, DataError, UnknownNameError
 
 #: How tags mark spans.
 #:
-#:   bio    B-x begins a span of kind x, I-x continues it, O is outside.
+#:   bio    B-x starts a span of kind x, I-x continues it, O is outside.
 #:   bioes  also E-x ends a span of several words, and S-x is one of a single word. M is another letter for I (BMES), L
 #:          for E and U for S (BILOU).
 #:   io     a run of equal tags other than O is a span; I-x is the same as x. Plain tags, as of parts of speech, too.
 #:
-#: The first two may go without kinds: B, M, E and S alone mark the words of a text that has no blanks.
+#: The first two may have no kinds: B, M, E and S alone mark the words of a text without spaces.
 Scheme = Literal["bio", "bioes", "io"]
 
 OUTSIDE = "O"
 DOCUMENT = "-DOCSTART-"
-#: By scheme, the letters that tags may begin with, and which of B, I, E and S each of them means.
+#: By scheme, the letters that tags may start with, and which of B, I, E and S each of them means.
 LETTERS = {"bio": {"B": "B", "I": "I"}, "bioes": dict(zip("BIMELSU", "BIIEESS", strict=True))}
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words and their tags, which are none where only words were read, and the place of the first word."""
+    """Words, their tags (none where only words were read), and the place of the first word."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -42,14 +42,14 @@ class Sentence:
     file: Path | None
 
     def place(self, word: int) -> str:
-        """Where a word is from, in words."""
+        """The file and line of a word."""
         if self.file is None:
             return f"sentence {self.line}, word {word}"
         return f"{self.file}, line {self.line + word}"
 
 
 class Span(NamedTuple):
-    """Words from `first` up to, and without, `last_exclusive`, that are one `kind` of thing."""
+    """Words from `first` up to, and without, `last_exclusive`, of one `kind`."""
 
     kind: str
     first: int
@@ -57,7 +57,7 @@ class Span(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """What a scheme permits: tags that may begin (K), [i, j] where j may follow i (K, K), tags that may end (K)."""
+    """What a scheme permits: tags that may start (K), [i, j] where j may follow i (K, K), tags that may end (K)."""
 
     start: NDArray[np.bool_]
     between: NDArray[np.bool_]
@@ -65,10 +65,20 @@ class Transitions(NamedTuple):
 
 
 def read_tagged(files: Source, tags: bool = True) -> list[Sentence]:
-    """The sentences of column files: a word a line, an empty line between sentences.
+    """Read column files: one word per line, an empty line between sentences.
 
-    The first column is the word and the last one the tag. Tabs part columns in a line that has one, and else blanks;
-    no other white space does. Without `tags` only the words are read, and one column is enough.
+    The first column is the word and the last one the tag. Columns are separated by tabs in a line that has one, else
+    by spaces; by no other white space.
+
+    Args:
+        files: Files, folders and patterns.
+        tags: Whether tags are read; without them one column is enough.
+
+    Returns:
+        The sentences of all files.
+
+    Example:
+        read_tagged("train.conll")[0].words  # ("Anna", "sang")
     """
     return [sentence for file in find_files(files) for sentence in _read_file(file, tags)]
 
@@ -86,7 +96,7 @@ def _read_file(file: Path, tagged: bool) -> list[Sentence]:
 
 
 def _rows(file: Path, tagged: bool) -> Iterator[tuple[int, list[str]]]:
-    """The number and the columns of each line; no columns where a sentence may not go on."""
+    """The number and the columns of each line; no columns where a sentence ends."""
     pieces = whole_lines(read_pieces([file]), longest=inf)
     columns = 0
     for line, text in enumerate((line for piece in pieces for line in split_lines(piece)), 1):
@@ -98,7 +108,7 @@ def _rows(file: Path, tagged: bool) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(text: str) -> list[str]:
-    """A line's columns, the first of them empty where it begins with a blank; none if no word is in it."""
+    """The columns of a line, the first empty where it starts with a space; none if there is no word in it."""
     if not text.strip(" \t"):
         return []
     columns = [column.strip(" ") for column in text.split("\t")] if "\t" in text else re.split(" +", text.rstrip(" "))
@@ -107,20 +117,20 @@ def _columns(text: str) -> list[str]:
 
 def _check_row(row: list[str], place: str, columns: int, tagged: bool) -> None:
     if not row[0]:
-        raise DataError(f"{place}: the word before {' '.join(row[1:])!r} is empty. Begin each line with its word.")
+        raise DataError(f"{place}: the word before {' '.join(row[1:])!r} is empty. Start each line with its word.")
     if tagged and len(row) == 1:
-        raise DataError(f"{place}: {row[0]!r} has no tag. Write the tag after the word, parted by a tab or a blank.")
+        raise DataError(f"{place}: {row[0]!r} has no tag. Write the tag after the word, separated by a tab or a space.")
     if tagged and not row[-1]:
         raise DataError(f"{place}: the tag of {row[0]!r} is empty. Write the tag after the last tab.")
     if columns and len(row) != columns:
         raise DataError(
-            f"{place}: columns are {len(row)}, and {columns} in the lines before. Give all lines the same columns; "
-            "where words have blanks in them, part the columns by tabs."
+            f"{place}: there are {len(row)} columns, and {columns} in the lines before. Give all lines "
+            "the same columns; where words have spaces in them, separate the columns by tabs."
         )
 
 
 class _Form(NamedTuple):
-    """What a tag means, whatever its spelling."""
+    """The meaning of a tag, however it is spelled."""
 
     letter: str
     kind: str
@@ -157,7 +167,11 @@ def _may_follow(before: _Form, after: _Form, scheme: Scheme) -> bool:
 
 
 def guess_scheme(tags: Iterable[str]) -> Scheme:
-    """The scheme that tags are in, by their letters: one of spans if there is a B-x, or if no tag speaks against it."""
+    """The scheme of tags, by their letters: one of spans if there is a B-x, or if all tags fit one.
+
+    Example:
+        guess_scheme(["O", "B-name", "I-name"])  # "bio"
+    """
     several = {*tags}
     if not several:
         raise ArgumentError.of("tags", [], "is empty", "Give the tags of some sentences")
@@ -169,13 +183,13 @@ def guess_scheme(tags: Iterable[str]) -> Scheme:
 
 
 def check_tags(sentences: Iterable[Sentence], scheme: Scheme) -> None:
-    """Refuse the first tag that the scheme does not have, or that may not stand where it stands."""
+    """Refuse the first tag that the scheme does not have, or that may not follow the one before it."""
     _check_scheme(scheme)
     for sentence in sentences:
         if len(sentence.tags) != len(sentence.words):
             raise DataError(
                 f"{sentence.place(0)}: a sentence of {len(sentence.words)} words has {len(sentence.tags)} tags. "
-                "Read the file with tags=True, or give each word a tag."
+                "Give each word a tag."
             )
         before = _NOTHING
         for number, tag in enumerate((*sentence.tags, OUTSIDE)):
@@ -190,13 +204,13 @@ def check_tags(sentences: Iterable[Sentence], scheme: Scheme) -> None:
 
 
 def _misfit(sentence: Sentence, number: int, after: _Form) -> str:
-    """What is wrong at a tag, or at the one before it if that is what should have gone on."""
+    """What is wrong at a tag, or at the one before it if its span should have continued."""
     tags = (*sentence.tags, OUTSIDE)
     if after.letter in "IE":
-        where = f"after {tags[number - 1]!r}" if number else "at the beginning of a sentence"
+        where = f"after {tags[number - 1]!r}" if number else "at the start of a sentence"
         return (
             f"{sentence.place(number)}: {tags[number]!r} {where} continues no span of its kind. "
-            "Begin each span with its B-; in the older IOB, where only spans that touch have one, add it to the others."
+            "Start each span with its B-; in the older IOB, where only adjacent spans have one, add it to the others."
         )
     where = f"before {tags[number]!r}" if number < len(sentence.tags) else "at the end of a sentence"
     return (
@@ -206,10 +220,13 @@ def _misfit(sentence: Sentence, number: int, after: _Form) -> str:
 
 
 def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
-    """The spans that tags mark, in order, even where the tags break the scheme, as a model's may.
+    """The spans that tags mark, in order, even where the tags violate the scheme, as those of a model may.
 
-    As in conlleval, a tag that continues nothing begins a span, and a span without an end ends where the next tag
+    As in conlleval, a tag that continues nothing starts a span, and a span without an end ends where the next tag
     does not continue it.
+
+    Example:
+        spans(["B-name", "I-name", "O"], "bio")  # [Span("name", 0, 2)]
     """
     found: list[Span] = []
     first = 0
@@ -222,7 +239,7 @@ def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:
 
 
 def transitions(tags: Sequence[str], scheme: Scheme) -> Transitions:
-    """Which of K tags may begin a sentence, follow each other and end one, in the order of `tags`."""
+    """Which of K tags may start a sentence, follow each other and end one, in the order of `tags`."""
     forms = _forms(tags, scheme)
     if not forms:
         raise ArgumentError.of("tags", tags, "is empty", "Give the tags of some sentences")

@@ -1,4 +1,4 @@
-"""Text files: which files are meant, and their characters a piece at a time."""
+"""Text files: which files are meant, and their characters piece by piece."""
 
 from __future__ import annotations
 
@@ -14,14 +14,24 @@ from unspool.errors import DataError
 
 #: Bytes read at a time.
 PIECE = 1 << 20
-#: Characters of a line from which on it may be taken in parts: some texts are a single line.
+#: Characters of a line above which it may be read in parts: some texts are a single line.
 LONG = 1 << 16
 
 Source = str | Path | Sequence[str | Path]
 
 
 def find_files(source: Source) -> list[Path]:
-    """The files that a path, a folder, a pattern such as `books/*.txt`, or a list of these names; each file once."""
+    """The files that are meant, each once.
+
+    Args:
+        source: A path, a folder (its *.txt files), a pattern such as `books/*.txt`, or a list of these.
+
+    Returns:
+        Paths of files that exist; those of a folder or a pattern are sorted.
+
+    Raises:
+        DataError: There is no such file.
+    """
     several = [source] if isinstance(source, str | Path) else list(source)
     found: dict[tuple[int, int], Path] = {}
     for one in several:
@@ -45,21 +55,25 @@ def _find(name: str) -> list[Path]:
     if not name:
         raise DataError("a file's name is empty. Give a text file, a folder or a pattern.")
     path = Path(os.path.expanduser(name))
+    if path.is_file():
+        return [path]
     if path.is_dir():
         files = _visible(path.rglob("*.txt"), path)
         if not files:
             raise DataError(f"the folder {name} has no *.txt file in it. Name the files, or give a pattern.")
         return files
     if path.exists():
-        if not path.is_file():
-            raise DataError(f"{name} is a pipe or a device, and text is read more than once. Write it to a file first.")
-        return [path]
+        raise DataError(f"{name} is a pipe or a device, and text is read more than once. Write it to a file first.")
     files = _visible(_match(path), path)
     if not files:
-        near = sorted(file.name for file in path.parent.glob("*") if file.is_file()) if path.parent.is_dir() else []
-        there = f" {path.parent} has {', '.join(near[:5])}{'…' if len(near) > 5 else ''}." if near else ""
-        raise DataError(f"there is no file {name}.{there} Check the path.")
+        raise DataError(f"there is no file {name}.{_neighbors(path.parent)} Check the path.")
     return files
+
+
+def _neighbors(folder: Path) -> str:
+    """Some files of a folder, for a message about one that is not there."""
+    names = sorted(file.name for file in folder.glob("*") if file.is_file()) if folder.is_dir() else []
+    return f" {folder} has {', '.join(names[:5])}{'…' if len(names) > 5 else ''}." if names else ""
 
 
 def _match(pattern: Path) -> Iterable[Path]:
@@ -73,15 +87,15 @@ def _match(pattern: Path) -> Iterable[Path]:
 
 
 def _visible(found: Iterable[Path], named: Path) -> list[Path]:
-    """Files in order, without those in hidden places that were not named: editors and systems keep copies there."""
+    """Files in order, without those in hidden folders that were not named: editors and systems keep copies there."""
     files = (file for file in found if file.is_file())
     return sorted(file for file in files if not any(part[0] == "." for part in {*file.parts} - {*named.parts}))
 
 
 def read_pieces(files: Iterable[Path], size: int = PIECE) -> Iterator[str]:
-    """The text of the files, one after the other, in pieces; line ends are "\\n", and a file ends no later than a line.
+    """The text of the files in pieces, one file after the other, with "\\n" at the end of lines.
 
-    The last line of the last file alone may be without an end.
+    Where a file ends without a line end, one is added, unless it is the last file.
     """
     last = "\n"
     for file in files:
@@ -127,7 +141,7 @@ def _read(file: Path, size: int) -> Iterator[str]:
 
 
 def conversion(file: Path, raw: bytes) -> str:
-    """How to make UTF-8 of what has these bytes: zeros are in UTF-16, or in what is no text at all."""
+    """How to convert a file with these bytes to UTF-8: zeros are in UTF-16, or in what is no text at all."""
     command = f"iconv -f {{}} -t utf-8 {shlex.quote(str(file))} > NEW"
     if b"\0" in raw or raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return f"If it is text in UTF-16, convert it: {command.format('utf-16')}"
@@ -137,13 +151,13 @@ def conversion(file: Path, raw: bytes) -> str:
 def whole_lines(pieces: Iterable[str], longest: float = LONG) -> Iterator[str]:
     """The same text in pieces that end where lines do.
 
-    Lines of more than `longest` characters are also cut before a blank, so that a text without lines is not held whole.
+    Lines of more than `longest` characters are also cut before a space, so that a text without lines is not held whole.
     """
     held: list[str] = []
     for piece in pieces:
         at = piece.rfind("\n") + 1
         if not at and sum(map(len, held)) + len(piece) > longest:
-            at = len(piece[: max(piece.rfind(" "), 0)].rstrip())  # all blanks go with the word after them
+            at = len(piece[: max(piece.rfind(" "), 0)].rstrip())  # all spaces go with the word after them
         if at:
             yield "".join(held) + piece[:at]
             held = []
@@ -154,5 +168,5 @@ def whole_lines(pieces: Iterable[str], longest: float = LONG) -> Iterator[str]:
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines with their ends; nothing but "\\n" ends one."""
+    """Lines with their ends; only "\\n" ends one."""
     return list(io.StringIO(text, newline="\n"))

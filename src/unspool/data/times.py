@@ -1,4 +1,4 @@
-"""Time stamps: dates, date-times, months, years or plain numbers as numbers that sort, and the axis they lie on."""
+"""Time stamps: dates, date-times, months, years or plain numbers as sortable numbers, and the axis they lie on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,11 @@ Moments = NDArray[np.int64] | NDArray[np.float64]
 NUMBER, YEAR = "number", "year"
 HOUR = 3_600_000_000  # calendar stamps count microseconds
 DAY = 24 * HOUR
-#: Shares of a step by which stamps may be off: clocks jitter, and decimals are rounded.
+#: Fraction of a step by which stamps may be off: clocks jitter, and decimals are rounded.
 TOLERANCE = 0.01
+#: Stamps of eight digits, such as 20240131; months, such as 2024-01; whole numbers; and years among these.
+DIGITS, MONTH = re.compile(r"[0-9]{8}"), re.compile(r"[0-9]{4}-[0-9]{2}")
+INTEGER, YEARS = re.compile(r"[+-]?[0-9]{1,18}"), re.compile(r"[12][0-9]{3}")
 REMEDY = "Give dates such as 2024-01-31, date-times such as 2024-01-31T18:30, months such as 2024-01, years or numbers"
 
 
@@ -28,8 +31,8 @@ REMEDY = "Give dates such as 2024-01-31, date-times such as 2024-01-31T18:30, mo
 class Times:
     """The stamps of a column.
 
-    `moments` are microseconds since 1970 (UTC where the stamps have a zone) for whatever the calendar knows, otherwise
-    the numbers themselves. `form` says how they are written: a pattern of strftime, or "year", or "number".
+    `moments` are microseconds since 1970 (UTC where the stamps have a zone) for dates and date-times, otherwise the
+    numbers themselves. `form` says how they are written: a pattern of strftime, or "year", or "number".
     """
 
     moments: Moments
@@ -42,7 +45,7 @@ class Times:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """A regular axis: from one stamp to the next it is `count` units.
+    """A regular axis: one step is `count` units.
 
     A unit is "year", "month", "day", "hour" or "fixed": a microsecond of the calendar, or 1 where stamps are numbers.
     Months and years have no fixed length: their stamps lie `anchor` microseconds after the month's first moment, or,
@@ -60,26 +63,30 @@ class TimeAxis:
         moments, form = times.moments, times.form
         if len(moments) < 2:
             raise DataError(f"{len(moments)} stamp(s) have no step. Give a series of two or more.")
-        distances = np.sort(np.diff(moments))
-        step = distances[len(distances) // 2].item()
+        step = _median(np.diff(moments))
         if step <= 0:
             raise DataError("the stamps do not ascend. Sort the rows by time.")
-        if form == YEAR:
-            return cls(form, "year", step)
-        if form == NUMBER:
-            return cls(form, "fixed", step)
-        if step >= 28 * DAY and (found := _anchor(np.asarray(moments, np.int64))) is not None:
-            month_steps = np.sort(np.diff(_months(np.asarray(moments, np.int64))))
-            months = max(int(month_steps[len(month_steps) // 2]), 1)
-            whole = months % 12 == 0
-            return cls(form, "year" if whole else "month", months // 12 if whole else months, found)
+        if form in (YEAR, NUMBER):
+            return cls(form, "year" if form == YEAR else "fixed", step)
+        if step >= 28 * DAY:
+            calendar = np.asarray(moments, np.int64)
+            anchor = _anchor(calendar)
+            if anchor is not None:
+                return cls._monthly(form, max(int(_median(np.diff(_months(calendar)))), 1), anchor)
         for unit, length in (("day", DAY), ("hour", HOUR)):
             if step % length == 0:
                 return cls(form, unit, step // length)
         return cls(form, "fixed", step)
 
+    @classmethod
+    def _monthly(cls, form: str, months: int, anchor: int) -> Self:
+        """An axis of this many months per step; twelve of them are a year."""
+        if months % 12 == 0:
+            return cls(form, "year", months // 12, anchor)
+        return cls(form, "month", months, anchor)
+
     def distances(self, moments: Moments) -> NDArray[np.float64]:
-        """How many steps lie between each stamp and the next; 1 where the axis is kept."""
+        """The number of steps from each stamp to the next; 1 where the axis is regular."""
         if not self._months:
             return np.diff(moments) / self._length
         whole = _months(np.asarray(moments, np.int64))
@@ -125,17 +132,30 @@ class TimeAxis:
 
 
 def read_times(entries: Sequence[str], place: Callable[[int], str]) -> Times:
-    """The stamps of entries without blanks around them; `place` names the row of one that cannot be read."""
-    if all(re.fullmatch(r"[0-9]{8}", entry) and _calendar(entry) for entry in entries):
+    """Read stamps: dates, date-times, months, years or numbers.
+
+    Args:
+        entries: The stamps, without spaces around them.
+        place: The file and line of an entry, for error messages.
+
+    Example:
+        read_times(["2024-01", "2024-02"], str).form  # "%Y-%m"
+    """
+    if all(DIGITS.fullmatch(entry) and _calendar(entry) for entry in entries):
         return _dates(entries, "%Y%m%d", place)
     first = entries[0] if entries else "0"
-    if re.fullmatch(r"[0-9]{4}-[0-9]{2}", first):
-        whole = [f"{entry}-01" if re.fullmatch(r"[0-9]{4}-[0-9]{2}", entry) else "" for entry in entries]
+    if MONTH.fullmatch(first):
+        whole = [f"{entry}-01" if MONTH.fullmatch(entry) else "" for entry in entries]
         return _dates(whole, "%Y-%m", place, entries)
-    if _calendar(first) and not re.fullmatch(r"[0-9]{8}", first):  # eight digits are a date only if all entries are
+    if _calendar(first) and not DIGITS.fullmatch(first):  # eight digits are a date only if all entries are
         return _dates(entries, _pattern(max(entries, key=len)), place)
-    if all(re.fullmatch(r"[+-]?[0-9]{1,18}", entry) for entry in entries):
-        years = all(re.fullmatch(r"[12][0-9]{3}", entry) for entry in entries)
+    return _numbers(entries, place)
+
+
+def _numbers(entries: Sequence[str], place: Callable[[int], str]) -> Times:
+    """Stamps that are years or other numbers."""
+    if all(INTEGER.fullmatch(entry) for entry in entries):
+        years = all(YEARS.fullmatch(entry) for entry in entries)
         return Times(np.array([int(entry) for entry in entries], np.int64), YEAR if years else NUMBER)
     numbers = np.array([_number(entry) for entry in entries])
     for row in np.flatnonzero(~(np.abs(numbers) < 1e15))[:1]:  # beyond it floats are too coarse to count steps
@@ -159,13 +179,18 @@ def _dates(
     entries: Sequence[str], form: str, place: Callable[[int], str], written: Sequence[str] | None = None
 ) -> Times:
     found = [_calendar(entry) for entry in entries]
-    zoned = found[0] is not None and found[0].tzinfo is not None
+    zoned = _has_zone(found[0])
+    plain = []
     for row, moment in enumerate(found):
-        if moment is None or (moment.tzinfo is not None) != zoned:
+        if moment is None or _has_zone(moment) != zoned:
             problem = "is not a time as those before it are" if row else "is not a time"
             raise DataError(f"{place(row)}: {reprlib.repr((written or entries)[row])} {problem}. {REMEDY}.")
-    plain = [moment.astimezone(UTC).replace(tzinfo=None) if zoned else moment for moment in found if moment]
+        plain.append(moment.astimezone(UTC).replace(tzinfo=None) if zoned else moment)
     return Times(np.array(plain, "datetime64[us]").astype(np.int64), form)
+
+
+def _has_zone(moment: datetime | None) -> bool:
+    return moment is not None and moment.tzinfo is not None
 
 
 def _calendar(entry: str) -> datetime | None:
@@ -184,8 +209,7 @@ def _pattern(entry: str) -> str:
         return "%Y-%m-%d"
     clock = re.split(r"Z|[+-]", entry[11:])[0]
     time = "%H:%M" if len(clock) <= 5 else "%H:%M:%S" if "." not in clock else "%H:%M:%S.%f"
-    moment = _calendar(entry)
-    zone = "Z" if moment is not None and moment.tzinfo is not None else ""
+    zone = "Z" if _has_zone(_calendar(entry)) else ""
     return f"%Y-%m-%d{'T' if entry[10] == 'T' else ' '}{time}{zone}"
 
 
@@ -194,6 +218,11 @@ def _number(entry: str) -> float:
         return float(entry)
     except ValueError:
         return np.nan
+
+
+def _median(distances: NDArray[Any]) -> Any:
+    """The upper one of the two in the middle, where their number is even."""
+    return np.sort(distances)[len(distances) // 2].item()
 
 
 def _months(moments: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -205,7 +234,7 @@ def _begins(months: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _anchor(moments: NDArray[np.int64]) -> int | None:
-    """Where in the month more than half of the stamps lie, from its begin or else from its end; None: nowhere."""
+    """Where in the month more than half of the stamps lie, from its start or else from its end; None: nowhere."""
     months = _months(moments)
     for offsets in (moments - _begins(months + 1), moments - _begins(months)):
         places, counts = np.unique(offsets, return_counts=True)

@@ -1,4 +1,4 @@
-"""Tokens: a long sequence of ids in a file that is mapped into memory, not read into it."""
+"""Tokens: a long sequence of ids in a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Ids = NDArray[np.integer[Any]]
 
 
 def smallest_type(size: int) -> np.dtype[Any]:
-    """The type of the fewest bytes that holds ids below `size`."""
-    return np.dtype(np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32)
+    """The smallest type that holds ids below `size`."""
+    kinds: tuple[Any, ...] = (np.uint8, np.uint16)
+    return np.dtype(next((kind for kind in kinds if size - 1 <= np.iinfo(kind).max), np.uint32))
 
 
 def write_tokens(path: Path, pieces: Iterable[Ids], size: int) -> None:
-    """Write ids below `size` piece by piece; the file is there when all of it is, and not before."""
+    """Write ids below `size` piece by piece; the file appears when it is complete."""
     kind = smallest_type(size)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
@@ -35,7 +36,7 @@ def write_tokens(path: Path, pieces: Iterable[Ids], size: int) -> None:
 
 
 def map_tokens(path: Path, size: int) -> Ids:
-    """The ids of a file that `write_tokens` made; the pages in use are in memory, the others on disk."""
+    """The ids of a file that `write_tokens` wrote; only the pages in use are in memory."""
     kind = smallest_type(size)
     if path.stat().st_size == 0:
         return np.empty(0, kind)

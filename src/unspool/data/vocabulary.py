@@ -1,4 +1,4 @@
-"""Vocabularies: text to ids and back, by characters, words, byte pairs, atoms …; each kind is a class, kept as JSON."""
+"""Vocabularies: text to ids and back, by characters, words, byte pairs, atoms …; each tokenizer is a class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unspool.data.text import split_lines, whole_lines
 from unspool.data.tokens import Ids, smallest_type
-from unspool.errors import ArgumentError, DataError, UnknownNameError
+from unspool.errors import ArgumentError, DataError, MissingPackageError, UnknownNameError
 
 UNKNOWN, END_OF_LINE = "<unk>", "<eos>"
 
@@ -26,15 +26,17 @@ class Vocabulary(ABC):
     """A numbering of tokens. Ids run from 0 to `len(vocabulary)` − 1."""
 
     kind: ClassVar[str]
-    #: Fewest tokens of which something can be learned: one stands for all that are not in the list.
+    #: What people call a token of this kind, in the plural.
+    unit: ClassVar[str] = "tokens"
+    #: The smallest useful size: one token stands for all that are not in the list.
     least: ClassVar[int] = 2
 
     @classmethod
     def check_size(cls, size: int | None) -> None:
-        """Refuse a size that a vocabulary of this kind cannot be limited to."""
+        """Refuse a `vocab_size` that this tokenizer cannot have."""
         if size is not None and size < cls.least:
-            problem = f"is too small: {cls.kind} need {cls.least} at least"
-            raise ArgumentError.of("vocabulary", size, problem, "Give more, or leave it out")
+            problem = f"is too small: {cls.kind} needs {cls.least} at least"
+            raise ArgumentError.of("vocab_size", size, problem, "Give more, or leave it out")
 
     @classmethod
     @abstractmethod
@@ -43,7 +45,7 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def encode(self, pieces: Iterable[str]) -> Iterator[Ids]:
-        """The ids of a text that comes in pieces; a token may begin in one and end in the next."""
+        """The ids of a text in pieces; a token may start in one and end in the next."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | Ids) -> str:
@@ -61,6 +63,10 @@ class Vocabulary(ABC):
     def load(cls, document: dict[str, Any]) -> Self:
         """A vocabulary from what `dump` gave; a DataError if it is anything else."""
 
+    def listed(self) -> dict[str, int]:
+        """Whole tokens and their ids; none where ids stand for bytes or parts of words."""
+        return {}
+
     def ids(self, text: str) -> list[int]:
         """The ids of a short text."""
         try:
@@ -72,7 +78,7 @@ class Vocabulary(ABC):
 
 
 class Listed(Vocabulary):
-    """Tokens in a list, the first of which stands for all that are not in it."""
+    """Tokens in a list; the first stands for all that are not in it."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.tokens = list(tokens)
@@ -80,6 +86,9 @@ class Listed(Vocabulary):
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def listed(self) -> dict[str, int]:
+        return {token: number for token, number in self._places.items() if token != UNKNOWN}
 
     def dump(self) -> dict[str, Any]:
         return {"kind": self.kind, "tokens": self.tokens}
@@ -95,7 +104,7 @@ class Listed(Vocabulary):
 
     @classmethod
     def _of(cls, counts: Counter[str], limit: int | None) -> Self:
-        """The most frequent first; those that are equally frequent in their own order."""
+        """The most frequent first; equally frequent ones in alphabetical order."""
         counts.pop(UNKNOWN, None)
         ordered = sorted(counts, key=lambda token: (-counts[token], token))
         return cls([UNKNOWN, *(ordered if limit is None else ordered[: limit - 1])])
@@ -105,9 +114,10 @@ class Listed(Vocabulary):
 
 
 class Characters(Listed):
-    """One token a character: also the plain way with Chinese."""
+    """One token per character; also a plain choice for Chinese."""
 
-    kind = "characters"
+    kind = "char"
+    unit = "characters"
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
@@ -137,9 +147,10 @@ class Characters(Listed):
 
 
 class Words(Listed):
-    """One token a word between blanks, and one at the end of each line, as word models have it."""
+    """One token per word between spaces, and one at the end of each line."""
 
-    kind = "words"
+    kind = "word"
+    unit = "words"
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
@@ -164,9 +175,9 @@ class Words(Listed):
 
 
 class ChineseWords(Words):
-    """One token a Chinese word, as jieba divides the text; blanks are tokens too, so that nothing is lost."""
+    """One token per Chinese word, as jieba divides the text; spaces are tokens too, so that nothing is lost."""
 
-    kind = "chinese-words"
+    kind = "jieba"
 
     @classmethod
     def split(cls, text: str) -> list[str]:
@@ -178,7 +189,7 @@ class ChineseWords(Words):
 
 
 class Smiles(Listed):
-    """One token an atom, bond, branch or ring of a molecule in SMILES: [nH], Cl, Br, @@ and %12 are one each."""
+    """One token per atom, bond, branch or ring of a molecule in SMILES: [nH], Cl, Br, @@ and %12 are one each."""
 
     kind = "smiles"
     _token = re.compile(r"\[[^\[\]\s]*\]|Br|Cl|@@|%[0-9]{2}|.", re.DOTALL)
@@ -199,14 +210,15 @@ class Smiles(Listed):
 
 
 class Bytes(Vocabulary):
-    """The 256 bytes of UTF-8: no text is foreign to it."""
+    """The 256 bytes of UTF-8, in which any text can be written."""
 
-    kind = "bytes"
+    kind = "byte"
+    unit = "bytes"
 
     @classmethod
     def check_size(cls, size: int | None) -> None:
         if size not in (None, 256):
-            raise ArgumentError.of("vocabulary", size, "is not 256, the number of bytes", "Leave it out")
+            raise ArgumentError.of("vocab_size", size, "is not 256, the number of bytes", "Leave it out")
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:  # noqa: ARG003, nothing is learned
@@ -237,8 +249,8 @@ class BytePairs(Vocabulary):
     kind = "bpe"
     least = 256  # the bytes that pairs are made of
     SIZE = 4096
-    #: Long lines in parts that end before a blank. A word of a million letters would take the library hours, for
-    #: merging takes it the square of a word's length; so it is cut as well.
+    #: Long lines in parts that end before a space. The time to merge a word grows with the square of its length: a word
+    #: of a million letters would take hours, so it is cut as well.
     _part = re.compile(r".{1,1000}(?<=\S)(?=\s)|.{1,1000}", re.DOTALL)
 
     def __init__(self, tokenizer: Any) -> None:
@@ -281,29 +293,29 @@ class BytePairs(Vocabulary):
     def load(cls, document: dict[str, Any]) -> Self:
         try:
             return cls(_extra("tokenizers").Tokenizer.from_str(document["tokenizer"]))
-        except DataError:
+        except MissingPackageError:
             raise
         except Exception as error:  # the library raises no class of its own
             raise DataError(f"the vocabulary's `tokenizer` cannot be read: {error}. Take the run's own.") from error
 
 
-KINDS: dict[str, type[Vocabulary]] = {
+TOKENIZERS: dict[str, type[Vocabulary]] = {
     kind.kind: kind for kind in (Characters, Bytes, Words, ChineseWords, BytePairs, Smiles)
 }
 
 
-def find_kind(name: str) -> type[Vocabulary]:
-    """The vocabulary's class of a name."""
-    if name not in KINDS:
-        raise UnknownNameError.among("tokens", name, KINDS)
-    return KINDS[name]
+def find_tokenizer(name: str) -> type[Vocabulary]:
+    """The vocabulary class of a tokenizer's name."""
+    if name not in TOKENIZERS:
+        raise UnknownNameError.among("tokenizer", name, TOKENIZERS)
+    return TOKENIZERS[name]
 
 
 def load_vocabulary(document: Any) -> Vocabulary:
     """A vocabulary from JSON."""
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise DataError("the vocabulary has no `kind`. Take vocabulary.json from the run.")
-    return find_kind(document["kind"]).load(document)
+    return find_tokenizer(document["kind"]).load(document)
 
 
 def _code_points(text: str) -> NDArray[np.uint32]:
@@ -311,7 +323,5 @@ def _code_points(text: str) -> NDArray[np.uint32]:
 
 
 def _extra(name: str) -> Any:
-    try:
+    with MissingPackageError.explaining("this tokenizer"):
         return importlib.import_module(name)
-    except ImportError as error:
-        raise DataError(f"this kind of token needs the package {name}. Run: pip install {name}.") from error

@@ -1,8 +1,8 @@
 """From source to a loaded library: the wheel's kernels, compiler, cache, instruction sets.
 
-A library that is compiled here is kept in a private folder of the user's cache under a name made from everything that
-it depends on, and put there by an atomic rename: processes that build the same cell at once both succeed, and half a
-file is never seen.
+What is compiled here is kept in a private folder of the user's cache under a name made from everything that it depends
+on, and put there by an atomic rename: processes that build the same cell at once both succeed, and half a file is never
+seen. What many libraries have in common is compiled once, as an object that is linked to each of them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import hashlib
 import os
 import platform
 import shutil
-import stat
 import subprocess
 import tempfile
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from unspool.cache import cache_folder, is_open_to_others
 from unspool.engine import prebuilt
 from unspool.engine.signature import is_whole, sign
 from unspool.errors import BuildError
 
 NATIVE = Path(__file__).parent / "native"
 FLAGS = (
-    *("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"),
+    *("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread"),
     *("-fno-math-errno", "-fno-trapping-math"),  # neither changes a result; both let loops be vectors
 )
 #: What a compiler for x86-64 is told to use an instruction set; others are told nothing.
@@ -52,31 +54,55 @@ class _Building:
         cls.lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_Building.after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(after_in_child=_Building.after_fork)
 
 
-def load(source: str, *defines: str) -> ctypes.CDLL:
-    """The library of a source with these macros: the wheel's, else from the cache, else compiled now."""
+def load(source: str, *defines: str, common: str = "") -> ctypes.CDLL:
+    """The library of a source with these macros: the wheel's, else from the cache, else compiled now.
+
+    Args:
+        source: C++; it may include the headers of `native/`.
+        defines: Macros, such as `UNSPOOL_REAL=float`.
+        common: C++ of what the source takes from elsewhere if the macro UNSPOOL_LINKED is defined.
+    """
     with _Building.lock:
-        return _load(source, defines)
+        return _load(source, defines, common)
 
 
 @functools.lru_cache(maxsize=256)
-def _load(source: str, defines: tuple[str, ...]) -> ctypes.CDLL:
+def _load(source: str, defines: tuple[str, ...], common: str) -> ctypes.CDLL:
     flags = compiler_flags(instruction_set(), defines)
     shipped = prebuilt.find(shipped_path(prebuilt.FOLDER, instruction_set(), flags), key(source, flags))
     if shipped is not None:
         return shipped
     compiler = find_compiler()
     try:
-        path = cache_folder() / f"{key(source, (str(compiler), *flags))}.so"
+        path = kernel_folder() / f"{key(source, (str(compiler), *flags))}.so"
         if not is_whole(path):
             if compiler is None:
                 raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH. Install one to have kernels.")
-            compile_library(source, compiler, flags, path)
+            _compile_linked(source, compiler, flags, path, common)
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise BuildError(f"the kernel cannot be kept or loaded: {error}. Look at the compiler and the disk.") from error
+
+
+def _compile_linked(source: str, compiler: str, flags: tuple[str, ...], path: Path, common: str) -> None:
+    """Compile a library, and before it what it has in common with others, unless that is in the cache."""
+    if not common:
+        compile_library(source, compiler, flags, path)
+        return
+    plain = compiler_flags(instruction_set(), ())
+    linked = path.with_name(f"{key(common, (compiler, *plain))}.o")
+    if not is_whole(linked):
+        with _making(linked) as made:
+            _compile(common, (compiler, *plain, "-c"), made)
+    try:
+        compile_library(source, compiler, flags, path, linked)
+    except BuildError:
+        linked.unlink(missing_ok=True)  # it may be what is wrong
+        raise
 
 
 def compiler_flags(instructions: str, defines: tuple[str, ...]) -> tuple[str, ...]:
@@ -112,30 +138,25 @@ def instruction_set() -> str:
     return "avx512" if flags >= V4 else "avx2" if flags >= V3 else "baseline"
 
 
-def cache_folder() -> Path:
+def kernel_folder() -> Path:
     """The private folder of built kernels; a temporary one, with one warning, where that cannot be written."""
-    chosen = os.environ.get("UNSPOOL_CACHE")
     try:
-        base = (
-            Path(chosen).absolute()
-            if chosen
-            else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unspool"
-        )
-    except RuntimeError as error:  # a user without a home
+        folder = cache_folder()
+    except RuntimeError as error:
         return _temporary_folder(str(error))
     try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = base.stat()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        trusted = not is_open_to_others(folder)
     except OSError as error:
-        return _temporary_folder(f"{base} cannot be made ({error})")
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        return _temporary_folder(f"{folder} cannot be made ({error})")
+    if not trusted:
         raise BuildError(
-            f"the folder of built kernels, {base}, can be written by others, so its code cannot be trusted. "
+            f"the folder of built kernels, {folder}, can be written by others, so its code cannot be trusted. "
             "Run chmod 700 on it, or set UNSPOOL_CACHE to a private folder."
         )
-    if not os.access(base, os.W_OK | os.X_OK):
-        return _temporary_folder(f"{base} cannot be written")
-    return base
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return _temporary_folder(f"{folder} cannot be written")
+    return folder
 
 
 @functools.cache
@@ -159,20 +180,41 @@ def key(source: str, parts: tuple[str, ...]) -> str:
     return digest.hexdigest()[:32]
 
 
-def compile_library(source: str, compiler: str, flags: tuple[str, ...], path: Path) -> None:
-    """Compile a source, see that the result can be loaded, and put it in its place, signed, at once."""
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
-        text, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
-        text.write_text(source, encoding="utf-8")
-        command = [compiler, *flags, "-I", str(NATIVE), str(text), "-o", str(library), "-ldl"]
-        done = subprocess.run(command, capture_output=True, check=False)
-        if done.returncode or not library.exists():
-            said = done.stderr.decode(errors="replace").strip()[-2000:]
-            raise BuildError(f"{compiler} failed on the kernel (it returned {done.returncode}):\n{said}")
+def compile_library(source: str, compiler: str, flags: tuple[str, ...], path: Path, linked: Path | None = None) -> None:
+    """Compile a source, see that the result can be loaded, and put it in its place, signed, at once.
+
+    Args:
+        source: C++ of the library.
+        compiler: The compiler's path.
+        flags: What it is told, but for the names of files.
+        path: Where the library goes.
+        linked: An object that has what the source leaves out if UNSPOOL_LINKED is defined.
+    """
+    apart = ("-DUNSPOOL_LINKED=1", str(linked)) if linked else ()
+    with _making(path) as library:
+        _compile(source, (compiler, *flags, "-shared", *apart), library, "-ldl")
         try:
             ctypes.CDLL(str(library))  # what cannot be loaded is not kept
         except OSError as error:
             raise BuildError(f"{compiler} made a kernel that cannot be loaded: {error}") from error
-        sign(library)
-        library.chmod(0o700)
-        os.replace(library, path)
+
+
+def _compile(source: str, command: tuple[str, ...], path: Path, *libraries: str) -> None:
+    text = path.with_suffix(".cpp")
+    text.write_text(source, encoding="utf-8")
+    files = ("-I", str(NATIVE), str(text), "-o", str(path), *libraries)
+    done = subprocess.run((*command, *files), capture_output=True, check=False)
+    if done.returncode or not path.exists():
+        said = done.stderr.decode(errors="replace").strip()[-2000:]
+        raise BuildError(f"{command[0]} failed on the kernel (it returned {done.returncode}):\n{said}")
+
+
+@contextmanager
+def _making(path: Path) -> Iterator[Path]:
+    """A path to make a file at; at the end it is signed and put in its place, seen whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
+        made = Path(folder) / path.name
+        yield made
+        sign(made)
+        made.chmod(0o700)
+        os.replace(made, path)

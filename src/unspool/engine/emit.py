@@ -49,6 +49,11 @@ def emit(equations: Equations) -> str:
     return _Emitter(schedule(lowered, reverse(lowered))).source()
 
 
+def emit_products(real: str) -> str:
+    """The source of what the kernels of all cells have in common, for `float` or `double`."""
+    return f'#include "product.h"\n\nUNSPOOL_PRODUCTS(, {real})\n'
+
+
 def record_length(equations: Equations, input_size: int, hidden_size: int) -> int:
     """How many numbers the forward pass keeps for each row and step: the slots, and the states after the first."""
     slots = reverse(lower(equations)).slots
@@ -113,10 +118,7 @@ class _Emitter:
         backs = [
             f"{{{plan.operands.index(self._operand_of(node))}, {plan.backward.levels[node]}}}" for node in plan.backs
         ]
-        parameters = [
-            f"{{{self._size(widths[0])}, {self._size(widths[1]) if len(widths) > 1 else -1}}}"
-            for widths in equations.parameters.values()
-        ]
+        parameters = [self._shape(*widths) for widths in equations.parameters.values()]
         maps = [
             f"{{{self._size(node.width)}, {self.parameters.index(node.detail.bias) if node.detail.bias else -1}}}"
             for node in plan.maps
@@ -168,6 +170,10 @@ class _Emitter:
     def _operand_of(self, back: Node) -> Node:
         """The forward value whose gradient a back product is part of: its matrices say which."""
         return next(group.operand for group in self.plan.groups if set(group.matrices) & set(back.detail))
+
+    def _shape(self, first: str, second: str | None = None) -> str:
+        """The sizes of a parameter; a vector has no second."""
+        return f"{{{self._size(first)}, {self._size(second)}}}"
 
     def _size(self, width: str | None) -> int:
         """The index of a size; −1 is one number a row."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
-from unspool.engine.emit import emit, record_length
+from unspool.engine.emit import emit, emit_products, record_length
 from unspool.errors import BuildError, UnspoolError
 
 #: Addresses of arrays; 0 where there is none.
@@ -33,7 +33,8 @@ class _Process:
         cls.forked = FORKED
 
 
-os.register_at_fork(after_in_child=_Process.after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(after_in_child=_Process.after_fork)
 
 
 class Kernel:
@@ -131,7 +132,8 @@ class Kernel:
 
     def _load(self, direction: str, itemsize: int) -> Callable[[bytes], int]:
         real = {4: "float", 8: "double"}[itemsize]
-        library = load(self._source, f"UNSPOOL_REAL={real}", f"UNSPOOL_TRACE={int(direction == 'trace')}")
+        defines = f"UNSPOOL_REAL={real}", f"UNSPOOL_TRACE={int(direction == 'trace')}"
+        library = load(self._source, *defines, common=emit_products(real))
         for name in ("trace",) if direction == "trace" else ("forward", "backward"):
             try:
                 function = library.unspool_backward if name == "backward" else library.unspool_forward

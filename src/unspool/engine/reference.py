@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspool.cells import Cell, find_cell
+from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, ShapeError
 
@@ -74,10 +75,20 @@ def run(
     cell = find_cell(cell)
     given = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
     equations = cell.equations(bias=any(name.startswith("b_") for name in given))
+    hidden_size = _check_parameters(equations, given, x.shape[2])
+    if cell.input_width == "hidden" and x.shape[2] != hidden_size:
+        unfit = f"is not {hidden_size} wide, and {equations.title} reads it unit by unit"
+        raise ShapeError.of("x", x.shape, unfit, "Change one of the two")
+    start = _check_states(equations, states, x, hidden_size)
+    ends = _check_lengths(lengths, *x.shape[:2])
+    return _unroll(equations, given, x, start, ends, reverse, hidden_size)
+
+
+def _check_parameters(equations: Equations, given: Mapping[str, Array], input_size: int) -> int:
+    """The hidden size, if all parameters are there and of its shapes."""
     if set(given) != set(equations.parameters):
         wanted = ", ".join(equations.parameters)
         raise ArgumentError.of("parameters", sorted(given), f"are not those of {equations.title}", f"Give {wanted}")
-    steps, rows, input_size = x.shape
     for name, widths in equations.parameters.items():
         if given[name].ndim != len(widths):
             raise ShapeError.of(name, given[name].shape, f"does not have {len(widths)} dimension(s)", "Reshape it")
@@ -88,20 +99,41 @@ def run(
     for name, shape in equations.shapes(input_size, hidden_size).items():
         if given[name].shape != shape:
             raise ShapeError.of(name, given[name].shape, f"is not of shape {shape}", "Check x and the hidden size")
-    if cell.input_width == "hidden" and input_size != hidden_size:
-        unfit = f"is not {hidden_size} wide, and {equations.title} reads it unit by unit"
-        raise ShapeError.of("x", x.shape, unfit, "Change one of the two")
-    shapes = [(rows, equations.size(width, input_size, hidden_size)) for width in equations.states.values()]
-    now = tuple(np.zeros(shape) for shape in shapes)
-    if states is not None:
-        now = tuple(np.asarray(state, np.float64) for state in states)
-        if [state.shape for state in now] != shapes:
-            raise ShapeError.of("states", [s.shape for s in now], f"are not of shapes {shapes}", "Give one per state")
+    return hidden_size
+
+
+def _check_states(
+    equations: Equations, states: Sequence[ArrayLike] | None, x: Array, hidden_size: int
+) -> tuple[Array, ...]:
+    """The states to start from: those given, or zeros."""
+    shapes = [(x.shape[1], equations.size(width, x.shape[2], hidden_size)) for width in equations.states.values()]
+    if states is None:
+        return tuple(np.zeros(shape) for shape in shapes)
+    given = tuple(np.asarray(state, np.float64) for state in states)
+    if [state.shape for state in given] != shapes:
+        raise ShapeError.of("states", [s.shape for s in given], f"are not of shapes {shapes}", "Give one per state")
+    return given
+
+
+def _check_lengths(lengths: Sequence[int] | None, steps: int, rows: int) -> NDArray[Any]:
+    """The number of steps of each row."""
     ends = np.full(rows, steps) if lengths is None else np.asarray(lengths)
     whole = ends.shape == (rows,) and (not rows or ends.dtype.kind in "iu")
     if not whole or not all(0 <= end <= steps for end in ends):
         raise ArgumentError.of("lengths", lengths, f"are not {rows} numbers from 0 to {steps}", "Give one per row")
+    return ends
 
+
+def _unroll(
+    equations: Equations,
+    given: Mapping[str, Array],
+    x: Array,
+    now: tuple[Array, ...],
+    ends: NDArray[Any],
+    reverse: bool,
+    hidden_size: int,
+) -> tuple[Array, tuple[Array, ...], dict[str, Array]]:
+    steps, rows, _ = x.shape
     step = Evaluator(equations, OPERATIONS)
     trace = {
         name: np.zeros((steps, rows, _width(equations, node, x, hidden_size))) for name, node in equations.named.items()

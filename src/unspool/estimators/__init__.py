@@ -2,10 +2,10 @@
 
 from importlib import import_module as _import_module
 
-try:
+from unspool.errors import MissingPackageError as _MissingPackageError
+
+with _MissingPackageError.explaining("unspool.estimators"):
     _import_module("sklearn")
-except ImportError as _error:
-    raise ImportError("unspool.estimators needs scikit-learn. Run: pip install 'unspool[sklearn]'.") from _error
 
 from unspool.estimators.classifier import SequenceClassifier as SequenceClassifier
 from unspool.estimators.forecaster import Forecaster as Forecaster

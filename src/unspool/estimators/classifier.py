@@ -1,4 +1,4 @@
-"""SequenceClassifier: which class a text, or a sequence of numbers, is of."""
+"""SequenceClassifier: the class of a text, or of a sequence of numbers."""
 
 from __future__ import annotations
 
@@ -18,21 +18,46 @@ from unspool.estimators.sequences import check_there, read_training
 
 
 class SequenceClassifier(ClassifierMixin, PooledEstimator):  # type: ignore[misc]
-    """Classes of sequences by a recurrent network: the task `classify` on data in memory.
+    """Classify sequences with a recurrent network: the task `classify` on data in memory.
 
-        SequenceClassifier(hidden=64).fit(texts, labels).predict(["播放周杰伦的《稻香》"])
+    The best model, by its accuracy on validation data, is kept. A parameter that is None has the task's default, which
+    is the one shown here.
 
-    `X` is texts, a list of arrays (steps, features), an array (samples, steps, features), or a table whose rows are
-    sequences of one feature. A parameter that is None is as `unspool train --task classify` has it. The best model is
-    chosen by its accuracy on `validation`, a share of the examples. `settings` are further settings of the task by
-    name, such as {"weight_decay": 0.01}.
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    history_ : list of dict
+        The metrics of each evaluation.
+    n_features_in_ : int
+        Features per step of the sequences seen in `fit`; columns, if X was a table.
+
+    Examples
+    --------
+    >>> model = SequenceClassifier(hidden=64).fit(texts, labels)
+    >>> model.predict(["播放周杰伦的《稻香》"])
+    array(['music'], dtype='<U7')
     """
 
     task = "classify"
     classes_: NDArray[Any]
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from sequences and their classes."""
+        """Train on sequences and their classes.
+
+        Parameters
+        ----------
+        X : list of str, list of arrays (steps, features), array (samples, steps, features), or table
+            Sequences. The rows of a table are sequences of one feature.
+        y : array-like (samples,)
+            Their classes.
+
+        Returns
+        -------
+        self
+        """
         config = self._plan()
         check_there(y)
         raw, self.kind_ = read_training(self, X)
@@ -41,18 +66,40 @@ class SequenceClassifier(ClassifierMixin, PooledEstimator):  # type: ignore[misc
         check_classification_targets(labels)
         self.classes_, first, numbers = np.unique(labels, return_index=True, return_inverse=True)
         if len(self.classes_) < 2:
-            raise DataError(f"all of `y` is one class, {self.classes_[0]!r}. Give examples of two classes at least.")
-        raw = replace(raw, answers=[(str(self.classes_[number]),) for number in numbers])
+            raise DataError(f"all of `y` is one class, {self.classes_[0]!r}. Give examples of at least two classes.")
+        raw = replace(raw, targets=[(str(self.classes_[number]),) for number in numbers])
         return self._learn(config, self._divide(raw, config, kept=first))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each sequence."""
-        probabilities = self.predict_proba(X)  # first, as an estimator without `classes_` has not been fitted
+        """Predict the most probable class of each sequence.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Sequences.
+
+        Returns
+        -------
+        ndarray (samples,)
+            Classes.
+        """
+        probabilities = self.predict_proba(X)  # first: without `classes_` it has not been fitted
         found: NDArray[Any] = self.classes_[probabilities.argmax(1)]
         return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each class (samples, classes), in the order of `classes_`."""
+        """Predict the probability of each class.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Sequences.
+
+        Returns
+        -------
+        ndarray (samples, classes)
+            Probabilities, in the order of `classes_`.
+        """
         answers = np.stack(self._ask(X))
         place = {label: number for number, label in enumerate(self.task_.labels)}
         return answers[:, [place[str(label)] for label in self.classes_]]

@@ -1,4 +1,4 @@
-"""What the estimators that say one thing of a whole sequence share: their parameters, and how they read X."""
+"""What estimators that make one prediction per sequence share: their parameters, and how they read X."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from unspool.estimators.base import Estimator
+from unspool.estimators.base import AnyCell, Estimator
 from unspool.estimators.sequences import Kind, read_new
 
 
 class PooledEstimator(Estimator):
-    """A recurrent network whose sequence becomes one vector."""
+    """A recurrent network whose output is pooled into one vector per sequence."""
 
     kind_: Kind
 
     def __init__(
         self,
         *,
-        cell: str | None = None,
+        cell: AnyCell | list[AnyCell] | None = None,
         hidden: int | None = None,
         layers: int | None = None,
         bidirectional: bool | None = None,
         pooling: Literal["attention", "mean", "max", "last"] | None = None,
-        reader: Literal["recurrent", "bag", "fcn", "cnn"] | None = None,
+        backbone: Literal["recurrent", "bag", "fcn", "cnn"] | None = None,
         dropout: float | None = None,
-        tokens: str | None = None,
+        tokenizer: str | None = None,
         epochs: float | None = None,
-        batch: int | None = None,
-        rate: float | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
         validation: float | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: Any = None,
@@ -40,19 +40,19 @@ class PooledEstimator(Estimator):
         self.layers = layers
         self.bidirectional = bidirectional
         self.pooling = pooling
-        self.reader = reader
+        self.backbone = backbone
         self.dropout = dropout
-        self.tokens = tokens
+        self.tokenizer = tokenizer
         self.epochs = epochs
-        self.batch = batch
-        self.rate = rate
+        self.batch_size = batch_size
+        self.lr = lr
         self.validation = validation
         self.settings = settings
         self.random_state = random_state
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
-        # That texts are read too is not told: scikit-learn takes it for a promise to leave objects in tables alone.
+        # That texts are read too is not in the tags: scikit-learn would expect objects in tables to be left alone.
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags

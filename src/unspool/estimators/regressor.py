@@ -1,4 +1,4 @@
-"""SequenceRegressor: one or several numbers of a text, or of a sequence of numbers."""
+"""SequenceRegressor: one or several numbers from a text, or from a sequence of numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,25 @@ from unspool.estimators.sequences import check_there, read_training
 
 
 class SequenceRegressor(RegressorMixin, PooledEstimator):  # type: ignore[misc]
-    """Numbers of sequences by a recurrent network: the task `regress` on data in memory.
+    """Predict numbers from sequences with a recurrent network: the task `regress` on data in memory.
 
-        SequenceRegressor(tokens="smiles").fit(molecules, solubilities).predict(["CCO"])
+    The best model, by its error on validation data, is kept. A parameter that is None has the task's default, which is
+    the one shown here.
 
-    `X` is texts, a list of arrays (steps, features), an array (samples, steps, features), or a table whose rows are
-    sequences of one feature; `y` is (samples,) or (samples, targets). A parameter that is None is as `unspool train
-    --task regress` has it. The best model is chosen by its error on `validation`, a share of the examples. `settings`
-    are further settings of the task by name, such as {"enumerate": 10}.
+    {parameters}
+
+    Attributes
+    ----------
+    history_ : list of dict
+        The metrics of each evaluation.
+    n_features_in_ : int
+        Features per step of the sequences seen in `fit`; columns, if X was a table.
+
+    Examples
+    --------
+    >>> model = SequenceRegressor(tokenizer="smiles", settings={"augment_smiles": 10})
+    >>> model.fit(molecules, solubilities).predict(["CCO"])
+    array([0.62])
     """
 
     task = "regress"
@@ -34,7 +45,19 @@ class SequenceRegressor(RegressorMixin, PooledEstimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn from sequences and their numbers."""
+        """Train on sequences and their numbers.
+
+        Parameters
+        ----------
+        X : list of str, list of arrays (steps, features), array (samples, steps, features), or table
+            Sequences. The rows of a table are sequences of one feature.
+        y : array-like (samples,) or (samples, targets)
+            Their numbers.
+
+        Returns
+        -------
+        self
+        """
         config = self._plan()
         check_there(y)
         raw, self.kind_ = read_training(self, X)
@@ -42,15 +65,26 @@ class SequenceRegressor(RegressorMixin, PooledEstimator):  # type: ignore[misc]
         check_consistent_length(raw.names, targets)
         self.one_target_ = targets.ndim == 1
         rows = targets.reshape(len(targets), -1)
-        raw = replace(raw, answers=[tuple(row) for row in rows.tolist()])
+        raw = replace(raw, targets=[tuple(row) for row in rows.tolist()])
         return self._learn(config, self._divide(raw, config, kept=_extremes(rows)))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """The numbers of each sequence, in the shape of the `y` that was learned from."""
+        """Predict the numbers of each sequence.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Sequences.
+
+        Returns
+        -------
+        ndarray (samples,) or (samples, targets)
+            Numbers, in the form of `y` in `fit`.
+        """
         answers = np.stack(self._ask(X))
         return answers[:, 0] if self.one_target_ else answers
 
 
 def _extremes(targets: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Where each target is least and greatest: learned from, so that no target is a constant to the model."""
+    """Where each target is least and greatest: for training, so that no target is constant there."""
     return np.concatenate([targets.argmin(0), targets.argmax(0)])

@@ -1,4 +1,4 @@
-"""What scikit-learn's users give as X, as sequences: texts, a table whose rows are sequences, or arrays of steps.
+"""X, in the forms that scikit-learn's users give, as sequences: texts, the rows of a table, or arrays of steps.
 
 texts       a list, an array, or a series or a frame's only column, of strings
 table       a 2-D array, a frame of numbers or a list of equally long lists: a row's columns are the steps of one
@@ -21,20 +21,20 @@ Kind = Literal["texts", "table", "sequences"]
 
 
 class Given(NamedTuple):
-    """X, sorted by what it is."""
+    """X, and what it is."""
 
     kind: Kind
-    values: Any  # a list, but of a table, which is as it was given
+    values: Any  # a list; a table is as it was given
 
 
 def read_training(estimator: Any, X: Any) -> tuple[Raw, Kind]:
-    """Sequences to learn from; the estimator takes note of their features as scikit-learn has it."""
+    """Sequences to train on; the estimator notes their features, as scikit-learn expects."""
     kind, values = sort(X)
     if kind == "table":
         table = validate_data(estimator, X=values, dtype=np.float64, ensure_min_samples=2)
         return _raw(series=list(table[:, :, None])), kind
     if len(values) < 2:
-        raise ShapeError.of("X", values, f"has {len(values)} sample(s), too few to learn from", "Give two at least")
+        raise ShapeError.of("X", values, f"has {len(values)} sample(s), too few to train on", "Give at least two")
     if kind == "texts":
         return _raw(texts=values), kind
     series = _series(values)
@@ -43,11 +43,11 @@ def read_training(estimator: Any, X: Any) -> tuple[Raw, Kind]:
 
 
 def read_new(estimator: Any, X: Any, learned: Kind) -> Raw:
-    """Sequences to speak of, which must be such as the estimator has `learned` from."""
+    """Sequences to predict for, of the kind that the estimator was fitted on."""
     kind, values = sort(X)
     if (kind == "texts") != (learned == "texts"):
         problem = f"is {_WORDS[kind]}, and the model was fitted on {_WORDS[learned]}"
-        raise ArgumentTypeError.of("X", X, problem, "Give such as it was fitted on")
+        raise ArgumentTypeError.of("X", X, problem, "Give the same kind")
     if learned == "table":
         if kind == "sequences":
             values = _table(values, estimator.n_features_in_)
@@ -56,14 +56,14 @@ def read_new(estimator: Any, X: Any, learned: Kind) -> Raw:
     if kind == "table":
         return _raw(series=list(check_array(values, dtype=np.float64)[:, :, None]))
     if not values:
-        raise ShapeError.of("X", values, "has 0 sample(s)", "Give one at least")
+        raise ShapeError.of("X", values, "has 0 sample(s)", "Give at least one")
     return _raw(texts=values) if kind == "texts" else _raw(series=_series(values))
 
 
 def check_there(y: Any) -> None:
-    """Refuse to learn without a teacher."""
+    """Refuse to train without targets."""
     if y is None:
-        raise ArgumentError("fit requires y to be passed, but the target y is None. Give what is right of each sample.")
+        raise ArgumentError("fit requires y to be passed, but the target y is None. Give the target of each sample.")
 
 
 _WORDS = {"texts": "texts", "table": "numbers", "sequences": "numbers"}
@@ -73,35 +73,43 @@ def sort(X: Any) -> Given:
     """What X is, by its type and its first entry."""
     if isinstance(X, str):
         raise ArgumentTypeError.of("X", X, "is one text", "Give a list of texts")
-    columns = getattr(X, "columns", None)
-    if columns is not None and len(columns) == 1 and isinstance(_first(X[columns[0]]), str):
-        X = X[columns[0]]
-    if hasattr(X, "to_list"):  # a series of pandas or polars
-        X = X.to_list()
+    X = _to_list(X)
     if X.shape == (0,) if isinstance(X, np.ndarray) else isinstance(X, list | tuple) and not X:
         raise ShapeError.of("X", X, "has 0 sample(s)", "Give texts, or arrays (steps, features)")
     if isinstance(X, np.ndarray):
-        if X.ndim > 3:
-            problem = f"has {X.ndim} axes, and (samples, steps, features) are three"
-            raise ShapeError.of("X", X.shape, problem, "Make one axis of all features: X.reshape(*X.shape[:2], -1)")
-        if X.ndim == 3:
-            return Given("sequences", list(X))
-        if X.dtype.kind in "UO" and X.size and (X.ndim == 1 or X.shape[1:] == (1,)):
-            X = X.ravel().tolist() if isinstance(X.flat[0], str) or X.ndim == 1 else X
-    if not isinstance(X, list | tuple):
-        return Given("table", X)
+        return _sort_array(X)
+    return _sort_list(X) if isinstance(X, list | tuple) else Given("table", X)
+
+
+def _to_list(X: Any) -> Any:
+    """A series of pandas or polars, or the only column of a frame if it holds texts, as a list."""
+    columns = getattr(X, "columns", None)
+    if columns is not None and len(columns) == 1:
+        column = X[columns[0]]
+        if len(column) and isinstance(column.to_list()[0], str):
+            X = column
+    return X.to_list() if hasattr(X, "to_list") else X
+
+
+def _sort_array(X: NDArray[Any]) -> Given:
+    if X.ndim > 3:
+        problem = f"has {X.ndim} axes, and (samples, steps, features) are three"
+        raise ShapeError.of("X", X.shape, problem, "Make one axis of all features: X.reshape(*X.shape[:2], -1)")
+    if X.ndim == 3:
+        return Given("sequences", list(X))
+    column = X.dtype.kind in "UO" and X.size and (X.ndim == 1 or X.shape[1:] == (1,))
+    if column and (X.ndim == 1 or isinstance(X.flat[0], str)):
+        return _sort_list(X.ravel().tolist())
+    return Given("table", X)
+
+
+def _sort_list(X: Any) -> Given:
     first = X[0]
     if isinstance(first, str):
         return Given("texts", _texts(X))
-    if isinstance(first, list | tuple) and _is_table(X):
-        return Given("table", X)
-    if not isinstance(first, list | tuple) and np.ndim(first) == 0:
-        return Given("table", X)  # scikit-learn says what is wrong with it
-    return Given("sequences", list(X))
-
-
-def _first(column: Any) -> Any:
-    return column.to_list()[0] if len(column) else None
+    # of a list of numbers scikit-learn reports what is wrong with it
+    is_table = _is_table(X) if isinstance(first, list | tuple) else np.ndim(first) == 0
+    return Given("table", X) if is_table else Given("sequences", list(X))
 
 
 def _is_table(rows: Any) -> bool:
@@ -113,7 +121,7 @@ def _is_table(rows: Any) -> bool:
 def _texts(values: Any) -> list[str]:
     for row, text in enumerate(values):
         if not isinstance(text, str):
-            raise ArgumentTypeError.of(f"X[{row}]", text, "is no text, as X[0] is", "Fill it in, or leave it out")
+            raise ArgumentTypeError.of(f"X[{row}]", text, "is not a text, as X[0] is", "Fill it in, or leave it out")
     return [str(text) for text in values]
 
 
@@ -126,7 +134,7 @@ def _steps(one: Any, row: int) -> NDArray[np.float64]:
     try:
         array = np.asarray(one)
     except (ValueError, TypeError, RuntimeError) as error:
-        problem = f"is no array ({error})"
+        problem = f"is not an array ({error})"
         raise ArgumentTypeError.of(f"X[{row}]", one, problem, "Give an array (steps, features)") from error
     if array.dtype.kind not in "biuf":
         raise DTypeError.of(f"X[{row}]", array.dtype, "does not hold numbers", "Give an array (steps, features)")

@@ -136,7 +136,7 @@ def system_of(layer: Recurrent, readout: nn.Linear | None = None) -> LinearSyste
 
 
 def layer_of(system: LinearSystem) -> tuple[Recurrent, nn.Linear]:
-    """A layer of the "linear" cell and a read-out that are the system, in float64: y = readout(layer(x)[0])."""
+    """A layer of the "linear" cell and a linear head that are the system, in float64: y = readout(layer(x)[0])."""
     (k, n), m = system.C.shape, system.B.shape[1]
     layer = Recurrent("linear", m, n, dtype=torch.float64)
     layer.load_state_dict({"U_h": torch.tensor(system.A), "W_h": torch.tensor(system.B)})

@@ -1,46 +1,70 @@
-"""Naming: the units of a model from its calls, in order and with names for people."""
+"""Naming: the layers of a model from its calls, in order and with names for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from unspool.insight.call import Call
-from unspool.insight.unit import Unit
+from unspool.insight.recorded_layer import RecordedLayer
 
 
-def join_units(calls: Sequence[Call]) -> list[Unit]:
-    """The units from the lowest up, each with all of its calls one after another, and named for people."""
-    names = dict.fromkeys(call.unit.name for call in calls)
+class Place(NamedTuple):
+    """Where a layer is; both directions of a bidirectional layer are at one place."""
+
+    stack: str  # the path of the module that stacks it; empty for a model with a single stack
+    level: str  # its name there
+
+
+def join_layers(calls: Sequence[Call]) -> list[RecordedLayer]:
+    """The layers from the lowest up, each with all of its calls one after another, and named for people."""
+    names = dict.fromkeys(call.layer.name for call in calls)
     places = {name: _place(name) for name in names}
     levels = list(dict.fromkeys(places.values()))
-    bodies = list(dict.fromkeys(body for body, _ in levels))
-    units = []
+    layers = []
     for name, place in places.items():
-        parts = [call.unit for call in calls if call.unit.name == name]
-        body = f"{place[0]} " if len(bodies) > 1 and place[0] else ""
-        within = [level for level in levels if level[0] == place[0]].index(place)
-        alone = list(places.values()).count(place) == 1
-        arrow = " ←" if parts[0].reverse else "" if alone else " →"
-        units.append(_joined(parts, f"{body}layer {within + 1}{arrow}", levels.index(place)))
-    return units
+        parts = [call.layer for call in calls if call.layer.name == name]
+        bidirectional = list(places.values()).count(place) > 1
+        label = _label(place, levels) + _arrow(parts[0].reverse, bidirectional)
+        layers.append(_join(parts, label, levels.index(place)))
+    return layers
 
 
-def _place(name: str) -> tuple[str, str]:
-    """Of a unit's name, the stack that it is in, and its level there; both directions of a layer are at one level."""
+def _place(name: str) -> Place:
     path, _, last = name.rpartition(".")
     if last in ("ahead", "back"):
         path, _, last = path.rpartition(".")
     stack = path if path != "layers" else ""
-    return stack.removesuffix(".layers"), last.removesuffix("_reverse")
+    return Place(stack.removesuffix(".layers"), last.removesuffix("_reverse"))
 
 
-def _joined(parts: Sequence[Unit], label: str, level: int) -> Unit:
+def _label(place: Place, levels: Sequence[Place]) -> str:
+    """Such as `layer 2`, or `encoder layer 2` in a model with several stacks."""
+    stacks = {level.stack for level in levels}
+    within = [level for level in levels if level.stack == place.stack].index(place)
+    stack = f"{place.stack} " if len(stacks) > 1 and place.stack else ""
+    return f"{stack}layer {within + 1}"
+
+
+def _arrow(reverse: bool, bidirectional: bool) -> str:
+    """The direction of time, unless it is the only one and forward."""
+    if reverse:
+        return " ←"
+    return " →" if bidirectional else ""
+
+
+def _join(parts: Sequence[RecordedLayer], label: str, level: int) -> RecordedLayer:
     first = parts[0]
-    fields: dict[str, Any] = {name: getattr(first, name) for name in first.__dataclass_fields__}
-    for name in ("x", "before", "after", "live"):
-        fields[name] = torch.cat([getattr(part, name) for part in parts])
-    fields["named"] = {key: torch.cat([part.named[key] for part in parts]) for key in first.named}
-    return Unit(**{**fields, "label": label, "level": level})
+    return replace(
+        first,
+        label=label,
+        level=level,
+        x=torch.cat([part.x for part in parts]),
+        before=torch.cat([part.before for part in parts]),
+        after=torch.cat([part.after for part in parts]),
+        live=torch.cat([part.live for part in parts]),
+        named={key: torch.cat([part.named[key] for part in parts]) for key in first.named},
+    )

@@ -1,10 +1,8 @@
-"""plan: before training, how long a memory the data asks for, and which settings give a network that memory."""
+"""plan: before training, how long a memory the data needs, and which settings give a network that memory."""
 
 from __future__ import annotations
 
-import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,138 +13,120 @@ from numpy.typing import NDArray
 
 from unspool.cells import find_cell
 from unspool.data.text import Source
-from unspool.errors import ArgumentError
+from unspool.data.units import count_units
 from unspool.insight.measures.dependence import Dependence, measure_autocorrelation, measure_mutual_information
 from unspool.insight.measures.depth import optimal_depth
-from unspool.learning.contract import Task
-from unspool.tasks.classify import Classification
-from unspool.tasks.config import Config
-from unspool.tasks.examples import ExampleTask
-from unspool.tasks.forecast import Forecasting
-from unspool.tasks.language_model import LanguageModelling
-from unspool.tasks.regress import Regression
-from unspool.tasks.rivals import rivals_of
-from unspool.tasks.tag import Tagging
-from unspool.tasks.train import plan as read_settings
-from unspool.tasks.translate import Translation
+from unspool.learning.contract import Proposal, TrainingSequences, WholeSequence
+from unspool.runs.baselines import baselines_of
+from unspool.runs.config import Config
+from unspool.runs.train import plan as read_settings
 
-#: Up to so many steps of memory a GRU is enough.
+#: Steps of memory for which a GRU is enough.
 SHORT = 20
-#: The least and the most steps that gradients are sent back, and of which they are a multiple. The least is what
-#: `unspool train` has by itself: what single tokens tell of each other is less than what many tell together.
-LEAST, MOST, MULTIPLE = 64, 512, 8
-#: Layers beyond which nobody is advised.
+#: The fewest steps of memory for which the initial bias of gates matters.
+BIASED = 4
+#: The most layers that are proposed.
 DEEPEST = 4
-#: Layers that read the state out.
-READ_OUT = 1
-#: Tasks that say something of a whole sequence: what it is said of must be held until then.
-WHOLE = (Translation, Classification, Regression)
+#: Layers of the head.
+HEAD = 1
 #: Why to compare with models without memory.
-MEMORYLESS = "Nothing or one step before tells of what follows: see whether models without memory do as well."
-#: Settings that `unspool train` has an option for; all others are given by --set.
-FLAGS = {
-    **{"tokens": "--tokens", "vocabulary": "--vocabulary", "split": "--split", "text_column": "--text-column"},
-    **{"label_column": "--label-column", "targets": "--target", "id_column": "--id-column"},
-    **{"time_column": "--time-column", "horizon": "--horizon", "look_back": "--look-back", "cell": "--cell"},
-    **{"validation": "--validation", "test": "--test", "hidden": "--hidden", "layers": "--layers"},
-    **{"batch": "--batch", "window": "--window", "engine": "--engine", "baselines": "--baselines", "seed": "--seed"},
-}
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A setting of `unspool train`, and why."""
-
-    setting: str
-    value: str | int | float | bool
-    reason: str
+MEMORYLESS = "No step, or only the one before, tells of the next: see whether models without memory do as well."
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What the data is, how long a memory it asks for, and what to do about it."""
+    """What the data is, how long a memory it needs, and the settings that are proposed for it.
 
+    `print(plan)` shows the reasons and the call of `unspool.train`.
+    """
+
+    source: tuple[str, ...]  # the files, as they were given
     task: str
-    why: str  # it is this task; empty if it was said
+    guessed: str  # why it is this task; empty if it was given
     unit: str  # what a step is, in the plural
     sequences: int  # to train on
     steps: int  # of all of them
     dependence: Dependence
-    memory: int  # steps: as measured, or the longest sequence that something is said of; 0 if there is neither
+    memory: int  # steps: as measured, or the longest sequence from which something is predicted; 0 if there is neither
     reason: str  # how the memory is known, and what is not measured
     proposals: tuple[Proposal, ...]
-    command: str
+    settings: Mapping[str, Any]  # of a run: those that were given, and those that are proposed
+
+    def __str__(self) -> str:
+        many = "one sequence" if self.sequences == 1 else f"{self.sequences:,} sequences"
+        lines = [
+            f"task: {self.task}" + (f", guessed: {self.guessed}" if self.guessed else ""),
+            f"data: {count_units(self.steps, self.unit)} in {many} to train on",
+            f"memory: {count_units(self.memory, self.unit)}. {self.reason}",
+            *(f"{one.setting}={one.value!r}: {one.reason}" for one in self.proposals),
+        ]
+        files = repr(self.source[0] if len(self.source) == 1 else list(self.source))
+        arguments = [files, *(f"{name}={value!r}" for name, value in self.settings.items())]
+        return "\n".join([*lines, f"unspool.train({', '.join(arguments)})"])
+
+    def __repr__(self) -> str:
+        return f"Plan(task={self.task!r}, memory={self.memory}, settings={dict(self.settings)!r})"
 
 
 def plan(source: Source, *, task: str | None = None, limit: int | None = None, **options: Any) -> Plan:
-    """Read data as `unspool train` would, with the same `options`, and advise on it.
+    """Estimate how long a memory data needs, and propose settings for it.
 
+    Args:
+        source: Files, folders and patterns.
+        task: The task; guessed from the file by default.
+        limit: The longest lag between two steps that is measured.
+        **options: Settings of `unspool.train`, with which the data is read. What is given is not proposed.
+
+    Returns:
+        The memory, the reasons and the settings.
+
+    Example:
         found = plan("book.txt")
-        found.memory, found.command
-
-    `limit` is the longest lag that is looked at. What `options` say already is not proposed.
+        found.memory
+        unspool.train("book.txt", out="runs/book", **found.settings)
     """
     given = {name: value for name, value in options.items() if value is not None}
-    settings = read_settings(source, task=task, **given)
-    found = settings.task.prepare(settings.data, settings.training.seed)
-    unit, sides = _read(found)
-    measured = [_measure(side, limit, found) for side in sides]
-    strongest = max(measured, key=lambda one: one.memory)
-    sequences, steps = len(sides[0]), sum(len(one) for one in sides[0])
-    whole = max(map(len, sides[0])) if isinstance(found, WHOLE) else 0
-    memory = max(strongest.memory, whole)
-    advised = _propose(settings, found, memory, steps)
-    if strongest.memory <= 1 and rivals_of(settings):
-        advised.append(Proposal("baselines", True, MEMORYLESS))
+    config = read_settings(source, task=task, **given)
+    found = config.task.prepare(config.data, config.training.seed)
+    sequences = found.sequences()
+    lengths = [len(one) for one in sequences.sides[0]]
+    dependence = _strongest(sequences, limit)
+    longest = max(lengths) if sequences.whole is not None else 0
+    memory = max(dependence.memory, longest)
+    advised = [*_propose(config, dependence, memory, sum(lengths)), *found.propose(memory, config.training)]
     proposals = tuple(one for one in advised if one.setting not in given)
-    proposed: dict[str, Any] = {one.setting: one.value for one in proposals}
-    accepted = read_settings(source, task=task, **given, **proposed)
+    settings = {**given, **{one.setting: one.value for one in proposals}}
+    accepted = read_settings(source, task=task, **settings)  # refuses what does not fit together
     return Plan(
-        accepted.task.name,
-        settings.guessed,
-        unit,
-        sequences,
-        steps,
-        strongest,
-        memory,
-        _explain(strongest, unit) + _add_whole(found, whole, unit),
-        proposals,
-        _command(source, task, given, proposals),
+        source=_names(source),
+        task=accepted.task.name,
+        guessed=config.guessed,
+        unit=sequences.unit,
+        sequences=len(lengths),
+        steps=sum(lengths),
+        dependence=dependence,
+        memory=memory,
+        reason=_explain(dependence, sequences.unit) + _explain_whole(sequences.whole, longest, sequences.unit),
+        proposals=proposals,
+        settings=settings if task is None else {"task": task, **settings},
     )
 
 
-def _read(task: Task) -> tuple[str, list[list[NDArray[Any]]]]:
-    """What a step is, and the training sequences: those of each side, where there is a source and a target."""
-    if isinstance(task, LanguageModelling):
-        return task.unit, [[np.asarray(task.corpus.training)]]
-    assert isinstance(task, ExampleTask)
-    part = task.parts["training"]
-    if isinstance(task, Forecasting):
-        ends = part.origins.ends()
-        return "steps", [[one.values[:end] for one, end in zip(part.series, ends, strict=True)]]
-    if isinstance(task, Tagging):
-        return "words", [list(part.forms)]
-    if isinstance(task, Translation):
-        return _name(task.source.unit), [list(part.sources), list(part.targets)]
-    assert isinstance(task, Classification | Regression)
-    return _name(task.inputs.unit), [list(part.inputs)]
+def _names(source: Source) -> tuple[str, ...]:
+    return (str(source),) if isinstance(source, str | Path) else tuple(map(str, source))
 
 
-def _name(unit: str) -> str:
-    """Of a kind of tokens, what people count."""
-    return unit if unit in ("characters", "bytes", "words", "steps") else "tokens"
+def _strongest(sequences: TrainingSequences, limit: int | None) -> Dependence:
+    """The dependence of the side with the longest memory."""
+    return max((_measure(side, sequences, limit) for side in sequences.sides), key=lambda one: one.memory)
 
 
-def several(number: int, unit: str) -> str:
-    """So many of a unit, which is in the plural: 1 step, 2 steps."""
-    return f"{number:,} {unit.removesuffix('s') if number == 1 else unit}"
-
-
-def _measure(sequences: Sequence[NDArray[Any]], limit: int | None, task: Task) -> Dependence:
-    if sequences[0].ndim == 1:
-        return measure_mutual_information(sequences, limit)
-    numbers = [np.asarray(one, np.float64) for one in sequences]
-    return measure_autocorrelation(numbers, limit, detrend=isinstance(task, Forecasting))
+def _measure(side: Sequence[NDArray[Any]], sequences: TrainingSequences, limit: int | None) -> Dependence:
+    """Of tokens the mutual information, of numbers the autocorrelation."""
+    if side[0].ndim == 1:
+        return measure_mutual_information(side, limit)
+    numbers = [np.asarray(one, np.float64) for one in side]
+    return measure_autocorrelation(numbers, limit, detrend=sequences.detrend)
 
 
 def _explain(found: Dependence, unit: str) -> str:
@@ -155,141 +135,72 @@ def _explain(found: Dependence, unit: str) -> str:
         return "No sequence is long enough that a step could tell of a later one."
     if not (found.values.any() or found.noise.any()):
         line = ", or on a straight line" if found.measure == "autocorrelation" else ""
-        return f"All steps are the same{line}: there is nothing that one could tell of another."
+        return f"All steps are the same{line}: no step can tell anything of another."
     if not found.memory:
-        return f"At no lag up to {found.lags[-1]:,} is the {found.measure} above what shuffled data shows."
+        return f"At no lag up to {found.lags[-1]:,} is the {found.measure} above that of shuffled data."
     place = int(np.flatnonzero(found.lags == found.memory)[0])
     what = "variance" if found.measure == "autocorrelation" else "entropy"
-    share = f"{100 * found.shares[place]:.2g} % of the {what}"
-    later = several(found.memory, unit)
+    told = f"{100 * found.shares[place]:.2g} % of the {what}"
+    later = count_units(found.memory, unit)
     if found.repeats:
-        return f"The data repeats itself without fading: a step tells {share} of the one {later} later."
-    tail = "; it may reach further than was looked" if found.censored else ", and beyond no more than chance or a trace"
-    return f"A step tells {share} of the one {later} later{tail}."
+        return f"The data repeats itself without fading: a step tells {told} of the one {later} later."
+    tail = "; it may reach beyond the longest lag" if found.censored else ", and hardly anything of later ones"
+    return f"A step tells {told} of the one {later} later{tail}."
 
 
-def _add_whole(task: Task, longest: int, unit: str) -> str:
-    """What is not measured where something is said of a whole sequence, and what is taken instead."""
-    if not longest:
+def _explain_whole(whole: WholeSequence | None, longest: int, unit: str) -> str:
+    """What is not measured where something is predicted from a whole sequence, and what is assumed instead."""
+    if whole is None:
         return ""
-    if isinstance(task, Translation):
-        one, other, way = "source", "target", "attention"
-    else:
-        one, other, way = (
-            "sequence",
-            "label" if isinstance(task, Classification) else "number",
-            "pooling over all steps",
-        )
+    source, target = whole.source, whole.target
     return (
-        f" That is within a sequence: what a {one} tells of its {other} is not measured. The {other} may depend on any "
-        f"step of its {one}, so the memory is at least the longest {one}, {several(longest, unit)}; {way} can shorten "
-        "the way."
+        f" That is within a sequence: what a {source} tells of its {target} is not measured. The {target} may depend "
+        f"on any step of its {source}, so the memory is at least the longest {source}, {count_units(longest, unit)}; "
+        f"{whole.shortcut} can shorten the way."
     )
 
 
-def _propose(settings: Config, task: Task, memory: int, steps: int) -> list[Proposal]:
-    """The settings that fit a memory of so many steps, learned from so many."""
+def _propose(config: Config, dependence: Dependence, memory: int, steps: int) -> list[Proposal]:
+    """The settings of every task that fit a memory of so many steps, learned from so many."""
     found = [_cell(memory), _layers(memory, steps)]
-    cell = settings.model.cell if "cell" in settings.model.model_fields_set else str(found[0].value)
-    if memory >= 4 and settings.model.engine == "kernel" and find_cell(cell).keeps:
+    cell = config.model.cell if "cell" in config.model.model_fields_set else str(found[0].value)
+    if memory >= BIASED and config.model.engine == "kernel" and find_cell(cell).keeps:
         found.append(_forget_bias(memory))
-    if isinstance(task, LanguageModelling):
-        found += _window(settings, memory, steps)
-    if isinstance(task, Forecasting):
-        found += _look_back(task, memory)
+    if dependence.memory <= 1 and baselines_of(config):
+        found.append(Proposal("baselines", True, MEMORYLESS))
     return found
 
 
 def _cell(memory: int) -> Proposal:
-    if memory <= SHORT:
-        reason = f"Over {several(memory, 'steps')} a GRU's gate carries gradients, with "
-        if not memory:
-            reason = "No memory was found that asks for more than a GRU, which has "
-        reason += "three quarters of an LSTM's parameters."
-        return Proposal("cell", "gru", reason)
-    reason = f"Over {memory:,} steps gradients live on only along a cell that is kept: that of an LSTM."
-    return Proposal("cell", "lstm", reason)
+    if memory > SHORT:
+        reason = f"Over {memory:,} steps gradients survive only along a state that is kept, as in an LSTM."
+        return Proposal("cell", "lstm", reason)
+    reason = f"Over {count_units(memory, 'steps')} the gate of a GRU carries gradients, with "
+    if not memory:
+        reason = "No memory was found that needs more than a GRU, which has "
+    return Proposal("cell", "gru", f"{reason}three quarters of the parameters of an LSTM.")
 
 
 def _layers(memory: int, steps: int) -> Proposal:
     """By A(N) = (1 − e^(−bN)) m^N, with rules of thumb for b and m.
 
-    With each power of ten in the memory there is one more scale of time to be told apart, and b is 2 over their number;
-    m is what a layer leaves of what can be trained, and rises with the data: 0.7 for 10³ steps, 0.92 for 10⁶.
+    With each power of ten in the memory there is one more time scale to tell apart, and b is 2 over their number;
+    m is the trainability that a layer leaves, and rises with the data: 0.7 for 10³ steps, 0.92 for 10⁶.
     """
     gain = 2 / (1 + math.log10(max(memory, 1)))
     kept = 1 - 0.3 * (1000 / max(steps, 1000)) ** 0.2
     best = optimal_depth(gain, kept)
-    layers = int(np.clip(round(best) - READ_OUT, 1, DEEPEST))
+    layers = int(np.clip(round(best) - HEAD, 1, DEEPEST))
     reason = (
         f"A(N) = (1 − e^(−bN)) m^N with b = {gain:.2f} for this memory and m = {kept:.2f} for {steps:,} steps of data "
-        f"is greatest at N* = {best:.1f}, and the read-out is one of these layers."
+        f"is greatest at N* = {best:.1f}, and the head is one of these layers."
     )
     return Proposal("layers", layers, reason)
 
 
 def _forget_bias(memory: int) -> Proposal:
-    """b with σ(b) = e^(−1/τ), so that a gate's time constant is τ."""
+    """b with σ(b) = e^(−1/τ), so that the time constant of a gate is τ."""
     constant = math.sqrt(memory)
     bias = round(-math.log(math.expm1(1 / constant)), 1)
-    reason = f"Gates then begin with a time constant of {constant:.0f} steps, midway by factors from 1 to {memory:,}."
+    reason = f"Gates then start with a time constant of {constant:.0f} steps, the geometric mean of 1 and {memory:,}."
     return Proposal("forget_bias", bias, reason)
-
-
-def _window(settings: Config, memory: int, steps: int) -> list[Proposal]:
-    wanted = int(np.clip(MULTIPLE * math.ceil(2 * memory / MULTIPLE), LEAST, MOST))
-    rows = settings.training.batch
-    said = "batch" in settings.training.model_fields_set
-    fitting = min(wanted, max(1, (steps - 1) // (rows if said else 1)))
-    reason = f"Twice the memory of {memory:,}: then half of all steps or more have their whole past within a window."
-    if wanted == MOST and memory > MOST // 2:
-        reason = f"Less than twice the memory of {memory:,}, as a window's time and memory grow with it."
-    elif wanted == LEAST:
-        enough = f"and enough: twice the memory of {memory} is {2 * memory}" if memory else "as no memory was found"
-        reason = f"As is usual, {enough}."
-    if fitting < wanted:
-        reason = f"All that the text allows; {wanted} would be better."
-    found = [Proposal("window", fitting, reason)]
-    if not said and (steps - 1) // rows < fitting:
-        fewer = max(1, (steps - 1) // fitting)
-        found.append(Proposal("batch", fewer, f"The text in {rows} rows would be shorter than a window of {fitting}."))
-    return found
-
-
-def _look_back(task: Forecasting, memory: int) -> list[Proposal]:
-    """As far as the memory reaches, if enough of the training part is left to forecast from."""
-    shortest = min(task.parts["training"].origins.ends())
-    most = max((shortest - task.data.horizon) // 2, 1)
-    wanted = max(task.terms.look_back, memory)
-    long = several(memory, "steps")
-    reason = f"The memory is {long}, and a forecast cannot know what it does not read."
-    if memory <= task.terms.look_back:
-        reason = "Two seasons or two horizons" + (f", and at least the memory of {long}." if memory else ".")
-    if wanted > most:
-        reason = f"The memory is {long}, but half of the training part must be left to forecast from."
-    return [Proposal("look_back", min(wanted, most) if wanted > task.terms.look_back else wanted, reason)]
-
-
-def _command(source: Source, task: str | None, given: Mapping[str, Any], proposals: Sequence[Proposal]) -> str:
-    """`unspool train …`, to be copied into a shell."""
-    files = [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
-    words = ["unspool", "train", *files, *([] if task is None else ["--task", task])]
-    for name, value in [*given.items(), *((one.setting, one.value) for one in proposals)]:
-        words += _option(name, value)
-    return shlex.join(words)
-
-
-def _option(name: str, value: Any) -> list[str]:
-    """A setting as the command line has it."""
-    flag = FLAGS.get(name)
-    several = list(value) if isinstance(value, list | tuple) else [value]
-    if flag == "--baselines" or (flag is None and isinstance(value, bool)):
-        on = "true" if value else "false"
-        return [flag] if flag and value else [] if flag else ["--set", f"{name}={on}"]
-    if flag is not None:
-        return [word for one in several for word in (flag, str(one))]
-    if isinstance(value, list | tuple):
-        return ["--set", f"{name}={json.dumps(several, ensure_ascii=False)}"]
-    if not isinstance(value, str | int | float):
-        raise ArgumentError.of(name, value, "cannot be written as an option", "Give a string, a number or a list")
-    return ["--set", f"{name}={value}"]

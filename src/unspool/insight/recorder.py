@@ -1,4 +1,4 @@
-"""Recorder: runs the recurrences of a model for it, traced, and keeps what passes through each."""
+"""Recorder: runs the recurrences of a model in its place, traced, and keeps the values of each."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from torch.autograd import forward_ad
 from unspool.cells import Cell
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
-from unspool.insight.unit import Unit
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.nn.accelerate import accelerate, restore
+from unspool.nn.drop_in import DropIn
 from unspool.nn.observation import observed_by
-from unspool.nn.recurrence import Recurrence
 from unspool.nn.recurrent import Recurrent
-from unspool.nn.rnn import DropIn, parameter_names
+from unspool.nn.runner import Runner
 from unspool.nn.unroll import States, Trace
 
 #: Changes what a call reads: (number of the call, x, starting states) → (x, starting states).
 Edit = Callable[[int, Tensor, States], tuple[Tensor, States]]
-#: What a recurrence gives: its output, final states, and every named value.
+#: The result of a recurrence: its output, final states, and every named value.
 Found = tuple[Tensor, States, Trace]
 
 
 @contextmanager
 def ready(model: nn.Module) -> Iterator[None]:
-    """Within, the model is in evaluation mode, and its layers of torch.nn are ours."""
+    """Within, the model is in evaluation mode, and its layers of torch.nn run by our recurrence."""
     modes = [(module, module.training) for module in model.modules()]
     changed = accelerate(model)
     model.eval()
@@ -43,14 +43,14 @@ def ready(model: nn.Module) -> Iterator[None]:
 
 
 class EnoughSeen(Exception):  # noqa: N818 - no error
-    """Ends a run whose rest nobody needs."""
+    """Ends a run whose rest is not needed."""
 
 
 class Recorder:
-    """Runs recurrences by their kernels, traced, and keeps what passes.
+    """Observes every recurrence of a model: runs it by its kernel, traced, and keeps its values.
 
-    With `duals_of` it runs them by forward-mode differentiation instead, keeps the outputs' tangents alone, and ends
-    the model's run after so many calls: what follows, such as a loss, may have no forward mode.
+    With `duals_of` it runs them by forward-mode differentiation instead, keeps only the tangents of the outputs, and
+    ends the model's run after that many calls: what follows, such as a loss, may have no forward mode.
     """
 
     def __init__(
@@ -63,21 +63,19 @@ class Recorder:
         self._owners: dict[int, tuple[str, Cell]] = {}
 
     def learn_names(self) -> None:
-        """Whose parameters are whose; within `parametrize.cached`, so that parametrised ones are known again."""
+        """Note which layer owns which parameter; within `parametrize.cached`, where parametrized ones stay the same."""
         for path, module in self.model.named_modules():
             if isinstance(module, Recurrent):
                 for parameter in module.cell_parameters().values():
                     self._owners[id(parameter)] = path, module.cell
             elif isinstance(module, DropIn):
-                for layer in range(module.num_layers):
-                    for suffix in ("", "_reverse") if module.bidirectional else ("",):
-                        key = f"l{layer}{suffix}"
-                        for name in parameter_names(key, module.bias, module.proj_size > 0):
-                            self._owners[id(getattr(module, name))] = f"{path}.{key}".lstrip("."), module.cell
+                for key, names in module.weight_names().items():
+                    for name in names:
+                        self._owners[id(getattr(module, name))] = f"{path}.{key}".lstrip("."), module.cell
 
     def recur(
         self,
-        recurrence: Recurrence,
+        recurrence: Runner,
         parameters: Sequence[Tensor],
         x: Tensor,
         states: States,
@@ -105,8 +103,8 @@ class Recorder:
                 output, finals, named = run(recurrence, parameters, *plain, reverse=reverse)
         output = output.detach().requires_grad_()
         finals = tuple(final.detach().requires_grad_() for final in finals)
-        unit = self._unit(name, cell, recurrence, parameters, plain[0], plain[1], named, lengths, reverse)
-        self.calls.append(Call(unit, x, states, output, finals, lengths))
+        layer = self._layer(name, cell, recurrence, parameters, plain[0], plain[1], named, lengths, reverse)
+        self.calls.append(Call(layer, x, states, output, finals, lengths))
         return output, finals, named
 
     def _keep_dual(self, found: Found) -> Found:
@@ -116,17 +114,17 @@ class Recorder:
         return found
 
     @staticmethod
-    def _unit(
+    def _layer(
         name: str,
         cell: Cell,
-        recurrence: Recurrence,
+        recurrence: Runner,
         parameters: Sequence[Tensor],
         x: Tensor,
         starts: States,
         named: Trace,
         ends: Tensor,
         reverse: bool,
-    ) -> Unit:
+    ) -> RecordedLayer:
         equations = recurrence.equations
         after = torch.cat([named[state] for state in equations.states], -1).double()
         start = torch.cat(starts, -1).double()
@@ -137,7 +135,7 @@ class Recorder:
             before = torch.where(first, start, torch.cat([after[1:], start.unsqueeze(0)])[: len(x)])
         else:
             before = torch.cat([start.unsqueeze(0), after])[: len(x)]
-        return Unit(
+        return RecordedLayer(
             name=name,
             label=name,
             level=0,
@@ -156,15 +154,15 @@ class Recorder:
 
 
 def _run_whole(
-    recurrence: Recurrence, parameters: Sequence[Tensor], x: Tensor, states: States, ends: Tensor | None, reverse: bool
+    recurrence: Runner, parameters: Sequence[Tensor], x: Tensor, states: States, ends: Tensor | None, reverse: bool
 ) -> Found:
     return recurrence.run(parameters, x, states, ends, reverse, True)
 
 
 def _run_apart(
-    recurrence: Recurrence, parameters: Sequence[Tensor], x: Tensor, states: States, lengths: Tensor, reverse: bool
+    recurrence: Runner, parameters: Sequence[Tensor], x: Tensor, states: States, lengths: Tensor, reverse: bool
 ) -> Found:
-    """Without recurrence, every step from the starting state: all of them at once, as rows."""
+    """Without recurrence: every step from the starting state, all steps at once as one batch."""
     steps, rows, width = x.shape
     starts = tuple(state.repeat(steps, 1) for state in states)
     _, _, named = recurrence.run(parameters, x.reshape(1, steps * rows, width), starts, None, False, True)
@@ -180,4 +178,5 @@ def _run_apart(
 
 
 def live_steps(ends: Tensor, steps: int) -> Tensor:
+    """(time, batch): which steps are within the length of their sequence."""
     return torch.arange(steps).unsqueeze(1) < ends

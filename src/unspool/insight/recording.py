@@ -1,9 +1,9 @@
-"""Recording: a model run once over a batch, with the hand on every recurrence.
+"""Recording: one run of a model over a batch that observes every recurrence.
 
-The model's graph is cut at its recurrences. What a recurrence gives is a leaf of the graph; how it came about is known
-from its equations. So gradients are followed by hand through time, step by step or edge by edge, and by autograd
-through all else: embeddings, connections between layers, heads, losses, whatever a user's model has there. That is
-exact for any wiring, and tells apart what autograd adds up: the share of every step, and of every distance in time.
+The model's graph is cut at its recurrences. The output of a recurrence is a leaf of the graph; how it was computed is
+known from the equations. Gradients are followed through time by the recording, step by step or edge by edge, and by
+autograd through everything else: embeddings, connections between layers, heads, losses. That is exact for any wiring,
+and it separates what autograd adds up: the share of every step, and of every distance in time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch.nn.utils import parametrize
 
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
-from unspool.insight.naming import join_units
+from unspool.insight.naming import join_layers
 from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
 from unspool.nn.observation import observed_by
 from unspool.nn.unroll import States
 
-#: From a model to the loss that is looked into.
+#: From a model to the loss whose gradient is followed.
 Run = Callable[[nn.Module], Tensor]
 
 
@@ -35,21 +35,21 @@ class Gradient:
     """The whole gradient of the loss."""
 
     recording: Recording
-    by_call: Sequence[Tensor]  # of the states after each step, (time, rows, states)
+    by_call: Sequence[Tensor]  # of the states after each step, (time, batch, states)
 
     @cached_property
     def states(self) -> dict[str, Tensor]:
-        """By unit: of the states after each step, (time, rows, states)."""
-        return self.recording.by_unit(dict(enumerate(self.by_call)))
+        """By layer: of the states after each step, (time, batch, states)."""
+        return self.recording.by_layer(dict(enumerate(self.by_call)))
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:
-        """By unit: of what it reads."""
-        return self.recording.by_unit({number: found[0] for number, found in enumerate(self._pulled)})
+        """By layer: of its input."""
+        return self.recording.by_layer({number: found[0] for number, found in enumerate(self._pulled)})
 
     @cached_property
     def parameters(self) -> dict[str, dict[str, Tensor]]:
-        """By unit and name in the equations."""
+        """By layer and name in the equations."""
         return self.recording.add_up({number: found[2] for number, found in enumerate(self._pulled)})
 
     @cached_property
@@ -59,7 +59,7 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Lag:
-    """The part of the gradient that has crossed exactly so many edges between steps."""
+    """The part of the gradient that has crossed exactly `edges` edges between steps."""
 
     edges: int
     states: Mapping[str, Tensor]
@@ -67,27 +67,27 @@ class Lag:
 
 
 class Recording:
-    """All recurrences of a model over one batch, and the ways of the loss's gradient through them."""
+    """All recurrences of a model over one batch, and how the gradient of the loss passes through them."""
 
     def __init__(self, model: nn.Module, run: Run, calls: Sequence[Call], loss: Tensor) -> None:
         self.model, self.run, self.calls, self.loss = model, run, calls, loss
-        self.units = join_units(calls)
+        self.layers = join_layers(calls)
 
     def again(self, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
-        """The model run once more: on edited inputs, or with the recurrence of some units (by name) removed.
+        """The model run again: on edited inputs, or with the recurrence of some layers (by name) removed.
 
-        A unit without recurrence begins every step at its starting state.
+        A layer without recurrence begins every step at its starting state.
         """
         return record(self.model, self.run, edit, without)
 
     @property
     def entrances(self) -> list[int]:
-        """The calls that read no other call's output: the lowest layers."""
+        """The calls that do not depend on another call's output: the lowest layers."""
         leaves = [leaf for call in self.calls for leaf in call.leaves]
         return [number for number, call in enumerate(self.calls) if not _depends(call.x, leaves)]
 
     def respond(self, tangents: Mapping[int, Tensor], without: Sequence[str] = ()) -> list[Tensor]:
-        """First-order responses of every call's output to changes of what some calls read; exact, by forward mode."""
+        """First-order responses of every call's output to changes of some calls' inputs; exact, by forward mode."""
 
         def edit(number: int, x: Tensor, starts: States) -> tuple[Tensor, States]:
             if number in tangents:
@@ -105,7 +105,7 @@ class Recording:
             return [torch.zeros_like(value) if change is None else change for value, change in observer.duals]
 
     def gradient(self) -> Gradient:
-        """The whole of it, followed backwards through time."""
+        """The whole gradient, followed backward through time."""
         entrances = self.entrances
         flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
@@ -117,18 +117,18 @@ class Recording:
             states[number], start = call.adjoints(outside, final.to(outside))
             if number not in entrances:
                 flow.add([call.x], [call.pull_input(states[number])])
-            flow.add(list(call.starts), list(call.unit.split(start + idle).values()))
+            flow.add(list(call.starts), list(call.layer.split(start + idle).values()))
         return Gradient(self, [states[number] for number in range(len(self.calls))])
 
     def lags(self, limit: int | None = None) -> Iterator[Lag]:
-        """The gradient apart by the number of edges between steps that its paths cross: 0, 1, 2, …; their sum is whole.
+        """The gradient split by the number of edges between steps that its paths cross: 0, 1, 2, …; the sum is whole.
 
-        In layers of one direction that is the distance in time between a step's loss and what it is held against. It
-        ends where nothing is left, or before `limit` edges.
+        In layers of one direction that number is the distance in time between a step and the loss. The iteration ends
+        when nothing is left, or before `limit` edges.
         """
         flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
-        carried = [torch.zeros_like(call.unit.after) for call in self.calls]
+        carried = [torch.zeros_like(call.layer.after) for call in self.calls]
         edges = 0
         while limit is None or edges < limit:
             states, parameters = {}, {}
@@ -138,25 +138,25 @@ class Recording:
                 states[number] = carried[number] + outside
                 x, before, parameters[number] = call.pull(states[number])
                 carried[number], start = call.cross(before)
-                flow.add([call.x, *call.starts], [x, *call.unit.split(idle).values()])
-                later.add(list(call.starts), list(call.unit.split(start).values()))
-            yield Lag(edges, self.by_unit(states), self.add_up(parameters))
+                flow.add([call.x, *call.starts], [x, *call.layer.split(idle).values()])
+                later.add(list(call.starts), list(call.layer.split(start).values()))
+            yield Lag(edges, self.by_layer(states), self.add_up(parameters))
             if not any(one.any() for one in carried) and later.empty:
                 return
             flow, edges = later, edges + 1
 
-    def by_unit(self, found: Mapping[int, Tensor]) -> dict[str, Tensor]:
-        """Sequences of calls as those of units."""
-        names = [call.unit.name for call in self.calls]
+    def by_layer(self, found: Mapping[int, Tensor]) -> dict[str, Tensor]:
+        """Sequences of calls as sequences of layers."""
+        names = [call.layer.name for call in self.calls]
         return {
             name: torch.cat([found[n] for n, of in enumerate(names) if of == name]) for name in dict.fromkeys(names)
         }
 
     def add_up(self, found: Mapping[int, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-        """Gradients of the parameters of calls as those of units."""
+        """Gradients of the parameters by call as gradients by layer."""
         totals: dict[str, dict[str, Tensor]] = {}
         for number, call in enumerate(self.calls):
-            into = totals.setdefault(call.unit.name, {})
+            into = totals.setdefault(call.layer.name, {})
             for name, value in found[number].items():
                 into[name] = into[name] + value if name in into else value
         return totals
@@ -170,7 +170,22 @@ def _depends(x: Tensor, leaves: Sequence[Tensor]) -> bool:
 
 
 def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
-    """`run(model)`, a loss, in evaluation mode, with all that passes through the model's recurrences."""
+    """Run a model once and record its recurrences.
+
+    Args:
+        model: has recurrent layers of `unspool.nn` or `torch.nn`.
+        run: calls the model and returns a loss, one number. The model is in evaluation mode then.
+        edit: changes what a call reads.
+        without: names of layers whose recurrence is removed.
+
+    Returns:
+        The layers with all their values, and the loss.
+
+    Example:
+        >>> recording = record(torch.nn.GRU(3, 4), lambda model: model(torch.randn(9, 2, 3))[0].sum())
+        >>> [layer.label for layer in recording.layers]
+        ['layer 1']
+    """
     observer = Recorder(model, edit, without)
     with ready(model), observed_by(observer), parametrize.cached(), torch.enable_grad():
         observer.learn_names()
@@ -179,9 +194,9 @@ def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequen
         raise ArgumentError.of(
             "model",
             type(model).__name__,
-            "ran no recurrent layer that can be seen into",
+            "ran no recurrent layer that can be recorded",
             "Give one with layers of unspool.nn, or torch.nn.RNN, GRU or LSTM; cells such as LSTMCell, and classes "
-            "made of them, such as parametrised layers, are not seen",
+            "derived from these, such as parametrized layers, cannot be recorded",
         )
     if not isinstance(loss, Tensor) or loss.dim() or not loss.requires_grad:
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
@@ -192,7 +207,7 @@ def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequen
 
 
 class Flow:
-    """Cotangents on their way down the graph, to the leaves that calls gave it."""
+    """Cotangents on their way down the graph, to the outputs of calls, which are its leaves."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._leaves = [leaf for call in calls for leaf in call.leaves]
@@ -213,7 +228,7 @@ class Flow:
                 self._got[place] = value if known is None else known + value
 
     def take(self, number: int) -> list[Tensor | None]:
-        """What has come to a call's leaves."""
+        """The cotangents that have reached a call's leaves."""
         first = sum(self._counts[:number])
         return self._got[first : first + self._counts[number]]
 

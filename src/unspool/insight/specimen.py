@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.insight.recording import Recording
+from unspool.insight.recording import Gradient, Recording
+from unspool.insight.report.advice import Retrain
 
 
 @dataclass(frozen=True, eq=False)
 class Specimen:
-    """What is looked into."""
+    """What an X-ray looks into."""
 
     recording: Recording
     title: str
     facts: tuple[tuple[str, str], ...] = ()  # for people: name and value
-    tokens: Sequence[Sequence[str]] | None = None  # [time][row]; "" beyond a row's length
-    surprise: NDArray[np.float64] | None = None  # (time, rows): −log p of what came
-    window: int | None = None  # steps that gradients went back in training; None: all, or unknown
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the run's model and training; {} without a run
-    retrain: str | None = None  # the command that trained the run, to which a remedy's options are added
-    missing: tuple[str, ...] = ()  # what is not there to be measured, and why
+    tokens: Sequence[Sequence[str]] | None = None  # [time][sequence]; "" beyond the end of a sequence
+    surprise: NDArray[np.float64] | None = None  # (time, batch): −log p of the token that came
+    bptt: int | None = None  # steps that gradients go back in training; None: all, or unknown
+    retrain: Retrain | None = None  # how to train the run again; None without a run
+    missing: tuple[str, ...] = ()  # what cannot be measured, and why
 
     @property
     def cells(self) -> tuple[str, ...]:
         """Titles of the cells, each once."""
-        return tuple(dict.fromkeys(unit.equations.title for unit in self.recording.units))
+        return tuple(dict.fromkeys(layer.equations.title for layer in self.recording.layers))
+
+    @cached_property
+    def gradient(self) -> Gradient:
+        """The whole gradient of the loss, which several measures need."""
+        return self.recording.gradient()

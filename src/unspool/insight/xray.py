@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
+from unspool.insight.examination import examine, report_broken
+from unspool.insight.report.report import Report
 from unspool.insight.subjects.module import Loss, take_model
 from unspool.insight.subjects.run import take_run
-from unspool.tasks.load import load_run
-
-if TYPE_CHECKING:
-    from unspool.insight.report.contract import Report
+from unspool.runs.load import load_run
 
 
 def xray(
@@ -23,27 +22,42 @@ def xray(
     *,
     loss: Loss | None = None,
     data: str | Path | None = None,
-    window: int | None = None,
-    tell: Callable[[str], None] | None = None,
+    bptt: int | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """What a model remembers and where its gradients die: `print(report)`, `report.save("x.html")`, `report.numbers`.
+    """Look inside a recurrent network: what it remembers, where its gradients die, what is wrong, what to change.
 
-    `model` is any module with recurrent layers of unspool.nn or torch.nn, and `batch` what it reads; or the folder of a
-    run, which is looked at over its validation data or over the file `data`. `loss` makes a number of the model's
-    output; without it a random projection of the output is followed. `window` says how many steps gradients go back in
-    training. `tell` hears what is being measured.
+    Args:
+        model: a module with recurrent layers of `unspool.nn` or `torch.nn`, or the folder of a run.
+        batch: what the module reads: a tensor, a tuple of arguments or a dict of named ones. Not for a run.
+        loss: makes one number of the module's output. By default the loss that the module returns itself, else a random
+            projection of its output. Not for a run.
+        data: a file to look at a run over; by default its validation data. For a run only.
+        bptt: steps that gradients go back in training, to judge whether they are enough; a run knows its own.
+        progress: called with the name of each measure as it begins.
+
+    Returns:
+        A report: `print` it for the verdicts, `save` it as a page, or read its `numbers`. A notebook shows the page.
+
+    Example:
+        >>> report = unspool.xray(torch.nn.LSTM(8, 16), torch.randn(40, 4, 8))  # doctest: +SKIP
+        >>> print(report)  # doctest: +SKIP
+        >>> report.save("xray.html")  # doctest: +SKIP
+        >>> report.numbers["flow"]["horizon"]  # doctest: +SKIP
     """
-    from unspool.insight.examination import examine, name_broken  # brings plotly, which takes a second
-
-    title = f"X-ray of {Path(model).name if isinstance(model, str | Path) else type(model).__name__}"
-    broken = _broken(load_run(model).learner if isinstance(model, str | Path) else model)
+    say = progress or (lambda _: None)
+    if isinstance(model, str | Path):
+        broken = _find_broken(load_run(model).learner)
+        if broken:
+            return report_broken(f"X-ray of {Path(model).name}", broken, model)
+        return examine(take_run(model, data), say)
+    broken = _find_broken(model)
     if broken:
-        return name_broken(title, broken, str(model) if isinstance(model, str | Path) else None)
-    specimen = take_run(model, data) if isinstance(model, str | Path) else take_model(model, batch, loss, window)
-    return examine(specimen, tell or (lambda _: None))
+        return report_broken(f"X-ray of {type(model).__name__}", broken, None)
+    return examine(take_model(model, batch, loss, bptt), say)
 
 
-def _broken(model: Any) -> tuple[str, ...]:
-    """Parameters that are not all numbers."""
+def _find_broken(model: Any) -> tuple[str, ...]:
+    """Names of parameters that are not all finite."""
     named = model.named_parameters() if isinstance(model, nn.Module) else ()
     return tuple(name for name, value in named if not bool(torch.isfinite(value).all()))

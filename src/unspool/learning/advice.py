@@ -1,4 +1,4 @@
-"""Advice to a person who watches losses: what the course of training says, and which options to turn."""
+"""Advice on the course of training: what the losses show, and which settings to change."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-#: Evaluations without which no course can be seen: two intervals, so that one odd value decides nothing.
+#: Evaluations before any advice: two intervals, so that one odd value decides nothing.
 FEWEST = 3
-#: Changes below this share of the loss are noise: another seed, or another order of the data, moves it by about 1 %.
+#: Changes below this fraction of the loss are noise: another seed, or another order of the data, moves it by about 1 %.
 NOISE = 0.02
-#: Nor is a smaller change than this one, in nats, news to anyone, however small the loss itself: 1 % of perplexity.
+#: A change below this, in nats, does not matter either, however small the loss itself is: 1 % of perplexity.
 SMALLEST = 0.01
 #: Evaluations in a row that must lie above the best one by more than noise before it counts as overfitting.
 EVALUATIONS_PAST_THE_BEST = 2
-#: Training loss above its best by this share is no noise any more: 30 % of 2 nats is a perplexity 1.8 times as high.
+#: A training loss above its best by this fraction is more than noise: 30 % of 2 nats is a perplexity 1.8 times as high.
 STEEP = 0.3
-#: Nor is it steep below this rise, in nats: a loss of 0.01 may triple without any harm.
+#: A rise below this, in nats, does no harm: a loss of 0.01 may triple.
 STEEPEST_HARMLESS = 0.3
-#: Evaluations in which a loss that moves at all has moved; before that, warm-up alone may hold it still.
+#: Evaluations in which a loss that moves at all has moved; before that, warmup alone may hold it still.
 PATIENCE_WITH_A_STALL = 4
-#: Below this training loss, in nats, standing still is not a fault: nine choices in ten are foreseen.
+#: Below this training loss, in nats, standing still is not a fault: nine choices in ten are predicted.
 LEARNED = 0.1
-#: Training and validation closer than this share of the loss: nothing was learned by heart, there is room for more.
+#: Training and validation loss closer than this fraction: nothing was memorized, there is room for more.
 CLOSE = 0.05
-#: A fall by this share over the last two evaluations is still going on; noise does not do it to both losses at once.
+#: A fall by this fraction over the last two evaluations continues; noise does not do it to both losses at once.
 STILL_FALLING = 0.01
-#: From this share of the planned training on it is too late for what is left of it to finish the fall.
+#: From this fraction of the planned training on, the rest is too short to finish the fall.
 NEAR_THE_END = 0.8
 
 
@@ -41,9 +41,14 @@ class Point:
 
 
 def advise(history: Sequence[Point], *, fraction: float = 1.0) -> str | None:
-    """What is wrong with the course of training and what to do about it; None if it is healthy or too short to tell.
+    """What is wrong with the course of training, and what to do about it.
 
-    `fraction` is the share of the planned training that is done: near its end only is a loss that still falls a fault.
+    Args:
+        history: All evaluations so far.
+        fraction: Of the planned training that is done: only near the end is a loss that still falls a fault.
+
+    Returns:
+        A sentence or two that name settings in backticks; None if all is well, or it is too early to tell.
     """
     for look in (_divergence, _overfitting, _stall):
         if found := look(history):
@@ -52,7 +57,7 @@ def advise(history: Sequence[Point], *, fraction: float = 1.0) -> str | None:
 
 
 def _divergence(history: Sequence[Point]) -> str | None:
-    remedy = "Lower `--rate` (a third of it, say), or limit gradients by `--clip 1`."
+    remedy = "Lower `lr` (to a third, for example), or clip gradients with `clip=1`."
     for point in history:
         if not (math.isfinite(point.training) and math.isfinite(point.validation)):
             return f"Diverged: the loss is no longer a finite number at step {point.step:,}. {remedy}"
@@ -79,7 +84,7 @@ def _overfitting(history: Sequence[Point]) -> str | None:
     return (
         f"Overfitting: validation loss was best at step {best.step:,} ({best.validation:.3f}) and has risen to "
         f"{last.validation:.3f} since, while training loss fell from {best.training:.3f} to {last.training:.3f}. "
-        "Try `--dropout 0.3`, fewer `--epochs` or `--patience`, a smaller `--hidden`, or more text."
+        "Try `dropout=0.3`, fewer `epochs`, `patience`, a smaller `hidden`, or more data."
     )
 
 
@@ -92,9 +97,9 @@ def _stall(history: Sequence[Point]) -> str | None:
     if moved > _noise(first.training) or last.training < LEARNED or falling:
         return None
     return (
-        # the first loss: these are the same words, and so said once, as long as nothing changes
-        f"Stalled: training loss has stood at {first.training:.3f} since step {first.step:,}. If that is no better "
-        "than guessing, look at `--rate`: ten times as high if it is small, a tenth if it is large."
+        # with the first loss, the text stays the same, and so is shown once, as long as nothing changes
+        f"Stalled: training loss has been at {first.training:.3f} since step {first.step:,}. If that is no better "
+        "than guessing, change `lr`: ten times as high if it is small, a tenth if it is large."
     )
 
 
@@ -111,7 +116,7 @@ def _underfitting(history: Sequence[Point]) -> str | None:
         return None
     return (
         f"Underfitting: training loss ({last.training:.3f}) and validation loss ({last.validation:.3f}) are close and "
-        "both still fall. Try more `--epochs`, a larger `--hidden`, or a higher `--rate`."
+        "both still fall. Try more `epochs`, a larger `hidden`, or a higher `lr`."
     )
 
 

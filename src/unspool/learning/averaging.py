@@ -1,4 +1,4 @@
-"""Averages of the parameters over training: mostly better than the last of them, and never worse by much."""
+"""Averaged weights: mostly better than the last ones, and never worse by much."""
 
 from __future__ import annotations
 
@@ -10,19 +10,34 @@ from torch import Tensor
 
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
-KINDS = ("exponential", "tail")
+KINDS = ("ema", "swa")
 
 
 class Average:
     """A running average of parameters, kept beside them.
 
-    "exponential": a ← d·a + (1 − d)·p with d = min(`decay`, (1 + n)/(10 + n)) at the update after n others. The young
-    average so leans on the newest parameters, and what it started from is soon forgotten.
-    "tail": the plain mean of the parameters at every update since the average was made; `decay` is not read.
-    Before the first update either is the parameters as they were when it was made.
+    - "ema", the exponential moving average: a ← d·a + (1 − d)·p with d = min(`decay`, (1 + n)/(10 + n)) at the update
+      after n others. Early on it follows the newest parameters, and soon forgets what it started from.
+    - "swa", stochastic weight averaging: the plain mean of the parameters at every update since it was made.
+
+    Before the first update, either equals the parameters as they were when it was made.
+
+    Args:
+        parameters: What to average, such as `model.parameters()`.
+        kind: "ema" or "swa".
+        decay: Of "ema", from 0 to below 1; "swa" ignores it.
+
+    Example:
+        average = Average(model.parameters(), "ema", decay=0.999)
+        for batch in batches:
+            loss(model, batch).backward()
+            optimizer.step()
+            average.update()
+        with average.applied():
+            evaluate(model)
     """
 
-    def __init__(self, parameters: Iterable[Tensor], kind: str = "exponential", decay: float = 0.999) -> None:
+    def __init__(self, parameters: Iterable[Tensor], kind: str = "ema", decay: float = 0.999) -> None:
         if kind not in KINDS:
             raise UnknownNameError.among("kind", kind, KINDS)
         if not 0 <= decay < 1:
@@ -38,26 +53,26 @@ class Average:
 
     @property
     def count(self) -> int:
-        """How many updates there were."""
+        """The number of updates so far."""
         return self._count
 
     @torch.no_grad()
     def update(self) -> None:
-        """Takes in the parameters as they are now."""
+        """Take the parameters as they are now into the average."""
         if self._applied:
             raise ArgumentError("update() inside applied() would average the average. Leave the `with` block first.")
-        torch._foreach_lerp_(self._averages, self._parameters, self._weight_of_the_next())
+        torch._foreach_lerp_(self._averages, self._parameters, self._next_weight())
         self._count += 1
 
-    def _weight_of_the_next(self) -> float:
+    def _next_weight(self) -> float:
         n = self._count
-        if self.kind == "tail":
+        if self.kind == "swa":
             return 1 / (n + 1)
         return 1 - min(self.decay, (1 + n) / (10 + n))
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The parameters hold the average inside the `with` block, and afterwards, bit for bit, what they held."""
+        """A context in which the parameters hold the average; afterwards they are, bit for bit, what they were."""
         if self._applied:
             raise ArgumentError("applied() inside applied(): the average is in the parameters already. Use one.")
         originals = [parameter.detach().clone() for parameter in self._parameters]
@@ -70,20 +85,24 @@ class Average:
             self._applied = False
 
     def settle(self) -> None:
-        """The parameters hold the average from now on; what they held is forgotten."""
+        """Copy the average into the parameters for good."""
         if self._applied:
             raise ArgumentError("settle() inside applied() would be undone at its end. Leave the `with` block first.")
         _copy(self._parameters, self._averages)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its whole state, in copies: the averages by the parameters' order, and the count."""
+        """A copy of its whole state: the averages in the order of the parameters, and the count."""
         return {name: tensor.clone() for name, tensor in self._state().items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up a state that `tensors` gave, of the same kind and for the same parameters."""
+        """Restore a state that `tensors` gave, of the same kind and for the same parameters.
+
+        Raises:
+            DataError: The state is that of another kind or of other parameters.
+        """
         expected = self._state()
         for name in sorted(expected.keys() ^ tensors.keys()):
-            problem = "is missing from" if name in expected else "is too much in"
+            problem = "is missing from" if name in expected else "is unexpected in"
             raise DataError(
                 f"{name!r} {problem} what is loaded into an average of kind {self.kind!r} of {len(self._averages)} "
                 "parameters. Load the state of one of the same kind and model."

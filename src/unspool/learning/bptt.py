@@ -1,4 +1,4 @@
-"""Truncated back-propagation through time for any module that takes a state and gives one back."""
+"""Truncated backpropagation through time for any module that takes a state and returns one."""
 
 from __future__ import annotations
 
@@ -10,33 +10,51 @@ from torch import Tensor
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
+from unspool.nn.leaves import map_leaves
 
 
 def detach(state: Any) -> Any:
-    """The same nesting of tuples, lists, dicts and None, with every tensor cut from the graph it came from."""
-    return _map(Tensor.detach, state)
+    """Detach every tensor of a nested state from its graph.
+
+    Args:
+        state: Tensors in nested tuples, lists and dicts; None and other values stay as they are.
+
+    Returns:
+        The same nesting, with tensors that share memory with the given ones.
+
+    Example:
+        output, state = lstm(x, detach(state))
+    """
+    return map_leaves(Tensor.detach, state)
 
 
 class TruncatedBPTT:
     """A long sequence in spans of `stride` steps, each differentiable through at most the last `window` steps.
 
-        bptt = TruncatedBPTT(lstm, window=35)
-        for x, targets in batches:                      # row i goes on where row i stopped
-            for output, span in bptt.over(x, bptt.state):
-                loss(output, targets[span]).backward()
-
-    `module` is any callable `(x, state) -> (output, state)` in which a step sees no later one: a layer of torch.nn or
-    unspool.nn, or your own. The output may be nested; its tensors have the time axis, `time`, where x has it.
-
-    - A span's window begins `window` − `stride` steps before the span, in the state that was reached there, as a value
-      without gradient. Steps before the span are run once more, so dropout draws for them once more.
-    - `stride` is the window unless given: chunks, each run once. Paths that cross from chunk to chunk are cut.
+    - A span's window starts `window` − `stride` steps before the span, in the state that was reached there, without
+      gradient. Steps before the span run once more, and dropout draws new masks for them.
+    - By default the stride equals the window: chunks, each run once. Paths that cross from chunk to chunk are cut.
     - `stride=1`: the loss at each step t reaches steps t − `window` + 1 … t, no more and no fewer; 1 is step t alone.
     - `window=None`: exact, the whole sequence in one span.
 
-    `state` is, after each span, the module's state at the span's end, without gradient; None before the first. No part
-    of a window's graph is kept. If x itself has a graph, such as an embedding's, move that into the module or go back
-    once, from the sum of the losses: torch goes back through a graph once.
+    No part of a window's graph is kept. If x itself has a graph, such as that of an embedding, move it into the module,
+    or call `backward` once, on the sum of the losses: torch goes back through a graph once.
+
+    Args:
+        module: Any callable `(x, state) -> (output, state)` in which a step sees no later one: a layer of torch.nn or
+            unspool.nn, or your own. The output may be nested; its tensors have the time axis where x has it.
+        window: Steps that a gradient flows back; None for all.
+        stride: Steps per span, at most `window`.
+        time: The time axis of x.
+
+    Attributes:
+        state: The module's state at the end of the last span, without gradient; None before the first.
+
+    Example:
+        bptt = TruncatedBPTT(lstm, window=35)
+        for x, targets in batches:  # each sequence of a batch continues that of the batch before
+            for output, span in bptt.over(x, bptt.state):
+                loss(output, targets[span]).backward()
     """
 
     def __init__(
@@ -59,16 +77,21 @@ class TruncatedBPTT:
             )
 
     def over(self, x: Tensor, state: Any = None) -> Iterator[tuple[Any, slice]]:
-        """`(output, span)` for each span of x in turn; `span` is the slice of x's steps that the output covers.
+        """Run the module over a sequence, span by span.
 
-        `state` is where the module starts, None for its own choice; give `bptt.state` to go on from the last call.
-        It counts as a value, without gradient, unless `window` is None: exact gradients reach it too.
+        Args:
+            x: The sequence.
+            state: Where the module starts; None for its own initial state, `bptt.state` to continue the last call. No
+                gradient reaches it, unless `window` is None: exact gradients do.
+
+        Returns:
+            Pairs (output, span); `span` is the slice of the steps of x that the output covers.
         """
         if not isinstance(x, Tensor):
             raise ArgumentTypeError.of("x", type(x).__name__, "is not a torch tensor", "Convert it by torch.as_tensor")
         if x.dim() <= self.time:
-            problem = f"has no axis {self.time}, which is time's"
-            raise ShapeError.of("x", tuple(x.shape), problem, "Give `time`, the position of that axis")
+            problem = f"has no axis {self.time}, the time axis"
+            raise ShapeError.of("x", tuple(x.shape), problem, "Give the right `time`")
         if not x.shape[self.time]:
             raise ShapeError.of("x", tuple(x.shape), "has no steps", "Leave empty sequences out")
         batch_first = getattr(self.module, "batch_first", None)
@@ -105,12 +128,12 @@ class TruncatedBPTT:
                 start = detach(state)
             if until > begin:
                 outputs.append(output if since >= begin else self._after(output, begin - since))
-        output = outputs[0] if len(outputs) == 1 else _map(lambda *parts: torch.cat(parts, self.time), *outputs)
+        output = outputs[0] if len(outputs) == 1 else map_leaves(lambda *parts: torch.cat(parts, self.time), *outputs)
         return output, detach(state), start
 
     def _after(self, output: Any, steps: int) -> Any:
         """The output without its first steps."""
-        return _map(lambda part: part.narrow(self.time, steps, part.shape[self.time] - steps), output)
+        return map_leaves(lambda part: part.narrow(self.time, steps, part.shape[self.time] - steps), output)
 
     def _call(self, x: Tensor, state: Any) -> tuple[Any, Any]:
         result = self.module(x, state)
@@ -122,20 +145,9 @@ class TruncatedBPTT:
         def check(part: Tensor) -> Tensor:
             if part.dim() <= self.time or part.shape[self.time] != x.shape[self.time]:
                 problem = f"does not have x's {x.shape[self.time]} steps along axis {self.time}"
-                raise ShapeError.of("output", tuple(part.shape), problem, "Give one output a step, and time's axis")
+                raise ShapeError.of(
+                    "output", tuple(part.shape), problem, "Return one output per step, and give the time axis"
+                )
             return part
 
-        return _map(check, output), state
-
-
-def _map(function: Callable[..., Tensor], *trees: Any) -> Any:
-    """One nesting of tuples, named or not, lists and dicts, made of several alike by a function of their tensors."""
-    first = trees[0]
-    if isinstance(first, Tensor):
-        return function(*trees)
-    if isinstance(first, dict):
-        return {key: _map(function, *(tree[key] for tree in trees)) for key in first}
-    if isinstance(first, tuple | list):
-        parts = [_map(function, *several) for several in zip(*trees, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
-    return first
+        return map_leaves(check, output), state

@@ -1,4 +1,4 @@
-"""The norm of all gradients together, and its limit: what keeps one steep batch from throwing training off."""
+"""The norm of all gradients together, and its limit: it keeps one steep batch from throwing training off."""
 
 from __future__ import annotations
 
@@ -9,21 +9,42 @@ import torch
 from torch import Tensor
 
 from unspool.errors import ArgumentError
+from unspool.learning.device import where_float64
 
 #: Numbers whose squares are summed in their own precision: a float32 sum over millions is wrong in the fourth digit.
 PIECE = 1 << 16
 
 
 def gradient_norm(parameters: Iterable[Tensor]) -> float:
-    """√(Σ g²) over all gradients, dense and sparse; 0 if there are none. Sums across pieces are in float64."""
+    """The norm of all gradients together, √(Σ g²).
+
+    Args:
+        parameters: Those whose `.grad` counts, dense or sparse.
+
+    Returns:
+        The norm, 0 if there are no gradients. Partial sums are added up in float64.
+
+    Example:
+        >>> gradient_norm(model.parameters())
+        0.8312
+    """
     return _norm(_gradients(parameters))
 
 
 def clip_gradients(parameters: Iterable[Tensor], limit: float | None) -> float:
-    """Scales all gradients in place so that their norm is at most `limit`; returns the norm before.
+    """Scale all gradients in place so that their norm is at most `limit`.
 
-    None and ∞ never clip. A norm that is not finite is returned and nothing is changed: scaling cannot repair it. Give
-    each parameter once: one that comes twice would be counted and scaled twice.
+    Args:
+        parameters: Each once: one that is given twice is counted and scaled twice.
+        limit: The largest norm; None and ∞ never clip.
+
+    Returns:
+        The norm before clipping. If it is not finite, nothing is changed: scaling cannot repair that.
+
+    Example:
+        loss.backward()
+        norm = clip_gradients(model.parameters(), 1.0)
+        optimizer.step()
     """
     if limit is not None and not limit > 0:
         raise ArgumentError.of("limit", limit, "is not a number above 0", "Give 1.0, or None to clip nothing")
@@ -47,9 +68,9 @@ def _norm(gradients: list[Tensor]) -> float:
         return 0.0
     norm = _total(torch._foreach_norm(pieces))
     if math.isinf(norm):  # squares beyond float32, perhaps; in float64, which takes twenty times as long, they may fit
-        norm = _total(torch._foreach_norm(pieces, 2, torch.float64))
+        norm = _total(torch._foreach_norm([where_float64(piece) for piece in pieces], 2, torch.float64))
     return norm
 
 
 def _total(norms: Iterable[Tensor]) -> float:
-    return float(torch.linalg.vector_norm(torch.stack(list(norms)), dtype=torch.float64))
+    return float(torch.linalg.vector_norm(where_float64(torch.stack(list(norms))), dtype=torch.float64))

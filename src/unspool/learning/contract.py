@@ -1,19 +1,25 @@
-"""What the loop that trains asks of a task. A new task is one class of each kind here, in its own file of tasks/."""
+"""What a task and its model must offer. A new task is one class of each kind here, in its own file of tasks/."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
-from unspool.learning.settings import Section
+
+if TYPE_CHECKING:
+    from unspool.data.glance import Glance
+    from unspool.settings.training import Training
 
 
 class Batches(ABC):
-    """The training batches of one epoch, by number, so that training can go on in the middle."""
+    """The training batches of one epoch, by number, so that training can resume in the middle."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -24,13 +30,13 @@ class Batches(ABC):
 
 
 class Outcome(NamedTuple):
-    """What a batch came to."""
+    """The result of a forward pass in training."""
 
     loss: Tensor  # mean over the batch's units
     units: int  # how many
-    carried: Any  # nested tensors for the next batch, not yet detached
-    output: Tensor | None  # the recurrent layers', (time, rows, width), for penalties
-    lengths: Tensor | None = None  # of the output's rows; None where all steps count
+    state: Any  # hidden state for the next batch, nested tensors that are not yet detached
+    output: Tensor | None  # of the recurrent layers, (time, batch, width), for penalties
+    lengths: Tensor | None = None  # of the sequences in the output; None where all steps count
     extra: Tensor | None = None  # what training adds to the loss: auxiliary heads, the model's own penalties
 
 
@@ -38,82 +44,197 @@ class Apart(NamedTuple):
     """A learner and a batch taken apart, for rules that learn layer by layer."""
 
     layers: Sequence[nn.Module]  # recurrent, from the lowest up
-    x: Tensor  # what the lowest reads
-    lengths: Tensor | None  # of its rows
-    judge: Callable[[Tensor], Outcome]  # what the top layer's output comes to
+    x: Tensor  # the input of the lowest
+    lengths: Tensor | None  # of its sequences
+    outcome: Callable[[Tensor], Outcome]  # from the output of the top layer
 
 
 class Learner(nn.Module, ABC):
     """A model that can be trained."""
 
     @abstractmethod
-    def forward(self, batch: Any, carried: Any, truth: float = 1.0) -> Outcome:
-        """The loss of a batch. `truth` is the share of steps that read the truth, not the model's own words."""
+    def forward(self, batch: Any, state: Any, teacher_forcing: float = 1.0) -> Outcome:
+        """The loss of a batch.
+
+        Args:
+            batch: An entry of the task's `Batches`.
+            state: The state after the batch before it, or `initial_state`.
+            teacher_forcing: The fraction of steps whose input is the target, not the model's own prediction.
+        """
 
     @abstractmethod
-    def carry(self, rows: int) -> Any:
-        """What is carried into an epoch's first batch: None, or nested tensors."""
+    def initial_state(self, batch_size: int) -> Any:
+        """The state before the first batch of an epoch: None, or nested tensors."""
 
     def take_apart(self, batch: Any) -> Apart:  # noqa: ARG002
-        """The layers one by one, and a batch as they read it; refused where there is more to a model than that."""
+        """The layers one by one, and a batch as they read it; refused where a model has more than layers."""
         problem = f"is not for a {type(self).__name__}"
-        raise ArgumentError.of("learn", "predictive-coding", problem, "Take learn='bptt'")
+        raise ArgumentError.of("learning_rule", "predictive-coding", problem, "Use `learning_rule='bptt'`")
+
+    def token_embedding(self) -> nn.Embedding | None:
+        """The embedding of the tokens that `Task.embedded_tokens` lists; None if there is none."""
+        return None
+
+    def surprise(self, batch: Any) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """−log P of each target (time, batch), in nats; None for models that do not predict step by step."""
+        return None
+
+
+# ── what a task answers when plan, X-ray and the guess ask it ──
+
+
+class Proposal(NamedTuple):
+    """A value for a setting, and why."""
+
+    setting: str
+    value: str | int | float | bool
+    reason: str
+
+
+class WholeSequence(NamedTuple):
+    """That something is predicted from a whole sequence, in words."""
+
+    source: str  # what it is predicted from: "sequence", "source"
+    target: str  # what is predicted: "label", "number"
+    shortcut: str  # what in the model shortens the way from a step to the prediction
+
+
+@dataclass(frozen=True)
+class TrainingSequences:
+    """The sequences that a task trains on, as `plan` measures them."""
+
+    unit: str  # what a step is, in the plural
+    sides: Sequence[Sequence[NDArray[Any]]]  # ids (steps,) or numbers (steps, width); source and target are two sides
+    detrend: bool = False  # whether a straight line is taken off numbers before these are measured
+    whole: WholeSequence | None = None  # where something is predicted from a whole sequence
+
+
+class Extent(NamedTuple):
+    """How much data X-ray reads."""
+
+    batch_size: int
+    steps: int
+    bptt: int | None  # steps that gradients flow back in training; None: all of them
+
+
+class Material(NamedTuple):
+    """A batch for X-ray, and what is known about it."""
+
+    batch: Any
+    batch_size: int
+    tokens: Sequence[Sequence[str]] | None  # (time, batch), where steps are tokens
+    source: str  # where it is from, in words
+    missing: tuple[str, ...] = ()  # what could not be had, for the report
+
+
+class Claim(NamedTuple):
+    """That a file looks like the data of a task: of several tasks, the one with the highest priority gets it."""
+
+    priority: int
+    reason: str
 
 
 class Task(ABC):
     """Data, and what is learned from it."""
 
-    #: The name that `--task` takes, and the classes of the config's sections [data] and [model].
+    #: The value of `task`; the task's settings have the same name in `settings/catalogue.py`.
     name: ClassVar[str]
-    Data: ClassVar[type[Section]]
-    Model: ClassVar[type[Section]]
-    #: Settings that hold unless others are said, as a config has them.
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]]
-    #: Of the figures, the one by which the best model is chosen, and whether more of it is better.
+    #: The metric by which the best model is chosen, and whether more of it is better.
     chosen_by: str = "loss"
     more_is_better: bool = False
+    #: Whether models of this task generate text; the others predict a table.
+    generates: ClassVar[bool] = False
+    #: The unit of the loss, where it has one.
+    loss_unit: ClassVar[str] = ""
+
+    # ── data ──
 
     @classmethod
     @abstractmethod
     def prepare(cls, data: Any, seed: int) -> Self:
-        """Read the data."""
+        """Read the data that section `[data]` of a config names."""
 
-    @abstractmethod
-    def make_learner(self, settings: Any) -> Learner:
-        """A fresh model for this data."""
+    @classmethod
+    def recognize(cls, glance: Glance) -> Claim | None:  # noqa: ARG003
+        """Whether a file looks like data of this task; None if it does not."""
+        return None
 
     @property
     @abstractmethod
     def unit(self) -> str:
-        """What is counted in speeds: "characters", "rows"."""
+        """What is counted in speeds: "characters", "examples"."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """Of the data, so that a run does not go on with other data."""
+        """Of the data, so that a run is not resumed with other data."""
 
     @abstractmethod
     def describe(self) -> Mapping[str, str]:
         """The data, in words."""
 
     @abstractmethod
-    def batches(self, rows: int, window: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:
-        """An epoch's batches of `rows`; of several processes, those rows that are one's own."""
+    def batches(self, batch_size: int, bptt: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:
+        """The batches of an epoch; of several processes, the part of each batch that belongs to this one."""
+
+    # ── the model ──
 
     @abstractmethod
-    def evaluate(self, learner: Any, part: str, rows: int = 1, limit: int | None = None) -> dict[str, float]:
-        """`loss`, and what people read of it, on "validation" or "test"; {} where there is no such data.
+    def make_learner(self, settings: Any) -> Learner:
+        """A new model for this data, from section `[model]` of a config."""
 
-        With one row the data is read once through; more rows are faster. At most `limit` units are read.
+    def embedded_tokens(self) -> Mapping[str, int]:
+        """Tokens and their rows in the model's embedding; none where tokens are not whole words or characters."""
+        return {}
+
+    @abstractmethod
+    def evaluate(self, learner: Any, part: str, batch_size: int = 1, limit: int | None = None) -> dict[str, float]:
+        """The loss and the metrics on "validation" or "test"; {} where there is no such data.
+
+        With a batch size of 1 a text is read once from start to end; larger ones are faster. At most `limit` units
+        are read.
         """
 
     @abstractmethod
+    def evaluate_files(self, learner: Any, source: Any) -> dict[str, float]:
+        """The loss and the metrics on other files."""
+
+    def predict_files(self, learner: Any, source: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
+        raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
+
+    @property
+    def prediction_columns(self) -> tuple[str, ...]:
+        """The columns of `predict_files`; none for tasks whose models generate text."""
+        return ()
+
+    @abstractmethod
     def baselines(self) -> dict[str, dict[str, float]]:
-        """Figures on validation data of what needs no training, by name."""
+        """Metrics on validation data of baselines that need no training, by name."""
 
     @abstractmethod
     def sample(self, learner: Any, seed: int) -> str:
-        """Something of the model's to look at."""
+        """Some output of the model for people to look at."""
+
+    # ── what plan and X-ray ask ──
+
+    def sequences(self) -> TrainingSequences:
+        """The training sequences, to be measured."""
+        raise ArgumentError.of("task", self.name, "has no sequences to measure", "Choose another task")
+
+    def propose(self, memory: int, training: Training) -> list[Proposal]:  # noqa: ARG002
+        """Settings of this task alone that fit data with a memory of so many steps."""
+        return []
+
+    def material(self, learner: Any, extent: Extent, source: Any = None) -> Material:  # noqa: ARG002
+        """A batch with targets from files, or, without a source, from the validation data."""
+        raise ArgumentError.of("task", self.name, "has no batch to record", "Choose another task")
+
+    def own_material(self, learner: Any, extent: Extent) -> Material | None:  # noqa: ARG002
+        """A batch that the model generates itself, for where data is missing; None if it cannot."""
+        return None
+
+    # ── what a run keeps ──
 
     @abstractmethod
     def dump(self) -> dict[str, Any]:
@@ -123,7 +244,3 @@ class Task(ABC):
     @abstractmethod
     def restore(cls, document: Mapping[str, Any], data: Any) -> Self:
         """The task without its data, from what `dump` gave: enough to make the model and to use it."""
-
-    @abstractmethod
-    def evaluate_files(self, learner: Any, source: Any) -> dict[str, float]:
-        """The figures on other files."""

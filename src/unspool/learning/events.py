@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: to the terminal, to metrics.jsonl, to whoever listens."""
+"""What a run reports: to the terminal, to metrics.jsonl, and to any other listener."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a run. All fields are JSON's own types."""
+    """Something that happened in a run. All fields are types of JSON."""
 
     kind: ClassVar[str]
 
     def as_json(self) -> dict[str, Any]:
-        """The fields, after the event's kind; None for every number that JSON has not."""
+        """The event's kind and its fields; None for every number that JSON does not have."""
         found: dict[str, Any] = finite({"event": self.kind, **asdict(self)})
         return found
 
 
 @dataclass(frozen=True)
 class Started(Event):
-    """Training begins, or goes on."""
+    """Training starts, or resumes."""
 
     kind = "started"
     run: str  # the run's folder
@@ -31,8 +31,8 @@ class Started(Event):
     parameters: int
     unit: str  # what is counted: "characters", "words", …
     step: int  # above 0: resumed
-    steps: int | None  # updates to come in all; None where time decides
-    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # name → figures on validation data
+    steps: int | None  # updates in all; None where time decides
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # name → metrics on validation data
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class Stepped(Event):
 
     kind = "stepped"
     step: int
-    epoch: float  # how often the training data has been read
+    epoch: float  # passes over the training data so far
     fraction: float  # of the whole training, 0 to 1
     loss: float  # mean since the last such event, nats
-    rate: float  # the learning rate now
-    speed: float  # units a second
+    lr: float  # the learning rate now
+    speed: float  # units per second
     seconds: float  # spent on training so far
-    remaining: float  # seconds to go
+    remaining: float  # seconds
     norm: float  # of the last gradient, before clipping
-    clipped: float  # share of all updates that were clipped
+    clipped: float  # fraction of all updates that were clipped
 
 
 @dataclass(frozen=True)
 class Evaluated(Event):
-    """The validation data was read."""
+    """The model was evaluated on validation data."""
 
     kind = "evaluated"
     step: int
@@ -62,14 +62,14 @@ class Evaluated(Event):
     fraction: float
     seconds: float
     training: float | None  # mean training loss since the last evaluation
-    validation: Mapping[str, float]  # "loss" and what the task makes of it
+    validation: Mapping[str, float]  # the loss and the metrics of the task
     best: bool
-    sample: str  # what the model says now
+    sample: str  # of the model's output
 
 
 @dataclass(frozen=True)
 class Advised(Event):
-    """A word about how it goes."""
+    """Advice on the course of training."""
 
     kind = "advised"
     step: int
@@ -87,7 +87,7 @@ class Saved(Event):
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """Training is over."""
+    """Training has ended."""
 
     kind = "finished"
     step: int
@@ -95,21 +95,21 @@ class Finished(Event):
     reason: str  # "done", "stopped early" or "interrupted"
     run: str
     best_step: int
-    validation: Mapping[str, float]  # of the best model, read once through
+    validation: Mapping[str, float]  # metrics of the best model, on all of the validation data
     test: Mapping[str, float]  # empty where there is no test data
     baselines: Mapping[str, Mapping[str, float]]
     sample: str
     task: str = "lm"
-    chosen_by: str = "loss"  # the figure by which models are compared
+    chosen_by: str = "loss"  # the metric by which the best model is chosen
     more_is_better: bool = False
-    processes: int = 1  # that trained together, and must to go on
+    processes: int = 1  # that trained together, and must resume together
 
 
 Listener = Callable[[Event], None]
 
 
 def finite(value: Any) -> Any:
-    """The value with None for every number that JSON has not: NaN and ∞."""
+    """The value with None for every number that JSON does not have: NaN and ∞."""
     if isinstance(value, Mapping):
         return {name: finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Gate co-ordination: what it costs that a unit is shown by no layer and taken in by none above it."""
+"""Gate coordination: a penalty on units that a layer does not output and the layer above does not take in."""
 
 from __future__ import annotations
 
@@ -21,24 +21,48 @@ HALF = 0.5
 
 
 def gate_penalty(o: Tensor, i: Tensor, *, lengths: Sequence[int] | Tensor | None = None) -> Tensor:
-    """‖relu(1 − o_t − i_t)‖₁, the sum over units, as a mean over rows and steps; 0 if there are none.
+    """‖relu(1 − o_t − i_t)‖₁, summed over units, as a mean over sequences and steps.
 
-    o is the output gate of a layer and i the input gate of the one above it, each (time, rows, units). The price of a
-    signal that is let through by neither is 1 where both are shut, and 0 as soon as they are open by 1 together.
-    R = λ Σ_t ‖…‖₁ of one long sequence grows with its length. A mean over steps and rows does not, nor with the batch,
-    as the loss does not: so λ is what one unit costs, shut on both sides at every step, in units of the loss.
+    A unit costs 1 where both gates are closed, and 0 as soon as they sum to 1. R = λ Σ_t ‖…‖₁ of one long sequence
+    grows with its length. The mean does not, nor does it grow with the batch, like the loss: so λ is the cost, in units
+    of the loss, of one unit whose gates are closed at every step.
+
+    Args:
+        o: The output gate of a layer, (time, batch, units).
+        i: The input gate of the layer above it, of the same shape.
+        lengths: Of the sequences; steps beyond them do not count.
+
+    Returns:
+        The penalty; 0 if there are no steps.
+
+    Example:
+        pairs = neighboring_gates(stack, x, sequences)
+        loss = loss + 0.1 * sum(gate_penalty(o, i) for o, i in pairs)
     """
     closed = functional.relu(1 - _inside(o, i, o, lengths) - _inside(o, i, i, lengths))
     return closed.sum(-1).mean() if closed.numel() else closed.sum()
 
 
 def double_closed(o: Tensor, i: Tensor, *, lengths: Sequence[int] | Tensor | None = None) -> float:
-    """The share of steps, rows and units at which both gates are below ½; NaN if there are none."""
+    """The fraction of (step, sequence, unit) at which both gates are below ½.
+
+    Args:
+        o: The output gate of a layer, (time, batch, units).
+        i: The input gate of the layer above it, of the same shape.
+        lengths: Of the sequences; steps beyond them do not count.
+
+    Returns:
+        The fraction; NaN if there are no steps.
+
+    Example:
+        >>> double_closed(torch.tensor([[[0.1, 0.9]]]), torch.tensor([[[0.2, 0.1]]]))
+        0.5
+    """
     shut = (_inside(o, i, o, lengths) < HALF) & (_inside(o, i, i, lengths) < HALF)
     return float(shut.double().mean())
 
 
-def neighbouring_gates(
+def neighboring_gates(
     stack: Stack,
     x: Tensor,
     sequences: Sequence[Tensor],
@@ -46,16 +70,29 @@ def neighbouring_gates(
     *,
     lengths: Sequence[int] | Tensor | None = None,
 ) -> list[tuple[Tensor, Tensor]]:
-    """(o^ℓ, i^{ℓ+1}) of every two neighbouring LSTM layers, and of each direction of time: (time, rows, units) each.
+    """The gates (o^ℓ, i^{ℓ+1}) of every two neighboring LSTM layers, and of each direction of time.
 
-    x is what the stack read, time first, `state` what it began with, and `sequences` are what it gave with
-    `every_layer=True`. The gates follow from them by one product each, σ(W x_t + U h_{t−1} + b), so that a kernel need
-    not keep them, and are differentiable in all of it. Dropout on the way up is left out of what the upper gate reads.
+    The gates follow from inputs and outputs of layers by one product each, σ(W x_t + U h_{t−1} + b), so that a kernel
+    need not keep them. They are differentiable. Dropout between layers is left out of what the upper gate reads.
+
+    Args:
+        stack: Layers of LSTM, without residual or skip connections.
+        x: The input of the stack, (time, batch, width).
+        sequences: Its output with `every_layer=True`.
+        state: The state that it started in; by default its initial state.
+        lengths: Of the sequences.
+
+    Returns:
+        Pairs of tensors (time, batch, units), from the lowest layers up.
+
+    Example:
+        sequences, _ = stack(x, every_layer=True)
+        pairs = neighboring_gates(stack, x, sequences)
     """
     _check(stack)
-    steps, rows, _ = x.shape
-    ends = torch.full((rows,), steps) if lengths is None else check_lengths(lengths, steps, rows, x.device)
-    state = stack.initial_state(rows, x) if state is None else state
+    steps, batch_size, _ = x.shape
+    ends = check_lengths([steps] * batch_size if lengths is None else lengths, steps, batch_size, x.device)
+    state = stack.initial_state(batch_size, x) if state is None else state
     reads = [x, *sequences[:-1]]
     levels = [list(_directions(*level)) for level in zip(stack.layers, reads, sequences, state, strict=True)]
     return [
@@ -66,7 +103,7 @@ def neighbouring_gates(
 
 
 def _directions(layer: Any, read: Tensor, given: Tensor, state: Any) -> Iterator[tuple[Recurrent, Tensor, Tensor, Any]]:
-    """The layer, what it reads and gives, and its first h; of both directions where there are two."""
+    """The layer, its input and output, and its first h; of both directions where there are two."""
     if isinstance(layer, Bidirectional):
         halves = given.split([layer.ahead.output_size, layer.back.output_size], -1)
         for part, half, start in zip((layer.ahead, layer.back), halves, state, strict=True):
@@ -77,7 +114,7 @@ def _directions(layer: Any, read: Tensor, given: Tensor, state: Any) -> Iterator
 
 def _gate(name: str, layer: Recurrent, read: Tensor, given: Tensor, start: Tensor, ends: Tensor) -> Tensor:
     parameters, first = layer.cell_parameters(), start.unsqueeze(0)
-    if layer.reverse:  # each row begins at its own last step
+    if layer.reverse:  # each sequence begins at its own last step
         times = torch.arange(len(given), device=given.device).unsqueeze(1)
         before = torch.where((times == ends - 1).unsqueeze(-1), first, torch.cat([given[1:], first]))
     else:
@@ -87,21 +124,28 @@ def _gate(name: str, layer: Recurrent, read: Tensor, given: Tensor, start: Tenso
 
 
 def _inside(o: Tensor, i: Tensor, chosen: Tensor, lengths: Sequence[int] | Tensor | None) -> Tensor:
-    """The gate's live steps."""
+    """The steps of a gate that lie within the lengths."""
     if o.shape != i.shape or o.dim() != 3:
         problem = f"and i, {tuple(i.shape)}, do not fit each other"
-        raise ShapeError.of("o", tuple(o.shape), problem, "Give (time, rows, units), as many units in both")
+        raise ShapeError.of("o", tuple(o.shape), problem, "Give (time, batch, units), as many units in both")
     if lengths is None:
         return chosen
-    steps, rows, _ = o.shape
-    return chosen[valid_steps(check_lengths(lengths, steps, rows, o.device), steps).squeeze(-1)]
+    steps, batch_size, _ = o.shape
+    return chosen[valid_steps(check_lengths(lengths, steps, batch_size, o.device), steps).squeeze(-1)]
 
 
 def _check(stack: Stack) -> None:
     for layer in stack.modules():
         if isinstance(layer, Recurrent) and not isinstance(layer.cell, LSTM):
             raise ArgumentError.of("stack", layer, "has no output and input gates", "Give layers of LSTM")
-        if isinstance(layer, Recurrent) and layer._regularised is not None:
-            raise ArgumentError.of("stack", layer, "has gates that depend on chance", "Give layers without such rates")
+        if isinstance(layer, Recurrent) and layer._regularized is not None:
+            raise ArgumentError.of(
+                "stack",
+                layer,
+                "has gates that depend on chance",
+                "Give layers without recurrent dropout, weight dropout and zoneout",
+            )
     if stack.skip or any(stack.residual):
-        raise ArgumentError.of("stack", stack, "gives more than its layers' states", "Give one without residual, skip")
+        raise ArgumentError.of(
+            "stack", stack, "outputs more than the states of its layers", "Give one without residual, skip"
+        )

@@ -1,4 +1,4 @@
-"""Layer-wise dropout: each layer's rate from what its activity is worth, and how much its units repeat each other."""
+"""Dropout by layer: each rate follows from the information in the layer's activity and from how its units correlate."""
 
 from __future__ import annotations
 
@@ -10,59 +10,72 @@ import torch
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
+from unspool.learning.device import where_float64
 from unspool.nn.checks import check_lengths
 from unspool.nn.layer import valid_steps
 
-#: A rate above which too little comes through for a layer to change what is wrong with it.
-MOST = 0.75
-#: Steps that an activity is measured on: a covariance of some hundred units is settled by then.
+#: The highest rate: above it, too little passes for a layer to learn from.
+HIGHEST = 0.75
+#: Steps that an activity is measured on: enough for the covariance of some hundred units.
 MEASURED = 8192
 
 
 class Activity(NamedTuple):
-    """What a layer's activity is like; both numbers are from 0 to 1."""
+    """Two measures of a layer's activity, each from 0 to 1."""
 
     information: float  # a
     co_adaptation: float  # b
 
 
 def best_dropout(a: float, b: float) -> float:
-    """The p that maximises a·log(1 − p) − b/p, which is (−b + √(b² + 4ab)) / 2a.
+    """The dropout rate p that maximizes a·log(1 − p) − b/p, which is (−b + √(b² + 4ab)) / 2a.
 
-    The more information `a` a layer carries, the more dropping it costs; the more its units depend on each other, `b`,
-    the more it gains. Written as 2√b / (√b + √(b + 4a)) nothing cancels, however small b is.
+    Written as 2√b / (√b + √(b + 4a)), nothing cancels, however small b is.
+
+    Args:
+        a: Information in the layer's activity, above 0: the more there is, the more dropout costs.
+        b: Co-adaptation, from 0: the more its units depend on each other, the more dropout gains.
+
+    Returns:
+        The rate, from 0 to below 1.
+
+    Example:
+        >>> best_dropout(0.5, 0.0)
+        0.0
+        >>> best_dropout(1.0, 0.5)
+        0.5
     """
     for name, value, least in (("a", a, "above 0"), ("b", b, "from 0 on")):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 <= value < math.inf or (name == "a" and not value):
-            raise ArgumentError.of(name, value, f"is not a number {least}", "Give what a layer's activity has of it")
+            raise ArgumentError.of(name, value, f"is not a number {least}", "Give what `measure_activity` found")
     return 2 * math.sqrt(b) / (math.sqrt(b) + math.sqrt(b + 4 * a))
 
 
 def measure_activity(sequence: Tensor, lengths: Sequence[int] | Tensor | None = None) -> Activity | None:
-    """Information and co-adaptation of a layer's output (time, rows, units); None where it never changes.
+    """Information and co-adaptation of a layer's output (time, batch, units); None where it never changes.
 
     Information is the effective rank of the activity divided by its width: exp(−Σ s log s) / width, where s are the
-    covariance's eigenvalues as shares of their sum. It is 1 where all directions vary alike, 1/width where one does.
-    Co-adaptation is the mean squared correlation between two different units: 0 where each says its own, 1 where all
-    say the same. A unit that never changes correlates with none.
+    eigenvalues of the covariance as fractions of their sum. It is 1 where all directions vary alike, 1/width where one
+    does. Co-adaptation is the mean squared correlation between two different units: 0 where they are independent, 1
+    where all are the same. A unit that never changes correlates with none.
     """
-    steps, rows, width = sequence.shape
+    steps, batch_size, width = sequence.shape
     if lengths is None:
         values = sequence.reshape(-1, width)
     else:
-        values = sequence[valid_steps(check_lengths(lengths, steps, rows, sequence.device), steps).squeeze(-1)]
-    values = values[:: max(1, len(values) // MEASURED)].detach().double()
+        values = sequence[valid_steps(check_lengths(lengths, steps, batch_size, sequence.device), steps).squeeze(-1)]
+    values = where_float64(values[:: max(1, len(values) // MEASURED)].detach()).double()
     if not len(values) or not values.isfinite().all():
         return None
-    centred = values - values.mean(0)
-    covariance = centred.t() @ centred / len(values)
+    centered = values - values.mean(0)
+    covariance = centered.t() @ centered / len(values)
     variance = covariance.diagonal()
     if not variance.sum() > 0:
         return None
-    shares = torch.linalg.eigvalsh(covariance).clamp(min=0)
-    shares = shares / shares.sum()
-    rank = float(torch.special.entr(shares).sum().exp())
+    fractions = torch.linalg.eigvalsh(covariance).clamp(min=0)
+    fractions = fractions / fractions.sum()
+    rank = float(torch.special.entr(fractions).sum().exp())
     deviation = variance.sqrt()
     scale = torch.where(deviation > 0, 1 / deviation, 0.0)
     correlation = covariance * scale * scale.unsqueeze(1)
@@ -71,7 +84,7 @@ def measure_activity(sequence: Tensor, lengths: Sequence[int] | Tensor | None = 
 
 
 class LayerDropout(nn.Module):
-    """A rate a layer, which is state of the model: a checkpoint has it. 0 until the activity is measured."""
+    """One dropout rate per layer, 0 until the activity is measured. It is a buffer, so that checkpoints hold it."""
 
     rates: Tensor
 
@@ -82,22 +95,26 @@ class LayerDropout(nn.Module):
 
     @torch.no_grad()
     def watch(self, sequences: Sequence[Tensor], lengths: Tensor | None) -> None:
-        """Set the rates by what the layers give, the lowest first; a layer that never changes keeps its own."""
+        """Set the rates from the outputs of the layers, the lowest first; one that never changes keeps its rate."""
         for level, sequence in enumerate(sequences):
             if (found := measure_activity(sequence, lengths)) is not None:
-                self.rates[level] = min(best_dropout(*found), MOST)
+                self.rates[level] = min(best_dropout(*found), HIGHEST)
 
 
 @torch.no_grad()
-def measure_rates(learner: nn.Module, batch: Any, carried: Any) -> dict[str, float]:
-    """New rates for a learner whose dropout is by layer, by a batch that it reads undisturbed."""
+def measure_rates(learner: nn.Module, batch: Any, state: Any) -> dict[str, float]:
+    """Set the rates of a learner with dropout by layer, from a batch that it reads without dropout.
+
+    Returns:
+        The new rates: "dropout 1" is that of the lowest layer.
+    """
     found = [part for part in learner.modules() if isinstance(part, LayerDropout)]
     was = learner.training
     learner.eval()
     try:
         for part in found:
             part.watching = True
-        learner(batch, carried)
+        learner(batch, state)
     finally:
         for part in found:
             part.watching = False

@@ -1,7 +1,8 @@
-"""The loop that trains: updates, evaluations between them, checkpoints from which it goes on bit for bit.
+"""The training loop: updates, evaluations between them, and checkpoints from which it resumes bit for bit.
 
-What a run is at a moment is its `Position`, in numbers, and its tensors: parameters, the optimiser's, the mean of the
-parameters, what is carried from batch to batch, and the state of torch's random numbers. All of it is in a checkpoint.
+The state of a run is its `Position`, in numbers, and its tensors: parameters, those of the optimizer, averaged
+weights, the state that is carried from batch to batch, and the state of torch's random numbers. A checkpoint holds
+all of it.
 """
 
 from __future__ import annotations
@@ -14,133 +15,138 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import safetensors.torch
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from unspool.errors import ArgumentError, DataError, TrainingError
 from unspool.learning.advice import Point, advise
-from unspool.learning.averaging import Average
+from unspool.learning.best_model import BestModel
 from unspool.learning.bptt import detach
 from unspool.learning.clipping import clip_gradients
+from unspool.learning.components import average_of, optimizer_of, schedule_of, teacher_forcing_of
 from unspool.learning.contract import Batches, Learner, Task
+from unspool.learning.device import BatchesOnDevice, choose_device
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
-from unspool.learning.faults import find_bad_number, find_fault
-from unspool.learning.files import read_tensors
-from unspool.learning.forcing import Forcing
-from unspool.learning.optimisers import make_optimiser, make_sparse
-from unspool.learning.pace import Pace
-from unspool.learning.position import Parts, Position, own
+from unspool.learning.nonfinite import find_nonfinite, trace_nonfinite
+from unspool.learning.position import Parts, Position
 from unspool.learning.ranks import Ranks
 from unspool.learning.rules import make_rule
-from unspool.learning.run import RunFolder
-from unspool.learning.schedules import Progress, make_schedule
-from unspool.learning.settings import Training
+from unspool.learning.run_folder import RunFolder
+from unspool.learning.schedules import Progress
 from unspool.learning.stopping import Stop
+from unspool.learning.throughput import Throughput
+from unspool.learning.timetable import Timetable
 
-#: Seconds between two checkpoints, if nothing else is said.
-CHECKPOINT = 60.0
-#: Evaluations in a run, if nothing else is said; and rows in which validation data is read on the way.
-EVALUATIONS, ROWS = 10, 16
+if TYPE_CHECKING:
+    from unspool.settings.training import Training
+
+#: The batch size of evaluations during training.
+EVAL_BATCH_SIZE = 16
+
+
+class Gradients(NamedTuple):
+    """What one process computed for an update; the gradients themselves are in `.grad`."""
+
+    loss: float  # summed over the units
+    units: int
+    suspect: tuple[Any, Any]  # a batch and its state: the first whose loss was not finite, or else the last
+    bad: bool  # whether that loss was not finite
 
 
 class Loop:
-    """One model in training."""
+    """The training of one model.
+
+    Args:
+        task: Its data, evaluation and samples.
+        learner: The model. It is moved to the device of the settings, and to the CPU when training has ended.
+        settings: Section [training] of the config.
+        folder: Where checkpoints, the best model and logs go; None to keep nothing but the best weights, in memory.
+        tell: Called with every event.
+        stop: Asked before each update whether someone wants training to stop.
+
+    Example:
+        loop = Loop(task, task.make_learner(config.model), config.training, None, print, Stop())
+        finished = loop.run()
+    """
 
     def __init__(
         self, task: Task, learner: Learner, settings: Training, folder: RunFolder | None, tell: Listener, stop: Stop
     ) -> None:
-        self.task, self.learner, self.settings, self.folder = task, learner, settings, folder
+        self.task, self.settings, self.folder = task, settings, folder
         self.tell, self._stop = tell, stop
         self.ranks = Ranks()
-        if settings.batch % self.ranks.count:
-            raise ArgumentError.of(
-                "batch", settings.batch, f"does not divide among {self.ranks.count} processes", "Give a multiple"
-            )
-        self.rows = settings.batch // self.ranks.count
+        self.batch_size = _batch_size_per_process(settings.batch_size, self.ranks.count)
+        self.device = _choose_device(settings.device, self.ranks.count)
+        self.learner = learner
+        if self.device.type != "cpu":
+            learner.to(self.device)
         self.batches = self._batches(0)
-        self.updates = -(-len(self.batches) // settings.accumulate)  # in an epoch
-        self.steps = self._count_steps()
+        self.updates = -(-len(self.batches) // settings.grad_accum)  # per epoch
+        self.timetable = Timetable(settings, self.updates)
         self.parameters = list(learner.parameters())
-        self.optimiser = make_optimiser(
-            settings.optimiser,
-            learner,
-            rate=settings.rate,
-            momentum=settings.momentum,
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-            sparse=make_sparse(learner, plain=self._descends_plainly()),
-        )
-        self.schedule = make_schedule(
-            settings.schedule,
-            warmup=settings.warmup,
-            final=settings.final,
-            decay=settings.decay,
-            decay_after=settings.decay_after,
-            patience=settings.decay_patience,
-        )
-        kind = settings.forcing
-        self.forcing = Forcing(kind) if kind in ("always", "never") else Forcing(kind, end=settings.forcing_end)
-        self.average = (
-            None if settings.average is None else Average(self.parameters, settings.average, settings.average_decay)
-        )
+        self.optimizer = optimizer_of(settings, learner, self.ranks.count)
+        self.schedule = schedule_of(settings)
+        self.teacher_forcing = teacher_forcing_of(settings)
+        self.average = average_of(settings, self.parameters)
         self.rule = make_rule(learner, settings, self.batches, self.ranks.count)
-        self._parts = Parts(learner, self.optimiser, self.average)
+        self._parts = Parts(learner, self.optimizer, self.average, self.device)
+        self._best = BestModel(folder)
+        self.notes: dict[str, str] = {}  # on the model, for people
         self.position = Position()
-        self.carried = learner.carry(self.rows)
-        self._since, self._pace = time.monotonic(), Pace()
+        self.state = learner.initial_state(self.batch_size)
+        self._since, self._throughput = time.monotonic(), Throughput()
         self._norm = 0.0
-        self._damaged: tuple[Path, ...] = ()  # checkpoints newer than the one that training goes on from
-        self._clock = self._saved = 0.0  # seconds of the first process, which all go by; and at the last checkpoint
+        self._damaged: tuple[Path, ...] = ()  # checkpoints newer than the one that training resumes from
+        self._clock = self._saved = 0.0  # seconds of the first process, which hold for all; and at the last checkpoint
         self._asked = False
-        self._best: dict[str, Tensor] = {}  # weights, where no folder keeps them
 
     @cached_property
     def model(self) -> nn.Module:
         """The learner, whose gradients are those of all processes together."""
-        return self.ranks.wrap(self.learner, lambda model: model(self.batches[0], self.learner.carry(self.rows)).loss)
+        return self.ranks.wrap(
+            self.learner, lambda model: model(self.batches[0], self.learner.initial_state(self.batch_size)).loss
+        )
 
-    # ── the whole of it ──
+    @property
+    def steps(self) -> int | None:
+        """Updates in all; None where time decides."""
+        return self.timetable.steps
+
+    # ── the whole run ──
 
     def resume(self) -> bool:
-        """Go on from the newest checkpoint; False if there is none."""
+        """Continue from the newest checkpoint; False if there is none."""
         found = None if self.folder is None or not self.ranks.first else self.folder.read_checkpoint()
         tensors, facts, self._damaged = found or ({}, {}, ())
         if facts:
-            self._check(facts)  # what is wrong is said by the first
+            self._check(facts)  # the first process reports what is wrong
             self._parts.check(tensors)
-        facts = json.loads(self.ranks.tell_text(json.dumps(facts)))  # the others do not touch the folder
+        facts = json.loads(self.ranks.broadcast_text(json.dumps(facts)))  # the others do not touch the folder
         if not facts:
             return False
         if self.ranks.together:
-            tensors = safetensors.torch.load(self.ranks.tell_bytes(safetensors.torch.save(tensors)))
-        self._parts.unpack(tensors, facts["optimiser"], self.carried, self.ranks.rank)
+            tensors = safetensors.torch.load(self.ranks.broadcast_bytes(safetensors.torch.save(tensors)))
+        self._parts.unpack(tensors, facts["optimizer"], self.state, self.ranks.rank)
         self.position = Position(**facts["position"])
         self._clock = self.position.seconds
         self.batches = self._batches(self.position.epoch)
         if self.folder is not None and self.ranks.first:
-            self.folder.take_back(facts["logs"])
+            self.folder.truncate_logs(facts["logs"])
         return True
 
     def run(self) -> Finished:
         """Train to the end, or until someone asks to stop."""
-        self._since, self._pace = time.monotonic(), Pace()
+        self._since, self._throughput = time.monotonic(), Throughput()
         self.learner.train()
         for path in self._damaged:
-            self._say(Advised(self.position.step, f"{path} cannot be read: going on from an earlier checkpoint."))
+            self._report(Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint."))
         self._agree()
         self._saved = self._clock
         while not (reason := self.reason_to_end()):
-            fraction = self.fraction()
-            self._update(fraction)
-            evaluated = self._evaluation_is_due(fraction)
-            done = time.monotonic()
-            if evaluated:
-                self._evaluate()
-            if (evaluated or self._checkpoint_is_due()) and not self.reason_to_end():  # the end has its own
-                self.save()
-            self._pace.pause(time.monotonic() - done)
+            self._advance()
         if reason == "done" and self.position.step not in self.position.evaluated:
             self._evaluate()
         self.save()
@@ -148,147 +154,166 @@ class Loop:
         return self._finish(reason)
 
     def reason_to_end(self) -> str:
-        """Why no update is to be made now; empty if one is."""
-        if self._asked:
-            return "interrupted"
-        if self.settings.patience is not None and self.stale() >= self.settings.patience:
-            return "stopped early"
-        return "done" if self.fraction() >= 1 else ""
+        """Why there is no update to make: "interrupted", "stopped early" or "done"; empty if there is one."""
+        return "interrupted" if self._asked else self.timetable.reason_to_end(self.position, self._clock)
 
     def save(self) -> None:
         """Write a checkpoint."""
         self._saved = self._clock
-        if fault := find_bad_number(self.learner, self.optimiser):
+        if fault := find_nonfinite(self.learner, self.optimizer):
             self._fail(self.position.step, fault)
-        ranks = self.ranks.gather(own(self.carried))
+        ranks = self.ranks.gather(self._parts.own(self.state))
         if self.folder is None or not self.ranks.first:
             return
-        tensors, optimiser = self._parts.pack(ranks)
+        tensors, optimizer = self._parts.pack(ranks)
         self.position.seconds, self._since = self._seconds(), time.monotonic()
         known = {"data": self.task.digest, "ranks": self.ranks.count}
-        facts = {"position": asdict(self.position), "optimiser": optimiser, **known}
+        facts = {"position": asdict(self.position), "optimizer": optimizer, **known}
         path = self.folder.write_checkpoint(self.position.step, tensors, facts)
-        self.folder.forget_checkpoints(self.position.step, self.settings.keep, self.position.best_step)
-        self._say(Saved(self.position.step, str(path)))
+        self.folder.remove_checkpoints(self.position.step, self.settings.save_total_limit, self.position.best_step)
+        self._report(Saved(self.position.step, str(path)))
 
     def rehearse(self, seconds: float) -> float:
-        """Make updates for about so long, and say how many seconds one takes; the model is changed by it."""
-        self._update(0.0)  # kernels are built, memory is taken
+        """Make updates for about so long; returns the seconds per update. The model is changed by it."""
+        self._update(0.0)  # kernels are built, memory is allocated
         begun, count = time.perf_counter(), 0
-        while count == 0 or self.ranks.tell([time.perf_counter() - begun])[0] < seconds:
+        while count == 0 or self.ranks.broadcast([time.perf_counter() - begun])[0] < seconds:
             self._update(0.0)
             count += 1
         return (time.perf_counter() - begun) / count
 
-    def try_rate(self, rate: float) -> float:
-        """Make one update at this rate, whatever the schedule says; returns the loss."""
+    def try_lr(self, lr: float) -> float:
+        """Make one update at this learning rate, whatever the schedule is; returns the loss."""
         loss, units = self.position.loss, self.position.units
-        self._update(0.0, rate)
+        self._update(0.0, lr)
         return (self.position.loss - loss) / (self.position.units - units)
+
+    def _advance(self) -> None:
+        """One update, and what is due after it."""
+        fraction = self.fraction()
+        self._update(fraction)
+        evaluated = self.timetable.evaluation_is_due(self.position, fraction, self.fraction())
+        done = time.monotonic()
+        if evaluated:
+            self._evaluate()
+        due = evaluated or self.timetable.checkpoint_is_due(self.position.step, self._clock - self._saved)
+        if due and not self.reason_to_end():  # at the end there is another one
+            self.save()
+        self._throughput.pause(time.monotonic() - done)
 
     def _check(self, facts: Mapping[str, Any]) -> None:
         if facts["data"] != self.task.digest:
-            raise DataError(
-                "the data has changed since the run was begun. Begin a new run, or bring the old data back."
-            )
+            raise DataError("the data has changed since the run was started. Start a new run, or restore the old data.")
         if facts["ranks"] != self.ranks.count:
             raise ArgumentError.of(
-                "nproc", self.ranks.count, f"differs from the run's {facts['ranks']}", f"Give --nproc {facts['ranks']}"
+                "nproc", self.ranks.count, f"differs from the run's {facts['ranks']}", f"Give `nproc={facts['ranks']}`"
             )
 
     # ── one update ──
 
-    def _update(self, fraction: float, fixed: float | None = None) -> None:
-        settings, position = self.settings, self.position
-        epoch = position.epoch
-        truth = self.forcing.share(min(fraction, 1.0))
-        factor = self.schedule.factor(Progress(position.step, min(fraction, 1.0), epoch, tuple(position.validation)))
-        rate = settings.rate * factor if fixed is None else fixed
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        self.optimiser.zero_grad(set_to_none=True)
-        last = min(position.batch + settings.accumulate, len(self.batches))
-        share, loss, units = 1 / (last - position.batch), 0.0, 0
-        bad: tuple[Any, Any] | None = None
-        for number in range(position.batch, last):
-            batch = self.batches[number]
-            with nullcontext() if number == last - 1 else self.ranks.without_meeting(self.model):
-                outcome = self.rule.learn(self.model, batch, self.carried, truth, share)
-            loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
-            if bad is None and not math.isfinite(loss):
-                bad = batch, self.carried
-            before, self.carried = self.carried, detach(outcome.carried)
-        total = self._agree(loss, units)
-        self._norm = clip_gradients(self.parameters, settings.clip)
+    def _update(self, fraction: float, lr: float | None = None) -> None:
+        """One update at a fraction of the planned training, by default with the learning rate of the schedule."""
+        position, fraction = self.position, min(fraction, 1.0)
+        lr = self._scheduled_lr(fraction) if lr is None else lr
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.zero_grad(set_to_none=True)
+        last = min(position.batch + self.settings.grad_accum, len(self.batches))
+        found = self._accumulate(last, self.teacher_forcing.probability(fraction))
+        total = self._agree(found.loss, found.units)
+        self._norm = clip_gradients(self.parameters, self.settings.clip)
         if not (math.isfinite(total) and math.isfinite(self._norm)):
-            self._fail(position.step + 1, self._find_fault(*(bad or (batch, before)), bad is not None))
-        position.clipped += settings.clip is not None and self._norm > settings.clip
-        self.optimiser.step()
+            self._fail(position.step + 1, self._trace_nonfinite(*found.suspect, found.bad))
+        position.clipped += self.settings.clip is not None and self._norm > self.settings.clip
+        self.optimizer.step()
         position.step += 1
-        if self.average is not None and (settings.average == "exponential" or fraction >= settings.average_from):
+        if self.average is not None and (self.settings.average == "ema" or fraction >= self.settings.swa_start):
             self.average.update()
         position.batch = last
         if last == len(self.batches):
-            position.epoch, position.batch = epoch + 1, 0
-            self.batches = self._batches(position.epoch)
-            self.carried = self.learner.carry(self.rows)
-        self._tell_step(rate)
+            self._begin_epoch(position.epoch + 1)
+        self._report_step(lr)
+
+    def _accumulate(self, last: int, teacher_forcing: float) -> Gradients:
+        """Gradients of the batches up to `last`, each of which starts in the state that the one before ended in."""
+        first = self.position.batch
+        weight, loss, units = 1 / (last - first), 0.0, 0
+        bad: tuple[Any, Any] | None = None
+        for number in range(first, last):
+            batch = self.batches[number]
+            with nullcontext() if number == last - 1 else self.ranks.no_sync(self.model):
+                outcome = self.rule.learn(self.model, batch, self.state, teacher_forcing, weight)
+            loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
+            if bad is None and not math.isfinite(loss):
+                bad = batch, self.state
+            before, self.state = self.state, detach(outcome.state)
+        return Gradients(loss, units, bad or (batch, before), bad is not None)
+
+    def _scheduled_lr(self, fraction: float) -> float:
+        position = self.position
+        progress = Progress(position.step, fraction, position.epoch, tuple(position.validation))
+        return self.settings.lr * self.schedule.factor(progress)
+
+    def _begin_epoch(self, epoch: int) -> None:
+        self.position.epoch, self.position.batch = epoch, 0
+        self.batches = self._batches(epoch)
+        self.state = self.learner.initial_state(self.batch_size)
+
+    def _batches(self, epoch: int) -> Batches:
+        window = None if self.settings.bptt == "all" else self.settings.bptt
+        found = self.task.batches(self.settings.batch_size, window, epoch, self.ranks.rank, self.ranks.count)
+        return found if self.device.type == "cpu" else BatchesOnDevice(found, self.device)
 
     def _agree(self, loss: float = 0.0, units: int = 0) -> float:
-        """All processes' losses are summed; the first one's clock, and anyone's wish to stop, hold for all."""
+        """The losses of all processes are summed; the first one's clock, and anyone's wish to stop, hold for all."""
         seconds = self._seconds() if self.ranks.first else 0.0
         total, count, self._clock, asked = self.ranks.sum([loss, units, seconds, self._stop.asked])
         self._asked = asked > 0
-        self._pace.count(total, count)
+        self._throughput.count(total, count)
         self.position.loss += total
         self.position.units += int(count)
         return total
 
-    def _find_fault(self, batch: Any, carried: Any, mine: bool) -> str:
+    def _trace_nonfinite(self, batch: Any, state: Any, mine: bool) -> str:
         # A gradient is everyone's, a loss one's own: where that is bad, it began.
-        return self.ranks.one_says(find_fault(self.learner, batch, carried), mine)
+        return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state), mine)
 
     def _fail(self, step: int, fault: str) -> NoReturn:
         kept = self.folder.checkpoints() if self.folder is not None else []
         where = f" The last good checkpoint is {kept[-1]}." if kept else ""
-        text = f"training diverged at step {step}: {fault}.{where} Lower --rate, or clip gradients by --clip 1."
+        text = f"training diverged at step {step}: {fault}.{where} Lower `lr`, or clip gradients with `clip=1`."
         raise self.ranks.agreed(TrainingError(text))
 
     # ── evaluation ──
 
     def _evaluate(self) -> None:
-        position = self.position
-        training = position.loss / position.units if position.units else None
-        position.loss, position.units = 0.0, 0
+        training, sample = self.position.take_training_loss(), ""
         with self._averaged():
-            validation, merit, sample = {"loss": math.nan}, math.nan, ""
-            if self.ranks.first:
-                validation = self.task.evaluate(self.learner, "validation", ROWS, self.settings.evaluate_limit)
-                merit = validation[self.task.chosen_by] * (-1 if self.task.more_is_better else 1)
-            found, merit, self._clock = self.ranks.tell([validation["loss"], merit, self._seconds()])
-            if not math.isfinite(found):
-                fault = self._find_fault(self.batches[position.batch], self.carried, mine=False)
-                self._fail(position.step, f"the validation loss is not finite; {fault}")
+            metrics, loss, merit = self._measure()
             if self.ranks.first:
                 sample = self.task.sample(self.learner, self.settings.seed)
-                validation |= self.rule.measure(self.batches, position.batch, self.carried)
-            best = position.best is None or (merit, found) < (position.best, position.best_loss)
-            position.validation.append(found)
-            position.training.append(math.nan if training is None else training)
-            position.evaluated.append(position.step)
-            if best:
-                position.best, position.best_loss, position.best_step = merit, found, position.step
-                if self.folder is not None and self.ranks.first:
-                    facts = {"step": position.step, "validation": validation}
-                    self.folder.write_best(self.learner.state_dict(), facts)
-                elif self.folder is None:
-                    self._best = {name: part.clone() for name, part in self.learner.state_dict().items()}
+                metrics |= self.rule.measure(self.batches, self.position.batch, self.state)
+            best = self.position.add_evaluation(training, loss, merit)
+            if best and (self.folder is None or self.ranks.first):
+                self._best.keep(self.learner, self.position.step, metrics)
         if self.ranks.first:
-            moment = position.step, self.epochs(), self.fraction(), self._seconds()
-            self._say(Evaluated(*moment, training, validation, best, sample))
+            moment = self.position.step, self.epochs(), self.fraction(), self._seconds()
+            self._report(Evaluated(*moment, training, metrics, best, sample))
             if self.folder is not None:
-                self.folder.log_sample(position.step, sample)
+                self.folder.log_sample(self.position.step, sample)
             self._advise()
+
+    def _measure(self) -> tuple[dict[str, float], float, float]:
+        """Metrics on validation data, in the first process; the loss, and what the best model has least of, in all."""
+        metrics, merit = {"loss": math.nan}, math.nan
+        if self.ranks.first:
+            metrics = self.task.evaluate(self.learner, "validation", EVAL_BATCH_SIZE, self.settings.eval_limit)
+            merit = metrics[self.task.chosen_by] * (-1 if self.task.more_is_better else 1)
+        loss, merit, self._clock = self.ranks.broadcast([metrics["loss"], merit, self._seconds()])
+        if not math.isfinite(loss):
+            fault = self._trace_nonfinite(self.batches[self.position.batch], self.state, mine=False)
+            self._fail(self.position.step, f"the validation loss is not finite; {fault}")
+        return metrics, loss, merit
 
     def _averaged(self) -> Any:
         return self.average.applied() if self.average is not None and self.average.count else nullcontext()
@@ -299,95 +324,76 @@ class Loop:
         points = [Point(*value) for value in values if math.isfinite(value[1])]
         text = advise(points, fraction=min(1.0, self.fraction()))
         if text != position.advice and text is not None:
-            self._say(Advised(position.step, text))
+            self._report(Advised(position.step, text))
         position.advice = text
 
     def _finish(self, reason: str) -> Finished:
-        position, seconds = self.position, self._seconds()
+        seconds = self._seconds()
         validation: dict[str, float] = {}
         test: dict[str, float] = {}
         sample = ""
         if reason != "interrupted" and self.ranks.first:
-            self._take_best()
+            self._best.load_into(self.learner)
             validation = self.task.evaluate(self.learner, "validation")
             test = self.task.evaluate(self.learner, "test")
             sample = self.task.sample(self.learner, self.settings.seed)
-        self.ranks.share(self.learner.state_dict().values())
+        self.ranks.broadcast_tensors(self.learner.state_dict().values())
+        if self.device.type != "cpu":
+            self.learner.to("cpu")
         run = "" if self.folder is None else str(self.folder.path)
         baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
-        ended = position.step, seconds, reason, run, position.best_step, validation, test, baselines, sample
+        ended = self.position.step, seconds, reason, run, self.position.best_step, validation, test, baselines, sample
         return Finished(*ended, self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count)
 
-    def _take_best(self) -> None:
-        """The best weights into the model; nothing is trained after this."""
-        best = self._best if self.folder is None else read_tensors(self.folder.path / "model.safetensors")[0]
-        self.learner.load_state_dict(best)
-
-    # ── small questions ──
-
-    def _batches(self, epoch: int) -> Batches:
-        window = None if self.settings.window == "all" else self.settings.window
-        return self.task.batches(self.settings.batch, window, epoch, self.ranks.rank, self.ranks.count)
-
-    def _descends_plainly(self) -> bool:
-        settings = self.settings
-        return settings.optimiser == "sgd" and not (settings.momentum or settings.weight_decay or self.ranks.together)
-
-    def _count_steps(self) -> int | None:
-        """Updates in all; None where time decides."""
-        settings = self.settings
-        if settings.minutes is not None:
-            return None
-        return settings.steps or max(1, round((settings.epochs or 1.0) * self.updates))
+    # ── progress and reports ──
 
     def fraction(self) -> float:
-        if self.settings.minutes is not None:
-            return self._clock / (60 * self.settings.minutes)
-        assert self.steps is not None
-        return self.position.step / self.steps
+        """How much of the planned training is done."""
+        return self.timetable.fraction(self.position.step, self._clock)
+
+    def epochs(self) -> float:
+        """Passes over the training data so far."""
+        return self.position.epoch + self.position.batch / len(self.batches)
+
+    def stale(self) -> int:
+        """Evaluations since the best one."""
+        return self.position.stale
 
     def _seconds(self) -> float:
         return self.position.seconds + time.monotonic() - self._since
 
-    def epochs(self) -> float:
-        return self.position.epoch + self.position.batch / len(self.batches)
-
-    def _evaluation_is_due(self, before: float) -> bool:
-        """Whether the update that has just been made ends an interval between evaluations."""
-        settings, step = self.settings, self.position.step
-        if settings.evaluate_every is not None:
-            return step % settings.evaluate_every == 0
-        if settings.schedule in ("epoch", "plateau"):
-            return self.position.batch == 0
-        if self.steps is None:
-            return int(self.fraction() * EVALUATIONS) > int(before * EVALUATIONS)
-        return step % max(1, self.steps // EVALUATIONS) == 0
-
-    def _checkpoint_is_due(self) -> bool:
-        if self.settings.checkpoint_every is not None:
-            return self.position.step % self.settings.checkpoint_every == 0
-        return self._clock - self._saved > CHECKPOINT
-
-    def stale(self) -> int:
-        """Evaluations since the best."""
-        return sum(step > self.position.best_step for step in self.position.evaluated)
-
-    def _tell_step(self, rate: float) -> None:
-        if not self.ranks.first or not self._pace.is_due():
+    def _report_step(self, lr: float) -> None:
+        if not self.ranks.first or not self._throughput.is_due():
             return
-        loss, speed, keep = self._pace.take()
+        loss, speed, log = self._throughput.report()
         position, seconds, fraction = self.position, self._seconds(), self.fraction()
         remaining = seconds * (1 - fraction) / fraction if fraction > 0 else math.inf
         event = Stepped(
-            *(position.step, self.epochs(), min(1.0, fraction), loss, rate, speed, seconds, max(0.0, remaining)),
+            *(position.step, self.epochs(), min(1.0, fraction), loss, lr, speed, seconds, max(0.0, remaining)),
             *(self._norm, position.clipped / position.step),
         )
         self.tell(event)
-        if self.folder is not None and keep:
+        if self.folder is not None and log:
             self.folder.log(event)
 
-    def _say(self, event: Event) -> None:
-        if self.ranks.first:
-            if self.folder is not None and isinstance(event, Evaluated | Advised):
-                self.folder.log(event)
-            self.tell(event)
+    def _report(self, event: Event) -> None:
+        if not self.ranks.first:
+            return
+        if self.folder is not None and isinstance(event, Evaluated | Advised):
+            self.folder.log(event)
+        self.tell(event)
+
+
+def _batch_size_per_process(batch_size: int, processes: int) -> int:
+    if batch_size % processes:
+        problem = f"does not divide among {processes} processes"
+        raise ArgumentError.of("batch_size", batch_size, problem, "Give a multiple")
+    return batch_size // processes
+
+
+def _choose_device(name: str, processes: int) -> torch.device:
+    device = choose_device(name)
+    if device.type != "cpu" and processes > 1:
+        problem = f"is not for {processes} processes, which exchange gradients on the CPU"
+        raise ArgumentError.of("device", name, problem, "Use `device='cpu'`, or leave `nproc` out")
+    return device

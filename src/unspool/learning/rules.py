@@ -1,8 +1,8 @@
-"""Learning rules: how a batch becomes gradients, by back-propagation through time or by each layer's own errors."""
+"""Learning rules: how a batch becomes gradients, by backpropagation through time or from local errors of each layer."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,41 +12,51 @@ from unspool.learning.contract import Apart, Batches, Learner, Outcome
 from unspool.learning.layer_dropout import LayerDropout, measure_rates
 from unspool.learning.penalties import with_penalties
 from unspool.learning.predictive_coding import Local, PredictiveCoding, alignment
-from unspool.learning.settings import Training
+
+if TYPE_CHECKING:
+    from unspool.settings.training import Training
 
 
-class BackPropagation:
-    """Gradients through all layers, back to the window's first step."""
+class Backpropagation:
+    """Gradients through all layers, back to the first step of the batch."""
 
     def __init__(self, learner: Learner, settings: Training) -> None:
         self.learner, self.settings = learner, settings
 
-    def learn(self, model: nn.Module, batch: Any, carried: Any, truth: float, share: float) -> Outcome:
-        """Add `share` of a batch's gradients to `.grad`; `model` is the learner as its processes share it."""
-        outcome: Outcome = model(batch, carried, truth)
-        (share * with_penalties(outcome, self.settings)).backward()
+    def learn(self, model: nn.Module, batch: Any, state: Any, teacher_forcing: float, weight: float) -> Outcome:
+        """Add the gradients of a batch, times `weight`, to `.grad`.
+
+        Args:
+            model: The learner, or what wraps it where several processes train it.
+            batch: An entry of the task's batches.
+            state: The carried state.
+            teacher_forcing: The probability that a step's input is the target.
+            weight: 1 / the number of batches that make an update.
+        """
+        outcome: Outcome = model(batch, state, teacher_forcing)
+        (weight * with_penalties(outcome, self.settings)).backward()
         return outcome
 
-    def measure(self, batches: Batches, number: int, carried: Any) -> dict[str, float]:
-        """Figures on the learning itself, by the batch that comes next; rates of dropout are set anew here."""
+    def measure(self, batches: Batches, number: int, state: Any) -> dict[str, float]:
+        """Metrics of the learning itself, on the next batch; dropout rates by layer are set here."""
         if not any(isinstance(part, LayerDropout) for part in self.learner.modules()):
             return {}
-        return measure_rates(self.learner, batches[number], carried)
+        return measure_rates(self.learner, batches[number], state)
 
 
-class LocalLearning(BackPropagation):
-    """Gradients by predictive coding: no graph goes from a layer to the next, or from a step to another."""
+class LocalLearning(Backpropagation):
+    """Gradients by predictive coding: no graph goes from layer to layer, or from step to step."""
 
     def __init__(self, learner: Learner, settings: Training, batches: Batches) -> None:
         super().__init__(learner, settings)
         PredictiveCoding(learner.take_apart(batches[0]).layers)  # what cannot be taken apart is refused before training
 
-    def learn(self, model: nn.Module, batch: Any, carried: Any, truth: float, share: float) -> Outcome:  # noqa: ARG002
-        _, outcome = self._local(self.learner.take_apart(batch), share)
+    def learn(self, model: nn.Module, batch: Any, state: Any, teacher_forcing: float, weight: float) -> Outcome:  # noqa: ARG002
+        _, outcome = self._local(self.learner.take_apart(batch), weight)
         return outcome
 
-    def measure(self, batches: Batches, number: int, carried: Any) -> dict[str, float]:  # noqa: ARG002
-        """The cosine between these gradients of the layers and back-propagation's; there is no dropout to measure."""
+    def measure(self, batches: Batches, number: int, state: Any) -> dict[str, float]:  # noqa: ARG002
+        """The cosine between these gradients of the layers and those of backpropagation."""
         was = self.learner.training
         self.learner.eval()
         apart = self.learner.take_apart(batches[number])
@@ -55,7 +65,7 @@ class LocalLearning(BackPropagation):
         for layer in apart.layers:
             output, _ = layer(output, lengths=apart.lengths)
         named = [dict(layer.named_parameters()) for layer in apart.layers]
-        loss = with_penalties(apart.judge(output), self.settings)
+        loss = with_penalties(apart.outcome(output), self.settings)
         exact = torch.autograd.grad(loss, [one for layer in named for one in layer.values()], materialize_grads=True)
         rest = iter(exact)
         other = [{name: next(rest) for name in layer} for layer in named]
@@ -63,21 +73,23 @@ class LocalLearning(BackPropagation):
         self.learner.train(was)
         return {"alignment": alignment(local.gradients, other).together}
 
-    def _local(self, apart: Apart, share: float = 1.0) -> tuple[Local, Outcome]:
+    def _local(self, apart: Apart, weight: float = 1.0) -> tuple[Local, Outcome]:
         outcomes: list[Outcome] = []
 
         def top_loss(output: Tensor) -> Tensor:
-            outcomes.append(apart.judge(output))
-            return share * with_penalties(outcomes[-1], self.settings)
+            outcomes.append(apart.outcome(output))
+            return weight * with_penalties(outcomes[-1], self.settings)
 
         local = PredictiveCoding(apart.layers).gradients(apart.x, top_loss, lengths=apart.lengths)
         return local, outcomes[0]  # of the forward pass
 
 
-def make_rule(learner: Learner, settings: Training, batches: Batches, processes: int = 1) -> BackPropagation:
-    """The rule that the settings name."""
-    if settings.learn == "bptt":
-        return BackPropagation(learner, settings)
+def make_rule(learner: Learner, settings: Training, batches: Batches, processes: int = 1) -> Backpropagation:
+    """The rule of the settings."""
+    if settings.learning_rule == "bptt":
+        return Backpropagation(learner, settings)
     if processes > 1:
-        raise ArgumentError.of("learn", settings.learn, f"is not for {processes} processes", "Leave --nproc out")
+        raise ArgumentError.of(
+            "learning_rule", settings.learning_rule, f"is not for {processes} processes", "Leave `nproc` out"
+        )
     return LocalLearning(learner, settings, batches)

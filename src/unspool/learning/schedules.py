@@ -1,6 +1,6 @@
-"""Learning-rate schedules: pure functions from how far training has come to a factor of the base rate.
+"""Learning-rate schedules: pure functions from the progress of training to a factor of the base learning rate.
 
-A schedule keeps nothing. Training that resumes from a checkpoint has the same progress, and so the same rates.
+A schedule has no state. Training that resumes from a checkpoint has the same progress, and so the same learning rates.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from unspool.errors import ArgumentError, UnknownNameError
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come: updates done, the share of the plan, the epoch from 0, validation losses so far."""
+    """How far training has come.
 
-    step: int
-    fraction: float
-    epoch: int
-    validation: tuple[float, ...] = ()
+    Example:
+        schedule.factor(Progress(step=100, fraction=0.25, epoch=2))
+    """
+
+    step: int  # updates done
+    fraction: float  # of the planned training
+    epoch: int  # from 0
+    validation: tuple[float, ...] = ()  # losses so far
 
 
 class Shape(Protocol):
-    """The course of the rate, warm-up apart."""
+    """The course of the learning rate, apart from warmup."""
 
     def factor(self, progress: Progress) -> float: ...
 
@@ -39,22 +43,22 @@ class Constant:
 
 @dataclass(frozen=True)
 class Linear:
-    """From 1 to `final` in a straight line over the planned training."""
+    """From 1 to `min_lr_ratio`, linearly over the planned training."""
 
-    final: float
+    min_lr_ratio: float
 
     def factor(self, progress: Progress) -> float:
-        return 1 + (self.final - 1) * _clamp(progress.fraction)
+        return 1 + (self.min_lr_ratio - 1) * _clamp(progress.fraction)
 
 
 @dataclass(frozen=True)
 class Cosine:
-    """From 1 to `final` along half a cosine: slow at both ends."""
+    """From 1 to `min_lr_ratio` along half a cosine: slow at both ends."""
 
-    final: float
+    min_lr_ratio: float
 
     def factor(self, progress: Progress) -> float:
-        return self.final + (1 - self.final) * (1 + math.cos(math.pi * _clamp(progress.fraction))) / 2
+        return self.min_lr_ratio + (1 - self.min_lr_ratio) * (1 + math.cos(math.pi * _clamp(progress.fraction))) / 2
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Plateau:
-    """Times `decay` whenever the best validation loss is more than `patience` evaluations old; counted anew after."""
+    """Times `decay` whenever the best validation loss is over `patience` evaluations old; then counting restarts."""
 
     decay: float
     patience: int
@@ -99,13 +103,13 @@ SHAPES: Mapping[str, type[Constant | Linear | Cosine | Epoch | Plateau]] = {
 
 @dataclass(frozen=True)
 class Schedule:
-    """A shape after a warm-up of `warmup` updates, in which the factor rises in a straight line from 1/warmup to 1."""
+    """A shape after `warmup` updates, in which the factor rises linearly from 1/warmup to 1."""
 
     shape: Shape
     warmup: int = 0
 
     def factor(self, progress: Progress) -> float:
-        """What the base rate is multiplied by for the update after `progress.step` updates."""
+        """The factor of the base learning rate for the next update."""
         warmth = min(1.0, (progress.step + 1) / self.warmup) if self.warmup else 1.0
         return warmth * self.shape.factor(progress)
 
@@ -114,22 +118,45 @@ def make_schedule(
     name: str,
     *,
     warmup: int = 0,
-    final: float = 0.0,
+    min_lr_ratio: float = 0.0,
     decay: float = 0.5,
     decay_after: int = 4,
     patience: int = 1,
 ) -> Schedule:
-    """The schedule called `name`: constant, linear, cosine, epoch or plateau. Options of other shapes are not read."""
+    """The schedule of this name. Arguments of other schedules have no effect.
+
+    Args:
+        name: constant, linear, cosine, epoch or plateau.
+        warmup: Updates over which the learning rate rises first.
+        min_lr_ratio: The last factor of linear and cosine.
+        decay: The factor of epoch and plateau.
+        decay_after: Epochs before epoch starts to decay.
+        patience: Evaluations without improvement before plateau decays.
+
+    Returns:
+        A schedule; `factor(progress)` is what to multiply the base learning rate by.
+
+    Example:
+        schedule = make_schedule("cosine", warmup=100, min_lr_ratio=0.1)
+        lr = 3e-3 * schedule.factor(Progress(step, step / steps, epoch))
+    """
     if name not in SHAPES:
         raise UnknownNameError.among("name", name, SHAPES)
     for option, count in (("warmup", warmup), ("decay_after", decay_after), ("patience", patience)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ArgumentError.of(option, count, "is not a whole number from 0", "Give how many, 0 for none")
-    if not 0 <= final < math.inf:
-        raise ArgumentError.of("final", final, "is no factor of a rate", "Give a number from 0, mostly up to 1")
+            raise ArgumentError.of(option, count, "is not a whole number from 0", "Give a number, 0 for none")
+    if not 0 <= min_lr_ratio < math.inf:
+        raise ArgumentError.of(
+            "min_lr_ratio", min_lr_ratio, "is not a factor of the learning rate", "Give a number from 0, mostly up to 1"
+        )
     if not 0 < decay <= 1:
-        raise ArgumentError.of("decay", decay, "is not above 0 and at most 1", "Give 0.5 to halve the rate")
-    options: dict[str, Any] = {"final": final, "decay": decay, "decay_after": decay_after, "patience": patience}
+        raise ArgumentError.of("decay", decay, "is not above 0 and at most 1", "Give 0.5 to halve the learning rate")
+    options: dict[str, Any] = {
+        "min_lr_ratio": min_lr_ratio,
+        "decay": decay,
+        "decay_after": decay_after,
+        "patience": patience,
+    }
     shape = SHAPES[name]
     return Schedule(shape(**{field.name: options[field.name] for field in fields(shape)}), warmup)
 

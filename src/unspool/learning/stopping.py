@@ -1,4 +1,4 @@
-"""Ctrl-C: asks a run to save and end; asked twice, it ends at once."""
+"""Ctrl-C asks a run to save and stop; a second one stops it at once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import FrameType
 
 
 class Stop:
-    """Whether someone has asked to end."""
+    """Whether someone has asked to stop."""
 
     asked = False
-    #: All that there is to keep is kept: whoever asks from now on need not wait.
+    #: Everything is saved: who asks from now on need not wait.
     kept = False
 
 
 @contextmanager
 def listening() -> Iterator[Stop]:
-    """Interrupts and requests to terminate are taken down, and not obeyed at once; in the main thread only."""
+    """A context in which interrupts and requests to terminate are noted instead of obeyed; in the main thread only."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -30,7 +30,7 @@ def listening() -> Iterator[Stop]:
             raise KeyboardInterrupt
         stop.asked = True
 
-    # A signal that is ignored stays so: a job in the background does not end by the Ctrl-C meant for another.
+    # A signal that is ignored stays so: a background job does not stop at a Ctrl-C that is meant for another.
     heard = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, ask) for number in heard}
     try:

@@ -3,15 +3,10 @@
 from unspool.nn import init as init
 from unspool.nn import operator as _operator  # noqa: F401 - registers the operators
 from unspool.nn.attention import DecoderTransformer as DecoderTransformer
-from unspool.nn.baselines import BagOfVectors as BagOfVectors
-from unspool.nn.baselines import Convolution as Convolution
-from unspool.nn.baselines import SharedFCN as SharedFCN
-from unspool.nn.baselines import StatelessMLP as StatelessMLP
 from unspool.nn.bidirectional import Bidirectional as Bidirectional
 from unspool.nn.crf import LinearChainCRF as LinearChainCRF
 from unspool.nn.equilibrium import Equilibrium as Equilibrium
 from unspool.nn.layer import Layer as Layer
-from unspool.nn.ngram import NGram as NGram
 from unspool.nn.pooling import AttentionPooling as AttentionPooling
 from unspool.nn.pooling import LastState as LastState
 from unspool.nn.pooling import MaxPooling as MaxPooling

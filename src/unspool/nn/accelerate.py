@@ -1,4 +1,4 @@
-"""accelerate and restore: torch.nn's recurrent layers inside a model become ours, and back."""
+"""accelerate and restore: replace torch.nn's recurrent layers inside a model by ours, and undo that."""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ MARK = "_accelerated"
 
 
 def accelerate(module: nn.Module) -> list[str]:
-    """Make every torch.nn.RNN, GRU and LSTM inside `module`, or `module` itself, one of ours, in place.
+    """Make every torch.nn.RNN, GRU and LSTM inside a model one of ours, in place.
 
-    The layers stay the same objects with the same parameters and hooks: optimisers built before, references held
-    elsewhere and state_dicts keep working. Subclasses of torch.nn's layers are left alone. Returns the names of the
-    layers that changed ("" is the module itself).
+    The layers stay the same objects with the same parameters and hooks, so existing optimizers, references and
+    state_dicts keep working. Subclasses of torch.nn's layers are left as they are.
+
+    Args:
+        module: a model, or a layer itself.
+
+    Returns:
+        The names of the layers that changed; "" is the module itself.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.LSTM(64, 128))
+        >>> unspool.accelerate(model)
+        ['0']
     """
     changed = []
     for name, layer in _modules(module):
@@ -29,7 +39,20 @@ def accelerate(module: nn.Module) -> list[str]:
 
 
 def restore(module: nn.Module) -> list[str]:
-    """Undo `accelerate`: the layers that it changed are torch.nn's again. Returns their names."""
+    """Undo `accelerate`: the layers that it changed are torch.nn's again.
+
+    Args:
+        module: a model, or a layer itself.
+
+    Returns:
+        The names of the layers that changed; "" is the module itself.
+
+    Example:
+        >>> unspool.accelerate(model)
+        ['0']
+        >>> unspool.restore(model)
+        ['0']
+    """
     changed = []
     for name, layer in _modules(module):
         if getattr(layer, MARK, False) and type(layer) in TORCHS:

@@ -1,4 +1,4 @@
-"""DecoderTransformer: causal self-attention as a recurrence, whose state is the cache of keys and values."""
+"""DecoderTransformer: causal self-attention called as a recurrent layer. Its state is the cache of keys and values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch.nn import functional
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import check_state
-from unspool.nn.layer import Layer, map_leaves, valid_steps
+from unspool.nn.layer import Layer, valid_steps
+from unspool.nn.leaves import map_leaves
 
 Cache = tuple[Tensor, Tensor]
 
@@ -57,7 +58,7 @@ class Block(nn.Module):
     def _attend(self, h: Tensor, cache: Cache, mask: Tensor, own: Tensor) -> tuple[Tensor, Cache, Tensor]:
         q, k, v = self.query_key_value(h).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         keys, values = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
-        if self.detach_cache:  # a step's own key and value come back as zeros that carry their gradient
+        if self.detach_cache:  # a step's own key and value are added again as zeros that have their gradient
             keys, values, k, v = keys.detach(), values.detach(), k - k.detach(), v - v.detach()
         q = q / math.sqrt(q.shape[-1])
         scores = q @ keys.mT + mask
@@ -71,19 +72,33 @@ class Block(nn.Module):
 
 
 class DecoderTransformer(Layer):
-    """A causal pre-norm Transformer, called like a recurrent layer: each step attends to itself and all before it.
+    """A causal pre-norm Transformer, called like a recurrent layer: each step attends to itself and all earlier ones.
 
-    The state is the cache: whether each past step was within its row's length (batch, steps), and for each layer
+    The state is the cache: whether each past step was within its sequence's length (batch, steps), and for each layer
     the keys and values of those steps (batch, heads, steps, width / heads). It grows with every call. A call with the
-    state of the last one goes on where that stopped, row by row: step by step is equal to all at once.
-
-    - `positions`: a sinusoidal code of each row's own count of steps is added to x; there is no longest sequence.
-    - `dropout`: in training, on what attention and feed-forward add to the stream.
-    - `detach_cache`: no gradient flows through keys and values into earlier steps, whether they are of this call or
-      of earlier ones: truncated backpropagation with a window of one step.
+    state of an earlier one continues from there: step by step gives the same as all at once.
 
     The trace is a list with, for each layer, "attention" (time, batch, heads, keys), the keys being those of the cache
-    and then the new ones, and "h" (time, batch, width), the stream that leaves the layer.
+    and then the new ones, and "h" (time, batch, width), the layer's output.
+
+    Args:
+        width: of x, of the output and of every layer.
+        num_heads: the number of attention heads, which must divide `width`.
+        num_layers: the number of layers.
+        feed_forward: the width inside the feed-forward part; 4 · `width` by default.
+        dropout: in training, on what attention and feed-forward add to the residual stream.
+        positions: whether a sinusoidal encoding of each sequence's own step count is added to x. There is no longest
+            sequence.
+        detach_cache: no gradient flows through keys and values into earlier steps, of this call or of earlier ones:
+            truncated backpropagation with a window of one step.
+        batch_first: whether x and the output are (batch, time, width).
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> layer = unspool.nn.DecoderTransformer(32, num_heads=4, num_layers=2)
+        >>> output, state = layer(torch.randn(7, 3, 32))
+        >>> output, state = layer(torch.randn(1, 3, 32), state)  # the eighth step
     """
 
     def __init__(
@@ -121,7 +136,7 @@ class DecoderTransformer(Layer):
         steps, rows, _ = x.shape
         past, caches = state
         valid = past.new_ones(steps, rows, 1) if ends is None else valid_steps(ends, steps)
-        x = x.masked_fill(~valid, 0.0)  # what stands in the padding, NaN included, must not reach a gradient
+        x = x.masked_fill(~valid, 0.0)  # padding, NaN included, must not reach a gradient
         h = x.transpose(0, 1)
         now = torch.arange(steps, device=x.device)
         if self.positions:
@@ -130,7 +145,7 @@ class DecoderTransformer(Layer):
         real = torch.cat((past, valid.squeeze(-1).T), 1)
         ages = (past.shape[1] + now).unsqueeze(1) - torch.arange(real.shape[1], device=x.device)
         own = ages == 0
-        seen = (ages >= 0) & real.unsqueeze(1) | own  # padding sees itself: a softmax over nothing is NaN
+        seen = (ages >= 0) & real.unsqueeze(1) | own  # padding attends to itself: a softmax over nothing is NaN
         mask = torch.zeros_like(seen, dtype=h.dtype).masked_fill(~seen, -math.inf).unsqueeze(1)
         longer, values = [], []
         for block, cache in zip(self.blocks, caches, strict=True):
@@ -142,7 +157,7 @@ class DecoderTransformer(Layer):
         return self.norm(h).transpose(0, 1).masked_fill(~valid, 0.0), (real, longer), values
 
     def state_shapes(self, rows: int, steps: int = 0) -> Any:
-        """The shapes of a cache of `steps` steps; it starts with none."""
+        """The shapes of a cache of `steps` steps; the initial one has none."""
         part = torch.Size((rows, self.num_heads, steps, self.width // self.num_heads))
         return torch.Size((rows, steps)), [(part, part)] * self.num_layers
 
@@ -151,7 +166,7 @@ class DecoderTransformer(Layer):
         return like.new_zeros(real, dtype=torch.bool), map_leaves(like.new_zeros, caches)
 
     def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
-        """`state` is a cache for `rows` rows, of any number of steps."""
+        """`state` is a cache for a batch size of `rows`, of any number of steps."""
         if not isinstance(state, tuple | list) or len(state) != 2:
             got = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
             raise ShapeError(
@@ -167,7 +182,7 @@ class DecoderTransformer(Layer):
             )
         if real.dim() != 2 or len(real) != rows:
             raise ShapeError.of(
-                "state[0]", tuple(real.shape), f"is not of shape ({rows}, steps)", "Give one row a row of x"
+                "state[0]", tuple(real.shape), f"is not of shape ({rows}, steps)", "Give the batch size of x"
             )
         if like is not None and real.device != like.device:
             raise DeviceError.of("state[0]", real.device, f"is not the layer's {like.device}", "Move one of the two")
@@ -180,7 +195,7 @@ class DecoderTransformer(Layer):
 
 
 def sinusoids(counts: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """(…, width): sine and cosine, in turn, of the counts at rates that fall from 1 to 1/10000."""
+    """(…, width): sine and cosine, in turn, of the counts at frequencies that fall from 1 to 1/10000."""
     precise = torch.promote_types(dtype, torch.float32)
     rates = 10_000 ** (-torch.arange(0, width, 2, device=counts.device, dtype=precise) / width)
     angles = counts.unsqueeze(-1) * rates

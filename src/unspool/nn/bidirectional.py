@@ -1,4 +1,4 @@
-"""Bidirectional: one cell from the left, another from the right."""
+"""Bidirectional: one cell forward in time, another backward."""
 
 from __future__ import annotations
 
@@ -15,9 +15,25 @@ from unspool.nn.recurrent import Recurrent
 class Bidirectional(Layer):
     """Two independent layers of one kind of cell, one for each direction of time.
 
-    The output is the forward layer's, then the backward layer's: twice as wide. The state is a pair (forward,
-    backward), and so is the trace. Padding changes nothing: the backward layer starts at each row's own last step.
-    `recompute` is both layers', see `Recurrent`.
+    The output is the forward layer's and the backward layer's side by side: twice as wide. The state is a pair
+    (forward, backward), and so is the trace. Padding changes nothing: the backward layer starts at each sequence's own
+    last step.
+
+    Args:
+        cell: of both directions, as in `Recurrent`.
+        input_size: the width of x.
+        hidden_size: the number of units per direction.
+        bias: as in `Recurrent`.
+        batch_first: whether x and the output are (batch, time, width).
+        learn_initial: as in `Recurrent`.
+        recompute: as in `Recurrent`.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> output, (ahead, back) = unspool.nn.Bidirectional("gru", 3, 4)(torch.randn(7, 2, 3), lengths=[7, 5])
+        >>> output.shape
+        torch.Size([7, 2, 8])
     """
 
     def __init__(

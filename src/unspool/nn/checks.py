@@ -1,4 +1,4 @@
-"""Checks of what a layer is given, before anything is computed."""
+"""Checks of a layer's arguments, before anything is computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
     """x is a (time, batch, input_size) or (time, input_size) tensor of the layer's dtype, on its device."""
     if isinstance(x, PackedSequence):
         raise ArgumentTypeError(
-            "`x` is a PackedSequence; here ragged batches are padded. Unpack it by "
+            "`x` is a PackedSequence, and this layer takes padded batches. Unpack it by "
             "torch.nn.utils.rnn.pad_packed_sequence and give the lengths as `lengths=`."
         )
     if not isinstance(x, Tensor):
@@ -33,7 +33,7 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
 
 
 def check_like(name: str, value: Tensor, like: Tensor) -> None:
-    """`value` has the dtype and device of `like`; under autocast any floating dtype will do."""
+    """`value` has the dtype and device of `like`; under autocast any floating-point dtype is accepted."""
     if value.device != like.device:
         raise DeviceError(
             f"`{name}` is on {value.device} where the layer is on {like.device}. Move it by "
@@ -53,25 +53,28 @@ def check_like(name: str, value: Tensor, like: Tensor) -> None:
 def check_lengths(
     lengths: Sequence[int] | Tensor, steps: int, rows: int, device: torch.device, name: str = "lengths"
 ) -> Tensor:
-    """`lengths` as an integer tensor on `device`: one number a row, from 0 to the number of steps."""
-    if isinstance(lengths, Tensor):
-        ends = lengths
-    else:
-        try:
-            ends = torch.as_tensor(lengths)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ArgumentTypeError.of(name, lengths, f"are not numbers: {error}", "Give a list of int") from error
-    if ends.numel() == 0:
-        ends = ends.long()  # an empty list has no type of its own
-    if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:
-        raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
+    """`lengths` as an integer tensor on `device`: one number per sequence, from 0 to the number of steps."""
+    ends = _as_integers(name, lengths)
     if ends.shape != (rows,):
-        raise ShapeError.of(name, lengths, f"are not {rows} numbers, one a row of the batch", "Give one a row")
-    if torch.compiler.is_compiling():  # the numbers are not known yet; the operator looks at them
+        problem = f"are not {rows} numbers, one per sequence of the batch"
+        raise ShapeError.of(name, lengths, problem, "Give one per sequence")
+    if torch.compiler.is_compiling():  # the numbers are not known yet; the operator checks them
         return ends.to(device, torch.int64)
     if not all(0 <= end <= steps for end in ends.tolist()):
         raise ArgumentError.of(name, lengths, f"are not all from 0 to {steps}", "x has that many steps; pad it")
     return ends.to(device, torch.int64)
+
+
+def _as_integers(name: str, lengths: Sequence[int] | Tensor) -> Tensor:
+    try:
+        ends = torch.as_tensor(lengths)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentTypeError.of(name, lengths, f"are not numbers: {error}", "Give a list of int") from error
+    if ends.numel() == 0:
+        ends = ends.long()  # an empty list has no dtype of its own
+    if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:
+        raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
+    return ends
 
 
 def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "state") -> None:

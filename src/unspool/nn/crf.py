@@ -1,4 +1,4 @@
-"""LinearChainCRF: the probability of a whole sequence of tags, where each tag also depends on the one before."""
+"""LinearChainCRF: the probability of a whole sequence of tags, where each tag also depends on the previous one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,30 @@ from unspool.nn.layer import from_time_major, to_time_major, valid_steps
 
 
 class LinearChainCRF(nn.Module):
-    """P(y | e) = exp(score(y)) / Σ_y′ exp(score(y′)) over all sequences y′ of tags of the row's length n, where
+    """P(y | e) = exp(score(y)) / Σ_y′ exp(score(y′)) over all tag sequences y′ of the same length n, where
 
         score(y) = start[y_1] + Σ_t e_t[y_t] + Σ_t transitions[y_t, y_{t+1}] + end[y_n].
 
-    The emissions e are (time, batch, tags), with `batch_first` (batch, time, tags), and sequences of tags are laid out
-    alike, without the width. Steps beyond a row's length change nothing, whatever they hold. A row without steps has
-    one sequence, the empty one: its score, its log-partition and its log-likelihood are 0.
+    The emissions e are (time, batch, tags), with `batch_first` (batch, time, tags). Tags have the same layout without
+    the last axis. Steps beyond a sequence's length change nothing, whatever they hold. A sequence without steps has one
+    tagging, the empty one: its score, its log-partition and its log-likelihood are 0.
 
-    `allowed` is a boolean matrix (tags + 2, tags + 2) of what may follow what, the row before the column. Two indices
-    beyond the tags are the sequence's borders: `allowed[tags, j]` says whether tag j may come first, and
-    `allowed[i, tags + 1]` whether tag i may come last; other entries of the borders are not read. What is not allowed
-    is never decoded and has probability 0. The matrix is not part of `state_dict`.
+    All scores start at 0. Then the tags are independent, and each step has the softmax of its emissions.
 
-    All scores start at 0, where the tags are independent and each step has the softmax of its emissions.
+    Args:
+        tags: the number of tags.
+        allowed: a boolean matrix (tags + 2, tags + 2) of which tag (row) may be followed by which (column). Two indices
+            beyond the tags are the borders: `allowed[tags, j]` says whether tag j may come first, and
+            `allowed[i, tags + 1]` whether tag i may come last; other entries of the borders are not read. What is not
+            allowed is never decoded and has probability 0. The matrix is not part of `state_dict`.
+        batch_first: whether emissions and tags have the batch axis first.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> crf = unspool.nn.LinearChainCRF(5)
+        >>> loss = -crf.log_likelihood(emissions, tags, lengths).mean()
+        >>> best, scores = crf.decode(emissions, lengths)
     """
 
     allowed: Tensor | None
@@ -55,7 +65,7 @@ class LinearChainCRF(nn.Module):
         self.end = nn.Parameter(torch.zeros(self.tags, device=device, dtype=dtype))
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, lengths: Sequence[int] | Tensor | None = None) -> Tensor:
-        """log P(tags | emissions): (batch,). Tags beyond a row's length may be any number."""
+        """log P(tags | emissions): (batch,). Tags beyond a sequence's length are ignored."""
         e, ends = self._check(emissions, lengths)
         y = self._check_tags(tags, e, ends)
         return self._score(e, y, ends) - self._log_partition(e, ends)
@@ -65,11 +75,11 @@ class LinearChainCRF(nn.Module):
         return self._log_partition(*self._check(emissions, lengths))
 
     def marginals(self, emissions: Tensor, lengths: Sequence[int] | Tensor | None = None) -> Tensor:
-        """P(y_t = k | e) at every step, zero beyond a row's length; laid out as the emissions are, without gradient."""
+        """P(y_t = k | e) at every step, with the emissions' layout; zero beyond a sequence's length; no gradient."""
         with torch.inference_mode(False), torch.enable_grad():
             e, ends = self._check(emissions, lengths)
             e = e.detach().clone().requires_grad_()
-            # The derivative of the log-partition by a score is the probability that the score takes part.
+            # The derivative of the log-partition with respect to a score is the probability that the score is used.
             (probabilities,) = torch.autograd.grad(self._log_partition(e, ends).sum(), e)
         return from_time_major(probabilities, True, self.batch_first)
 
@@ -77,7 +87,7 @@ class LinearChainCRF(nn.Module):
     def decode(
         self, emissions: Tensor, lengths: Sequence[int] | Tensor | None = None
     ) -> tuple[list[list[int]], Tensor]:
-        """The best sequence of each row, by Viterbi's recurrence, and the scores of these: (batch,)."""
+        """The most probable tag sequences, by the Viterbi algorithm, and their scores (batch,)."""
         e, ends = self._check(emissions, lengths)
         steps, rows, _ = e.shape
         if not steps:
@@ -96,7 +106,7 @@ class LinearChainCRF(nn.Module):
         lost = (~scores.isfinite()).nonzero()
         if len(lost):
             row = int(lost[0])
-            problem = f"gives no best sequence: the score of row {row} is {scores[row].item()}"
+            problem = f"gives no best sequence: the score of sequence {row} is {scores[row].item()}"
             raise ArgumentError.of("emissions", tuple(emissions.shape), problem, "Give finite numbers of moderate size")
         path = [tag]
         for origin in reversed(origins):
@@ -108,7 +118,7 @@ class LinearChainCRF(nn.Module):
         return f"{self.tags}, allowed={'all' if self.allowed is None else 'some'}"
 
     def _scores(self) -> tuple[Tensor, Tensor, Tensor]:
-        """start, transitions and end, −inf where they are not allowed."""
+        """start, transitions and end, −inf where not allowed."""
         if self.allowed is None:
             return self.start, self.transitions, self.end
         first, inner, last = _parts(~self.allowed)
@@ -140,7 +150,7 @@ class LinearChainCRF(nn.Module):
             return _log_sum(alpha + end).masked_fill(ends == 0, 0.0)
 
     def _check(self, emissions: Any, lengths: Sequence[int] | Tensor | None) -> tuple[Tensor, Tensor]:
-        """Emissions, time-major and zero beyond each row's length, in the dtype of the scores; and the lengths."""
+        """Emissions, time-major and zero beyond each sequence's length, in the dtype of the scores; and the lengths."""
         if not isinstance(emissions, Tensor):
             raise ArgumentTypeError.of("emissions", emissions, "is not a torch tensor", "Convert it by torch.as_tensor")
         if emissions.dim() != 3 or emissions.shape[-1] != self.tags:
@@ -158,7 +168,7 @@ class LinearChainCRF(nn.Module):
         return e.masked_fill(~valid_steps(ends, steps), 0.0), ends
 
     def _check_possible(self, ends: Tensor) -> None:
-        """Some sequence of each row's length is allowed; else there is nothing to sum over."""
+        """Some tagging of each sequence's length is allowed; else there is nothing to sum over."""
         if self.allowed is None or not len(ends):
             return
         first, inner, last = _parts(self.allowed)
@@ -166,12 +176,12 @@ class LinearChainCRF(nn.Module):
         for length in range(1, int(ends.max()) + 1):
             if not (reached & last).any() and (ends == length).any():
                 row = int((ends == length).nonzero()[0])
-                problem = f"allows no sequence of {length} tag(s), the length of row {row}"
-                raise ArgumentError.of("allowed", tuple(self.allowed.shape), problem, "Allow one, or leave the row out")
+                problem = f"allows no sequence of {length} tag(s), the length of sequence {row}"
+                raise ArgumentError.of("allowed", tuple(self.allowed.shape), problem, "Allow one, or leave it out")
             reached = (reached.unsqueeze(1) & inner).any(0)
 
     def _check_tags(self, tags: Any, e: Tensor, ends: Tensor) -> Tensor:
-        """The tags, time-major and zero beyond each row's length."""
+        """The tags, time-major and zero beyond each sequence's length."""
         if not isinstance(tags, Tensor):
             raise ArgumentTypeError.of("tags", tags, "is not a torch tensor", "Convert it by torch.as_tensor")
         if tags.is_floating_point() or tags.is_complex() or tags.dtype == torch.bool:
@@ -190,14 +200,14 @@ class LinearChainCRF(nn.Module):
         wrong = ((y < 0) | (y >= self.tags)).nonzero()
         if len(wrong):
             step, row = wrong[0].tolist()
-            problem = f"at step {step} of row {row} is no tag"
+            problem = f"at step {step} of sequence {row} is no tag"
             raise ArgumentError.of("tags", y[step, row].item(), problem, f"Give numbers from 0 to {self.tags - 1}")
         if self.allowed is not None:
             self._check_transitions(y, ends, self.allowed)
         return y
 
     def _check_transitions(self, y: Tensor, ends: Tensor, allowed: Tensor) -> None:
-        """Every step from the start over the tags to the end is allowed."""
+        """Every transition from the start to the end is allowed."""
         border = y.new_full((1, y.shape[1]), self.tags)
         before = torch.cat((border, y))
         after = torch.cat((y, border)).scatter(0, ends.unsqueeze(0), self.tags + 1)
@@ -208,21 +218,21 @@ class LinearChainCRF(nn.Module):
         step, row = wrong[0].tolist()
         one, other = int(before[step, row]), int(after[step, row])
         if one == self.tags:
-            problem = f"has tag {other} at step 0 of row {row}, which may not come first"
+            problem = f"has tag {other} at step 0 of sequence {row}, which may not come first"
         elif other > self.tags:
-            problem = f"has tag {one} at step {step - 1} of row {row}, its last, which may not come last"
+            problem = f"has tag {one} at step {step - 1} of sequence {row}, its last, which may not come last"
         else:
-            problem = f"has tag {other} after tag {one} at step {step} of row {row}, which is not allowed"
+            problem = f"has tag {other} after tag {one} at step {step} of sequence {row}, which is not allowed"
         raise ArgumentError.of("tags", y[: int(ends[row]), row].tolist(), problem, "Correct the tags, or `allowed`")
 
 
 class _LogProduct:
     """(batch, i) → (batch, j): log Σ_i exp(a_i + T_ij), for T given once.
 
-    It is a matrix product of exponentials, each row of a and each column of T below its maximum. Where the sum comes
-    out so small that underflow may have taken a part of it, it is taken anew, term by term. That happens where the
-    likely tags may not go, or where scores lie far apart (55 in float32, 630 in float64); elsewhere the product is
-    exact, and many times faster.
+    It is a matrix product of exponentials, with the maximum of each row of a and of each column of T subtracted first.
+    Where a sum is so small that underflow may have removed a part of it, it is computed again, term by term. That
+    happens where no likely tag may go, or where scores lie far apart (55 in float32, 630 in float64). Elsewhere the
+    product is exact, and many times faster.
     """
 
     def __init__(self, transitions: Tensor) -> None:
@@ -251,7 +261,7 @@ def _log_sum(terms: Tensor) -> Tensor:
 
 
 def _parts(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of a matrix (tags + 2, tags + 2): what comes first, what follows what, what comes last."""
+    """The parts of a matrix (tags + 2, tags + 2): which tags come first, which follow which, which come last."""
     return matrix[-2, :-2], matrix[:-2, :-2], matrix[:-2, -1]
 
 

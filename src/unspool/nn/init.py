@@ -1,7 +1,7 @@
-"""Initial weights: each function fills a layer's parameters in place and returns the layer.
+"""Initial weights: each function fills the parameters of a module's recurrent layers in place and returns the module.
 
-All of them take any module and act on every recurrent layer inside it: Recurrent, Bidirectional, Stack and the
-drop-ins for torch.nn. `keep_orthogonal` goes further and keeps the recurrent matrices orthogonal in training.
+They act on every recurrent layer inside the module: Recurrent, Bidirectional, Stack and the drop-ins for torch.nn.
+`keep_orthogonal` also keeps the recurrent matrices orthogonal during training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class _Direction:
-    """One cell's parameters, as tensors or views to be filled in place."""
+    """The parameters of one cell, as tensors or views to be filled in place."""
 
     cell: Cell
     recurrent: dict[str, Tensor]  # map → U
@@ -32,7 +32,17 @@ class _Direction:
 
 
 def default_(module: Module) -> Module:
-    """torch.nn's distribution: every weight uniform within ±1/√hidden_size."""
+    """Draw every weight as torch.nn does: uniform within ±1/√hidden_size.
+
+    Args:
+        module: any module with recurrent layers of unspool.nn.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> unspool.nn.init.default_(unspool.nn.Recurrent("gru", 3, 4))
+    """
     for layer in _layers(module):
         layer.reset_parameters()
     return module
@@ -40,7 +50,18 @@ def default_(module: Module) -> Module:
 
 @torch.no_grad()
 def orthogonal_(module: Module, gain: float = 1.0) -> Module:
-    """Every recurrent matrix orthogonal (its columns, if it is not square), times `gain`. Gradients keep their norm."""
+    """Make every recurrent matrix orthogonal (its columns, if it is not square), so that gradients keep their norm.
+
+    Args:
+        module: any module with recurrent layers of unspool.nn.
+        gain: a factor for every matrix.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> unspool.nn.init.orthogonal_(unspool.nn.Stack("elman", 3, 4, num_layers=2))
+    """
     for direction in _directions(module):
         for matrix in direction.recurrent.values():
             nn.init.orthogonal_(matrix, gain)
@@ -49,7 +70,18 @@ def orthogonal_(module: Module, gain: float = 1.0) -> Module:
 
 @torch.no_grad()
 def identity_(module: Module, scale: float = 1.0) -> Module:
-    """Every recurrent matrix `scale` times the identity, every bias zero: a relu network that starts by remembering."""
+    """Make every recurrent matrix a multiple of the identity and every bias zero: at first the state is kept as it is.
+
+    Args:
+        module: any module whose recurrent layers are Elman's with relu or the identity.
+        scale: the factor of the identity.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> unspool.nn.init.identity_(unspool.nn.Recurrent("elman-relu", 3, 4), 0.9)
+    """
     for direction in _directions(module):
         if not (isinstance(direction.cell, Elman) and direction.cell.activation in ("relu", "identity")):
             raise ArgumentError.of(
@@ -64,7 +96,18 @@ def identity_(module: Module, scale: float = 1.0) -> Module:
 
 @torch.no_grad()
 def forget_bias_(module: Module, value: float = 1.0) -> Module:
-    """The bias of every gate that keeps the old state set to `value` in the direction that keeps: LSTM's f, GRU's z."""
+    """Set the bias of every gate that keeps the old state: LSTM's f, GRU's z.
+
+    Args:
+        module: any module whose recurrent layers have such gates, with biases.
+        value: larger values keep more. Where a gate of 1 discards the state, as in our GRU, the bias is −`value`.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> unspool.nn.init.forget_bias_(unspool.nn.LSTM(3, 4), 2.0)
+    """
     for direction in _gated(module):
         for gate, sign in direction.cell.keeps.items():
             _fill(direction.biases[gate], sign * value)
@@ -73,9 +116,20 @@ def forget_bias_(module: Module, value: float = 1.0) -> Module:
 
 @torch.no_grad()
 def chrono_(module: Module, longest: int) -> Module:
-    """Gate biases for memories of 1 to `longest` steps: b = ln u with u uniform in [1, longest − 1], per unit.
+    """Chrono initialisation: gate biases for memories of 1 to `longest` steps.
 
-    Gates that keep get +b, gates that write −b, so that their time constants spread over the lags of the data.
+    Per unit b = ln u with u uniform in [1, longest − 1]. Gates that keep get +b, gates that write −b, so that the time
+    constants spread over the lags of the data.
+
+    Args:
+        module: any module whose recurrent layers have such gates, with biases.
+        longest: the longest lag to keep, in steps.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> unspool.nn.init.chrono_(unspool.nn.Recurrent("lstm", 3, 4), longest=200)
     """
     if isinstance(longest, bool) or not isinstance(longest, int) or longest < 3:
         raise ArgumentError.of("longest", longest, "is not a whole number from 3 on", "Give the longest lag to keep")
@@ -90,7 +144,17 @@ def chrono_(module: Module, longest: int) -> Module:
 
 
 def keep_orthogonal(module: Module) -> Module:
-    """Make every recurrent matrix orthogonal and let training keep it so, by torch's own parametrisation."""
+    """Make every recurrent matrix orthogonal and keep it so during training, by torch's own parametrization.
+
+    Args:
+        module: any module whose recurrent layers have one square matrix per parameter: `Recurrent` and `RNN`.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> unspool.nn.init.keep_orthogonal(unspool.nn.Recurrent("gru", 3, 4))
+    """
     matrices = []
     for layer in _layers(module):
         if isinstance(layer, RNN):

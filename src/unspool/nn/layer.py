@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unspool.nn.checks import check_input, check_lengths, check_state
+from unspool.nn.leaves import map_leaves
+from unspool.nn.route import describe_routes, find_routes
 
 
 class Layer(nn.Module):
-    """A module called as `output, state = layer(x, state, lengths=…)`.
+    """The base of every layer: a module called as `output, state = layer(x, state, lengths=…)`.
 
     x is (time, batch, input_size), with `batch_first` (batch, time, input_size), or, unbatched, (time, input_size).
-    The output is laid out alike. States have no time axis: (batch, width), or (width,) unbatched, nested as the
-    layer's parts are. Steps beyond a row's length give zeros, leave its state as it was, and change nothing else.
+    The output has the same layout. States have no time axis: (batch, width), or (width,) unbatched, nested as the
+    layer's parts are. Steps beyond a sequence's length give zeros, leave its state as it was, and change nothing else.
+
+    A subclass defines `run`, `state_shapes`, and the attributes `input_size`, `output_size` and `batch_first`.
+
+    Example:
+        >>> layer = unspool.nn.Recurrent("gru", 3, 4)
+        >>> output, state = layer(torch.randn(7, 2, 3))
+        >>> output, state = layer(torch.randn(7, 2, 3), state, lengths=[7, 4])  # continues from there
     """
 
     input_size: int
@@ -30,27 +39,20 @@ class Layer(nn.Module):
         *,
         lengths: Sequence[int] | Tensor | None = None,
         trace: bool = False,
+        **options: Any,
     ) -> Any:
-        """`(output, state)`; with `trace=True` `(output, state, every named value at every step)`."""
-        return self._call(x, state, lengths, trace)
+        """Run over a sequence or a batch of them.
 
-    def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Any, Any, Any]:
-        """Output, final state and trace for checked, batched, time-major input."""
-        raise NotImplementedError
+        Args:
+            x: the input.
+            state: the state to start from, as a call returns it; by default `initial_state`.
+            lengths: the number of steps of each sequence of a padded batch, in any order, zero allowed.
+            trace: whether to return every named value of the equations at every step.
+            **options: what the layer's `run` takes beyond this.
 
-    def state_shapes(self, rows: int) -> Any:
-        """The shape of each state for a batch of `rows`, nested as states are."""
-        raise NotImplementedError
-
-    def initial_state(self, rows: int, like: Tensor) -> Any:
-        """The state to start from when none is given: zeros."""
-        return map_leaves(like.new_zeros, self.state_shapes(rows))
-
-    def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
-        """Refuse a given state that does not fit a batch of `rows`."""
-        check_state(state, self.state_shapes(rows), like)
-
-    def _call(self, x: Tensor, state: Any, lengths: Sequence[int] | Tensor | None, trace: bool, **options: Any) -> Any:
+        Returns:
+            `(output, state)`, or with `trace=True` `(output, state, values)`.
+        """
         like: Tensor | None = next(self.parameters(), None)
         check_input(x, self.input_size, like)
         like = x if like is None else like
@@ -72,6 +74,43 @@ class Layer(nn.Module):
         state = state if batched else map_leaves(lambda part: part.squeeze(0), state)
         return (output, state, map_leaves(leave, values)) if trace else (output, state)
 
+    def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Any, Any, Any]:
+        """Output, final state and trace for checked, batched, time-major input."""
+        raise NotImplementedError
+
+    def state_shapes(self, rows: int) -> Any:
+        """The shape of each state for a batch size of `rows`, nested as states are."""
+        raise NotImplementedError
+
+    def initial_state(self, rows: int, like: Tensor) -> Any:
+        """The state that a call starts from when none is given. Nothing is run to find its shape.
+
+        Args:
+            rows: the batch size.
+            like: a tensor of the dtype and on the device that the state is to have, such as x.
+
+        Returns:
+            Zeros, or what the layer has learned with `learn_initial`, nested as the states of a call.
+
+        Example:
+            >>> unspool.nn.Stack("lstm", 3, 4, num_layers=2).initial_state(5, torch.zeros(1))  # [(h, c), (h, c)]
+        """
+        return map_leaves(like.new_zeros, self.state_shapes(rows))
+
+    def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
+        """Refuse a given state that does not fit a batch size of `rows`."""
+        check_state(state, self.state_shapes(rows), like)
+
+    @property
+    def engine(self) -> str:
+        """How the layer runs on its own device and dtype, in its present mode, and why; see `unspool.nn.route`.
+
+        Example:
+            >>> unspool.nn.Recurrent("gru", 3, 4).engine
+            'kernel: float32 on the CPU'
+        """
+        return describe_routes(find_routes(self))
+
 
 def to_time_major(x: Tensor, batch_first: bool) -> Tensor:
     """(time, batch, width), whatever the layout was."""
@@ -87,15 +126,6 @@ def from_time_major(x: Tensor, batched: bool, batch_first: bool) -> Tensor:
     return x.transpose(0, 1) if batch_first else x
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same nesting of tuples, lists and dicts, with the function applied to what they hold."""
-    if isinstance(tree, dict):
-        return {key: map_leaves(function, part) for key, part in tree.items()}
-    if isinstance(tree, tuple | list) and not isinstance(tree, torch.Size):
-        return type(tree)(map_leaves(function, part) for part in tree)
-    return function(tree) if isinstance(tree, Tensor | torch.Size) else tree
-
-
 def valid_steps(ends: Tensor, steps: int) -> Tensor:
-    """(time, batch, 1): whether a step lies within its row's length."""
+    """(time, batch, 1): whether a step lies within its sequence's length."""
     return (torch.arange(steps, device=ends.device).unsqueeze(1) < ends).unsqueeze(-1)

@@ -1,33 +1,32 @@
-"""Observation: while it lasts, every recurrence of a model runs by an observer's hand, who sees all that passes."""
+"""Observation: while an observer is set, it runs every recurrence of a model and sees all values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor
 
-    from unspool.nn.job import Tensors
-    from unspool.nn.recurrence import Recurrence
-    from unspool.nn.unroll import States, Trace
+from unspool.nn.layout import Tensors
+from unspool.nn.unroll import States, Trace
 
 
 class Observer(Protocol):
-    """One who runs recurrences for others."""
+    """Something that runs recurrences in place of their runners."""
 
     def recur(
         self,
-        recurrence: Recurrence,
+        runner: Any,  # a Runner; its module imports this one
         parameters: Tensors,
         x: Tensor,
         states: States,
         ends: Tensor | None,
         reverse: bool,
+        /,
     ) -> tuple[Tensor, States, Trace]:
-        """What `recurrence.run` would give, traced; the parameters are those of its layout."""
+        """What `runner.run` would return, with a trace. The parameters are those of the runner's layout."""
 
 
 _OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
@@ -35,7 +34,7 @@ _OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 @contextmanager
 def observed_by(observer: Observer | None) -> Iterator[None]:
-    """Within, recurrences of this thread run by `observer`; by themselves again if it is None."""
+    """Let `observer` run the recurrences of this thread; None lets them run as usual again."""
     token = _OBSERVER.set(observer)
     try:
         yield
@@ -44,5 +43,5 @@ def observed_by(observer: Observer | None) -> Iterator[None]:
 
 
 def current_observer() -> Observer | None:
-    """Who observes now."""
+    """The observer that is set now, if any."""
     return _OBSERVER.get()

@@ -1,7 +1,7 @@
 """The kernels as operators of torch (schema, fake, autograd), for torch.compile and torch.export.
 
 The operator carries its cell as JSON, so that an exported program needs nothing but this package to run. Such a program
-may have been changed since: whatever the operators are given is checked before a kernel sees its address.
+may have been edited since: all arguments of the operators are checked before a kernel sees their addresses.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from unspool.cells import document
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths
-from unspool.nn.job import Job
-from unspool.nn.recurrence import Recurrence, fits
+from unspool.nn.kernel_call import KernelCall
+from unspool.nn.route import has_kernels
+from unspool.nn.runner import Runner
 
 
 @lru_cache(maxsize=256)
-def _recurrence(cell: str, input_size: int, hidden_size: int) -> Recurrence:
-    return Recurrence(document.load(cell), input_size, check_size("hidden_size", hidden_size))
+def _runner(cell: str, input_size: int, hidden_size: int) -> Runner:
+    return Runner(document.load(cell), input_size, check_size("hidden_size", hidden_size))
 
 
-def _job(
+def _call(
     cell: str,
     hidden_size: int,
     x: Tensor,
@@ -34,33 +35,33 @@ def _job(
     parameters: list[Tensor],
     lengths: Tensor | None,
     reverse: bool,
-) -> Job:
-    """A call of the kernel, which these arguments fit."""
+) -> KernelCall:
+    """A call of the kernel that fits these arguments, which are checked."""
     if x.dim() != 3 or not x.shape[2]:
         raise ShapeError.of("x", tuple(x.shape), "is not (time, batch, features)", "Reshape it")
-    if not fits(x):
+    if not has_kernels(x):
         found = f"{x.dtype} on {x.device}"
         raise DTypeError.of("x", found, "has no kernel", "Give float32 or float64 on the CPU")
     steps, rows, input_size = x.shape
-    recurrence = _recurrence(cell, input_size, hidden_size)
-    equations = recurrence.equations
+    runner = _runner(cell, input_size, hidden_size)
+    equations = runner.equations
     width = next(str(node.width) for node in equations.nodes if node.operation == "input")
     widths = [equations.size(width, input_size, hidden_size) for width in (width, *equations.states.values())]
     check_tensors("x", [x], [(steps, rows, widths[0])], x)
     check_tensors("states", states, [(rows, width) for width in widths[1:]], x)
     check_tensors("parameters", parameters, list(equations.shapes(input_size, hidden_size).values()), x)
     ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
-    return recurrence.job(x, ends, reverse)
+    return runner.call(x, ends, reverse)
 
 
 def check_tensors(name: str, tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], like: Tensor) -> None:
-    """One tensor a shape, each of the dtype and on the device of `like`, with memory of its own."""
+    """One tensor per shape, each of the dtype and on the device of `like`, with its own memory."""
     if len(tensors) != len(shapes):
         raise ShapeError.of(name, len(tensors), f"are not {len(shapes)} tensors", "Give as many as the cell has")
     for place, (tensor, shape) in enumerate(zip(tensors, shapes, strict=True)):
         part = f"{name}[{place}]" if len(shapes) > 1 else name
         if tuple(tensor.shape) != shape:
-            raise ShapeError.of(part, tuple(tensor.shape), f"is not of shape {shape}", "Give what fits x and the cell")
+            raise ShapeError.of(part, tuple(tensor.shape), f"is not of shape {shape}", "Give one that fits the cell")
         if tensor.dtype != like.dtype:
             raise DTypeError.of(part, tensor.dtype, f"is not x's {like.dtype}", "Convert one of them")
         if tensor.device != like.device or tensor.layout != torch.strided:
@@ -86,10 +87,10 @@ def recurrence(
     keep: bool,
 ) -> list[Tensor]:
     """Output, final states and tape (empty unless `keep`) of a cell over time."""
-    job = _job(cell, hidden_size, x, states, parameters, lengths, reverse)
+    call = _call(cell, hidden_size, x, states, parameters, lengths, reverse)
     if not x.numel():
         return [x.new_empty(*x.shape[:2], states[0].shape[1]), *map(_copy, states), x.new_empty(0)]
-    output, final, kept = job.forward([x, *states, *parameters], keep=keep, clean=lengths is not None)
+    output, final, kept = call.forward([x, *states, *parameters], keep=keep, clean=lengths is not None)
     return [output, *final, *(kept or (x.new_empty(0),))]
 
 
@@ -97,7 +98,7 @@ def recurrence(
 def _fake(cell: str, hidden_size: int, x: Tensor, states: list[Tensor], *rest: Any) -> list[Tensor]:
     keep = rest[-1]
     steps, rows, _ = x.shape
-    record = _recurrence(cell, int(x.shape[2]), hidden_size).record if keep else 0
+    record = _runner(cell, int(x.shape[2]), hidden_size).record if keep else 0
     output = x.new_empty(steps, rows, states[0].shape[1])
     return [output, *(state.new_empty(state.shape) for state in states), x.new_empty(steps * rows * record)]
 
@@ -116,9 +117,9 @@ def recurrence_backward(
     gradients: list[Tensor],
 ) -> list[Tensor]:
     """Gradients of x, the states and the parameters."""
-    job = _job(cell, hidden_size, x, states, parameters, lengths, reverse)
+    call = _call(cell, hidden_size, x, states, parameters, lengths, reverse)
     steps, rows, input_size = x.shape
-    record = _recurrence(cell, input_size, hidden_size).record
+    record = _runner(cell, input_size, hidden_size).record
     results = [(steps, rows, states[0].shape[1]), *(tuple(state.shape) for state in states)]
     check_tensors("output", [output], results[:1], x)
     if record:
@@ -127,7 +128,7 @@ def recurrence_backward(
     if not x.numel():
         return [x.new_zeros(x.shape), *map(_copy, gradients[1:]), *(p.new_zeros(p.shape) for p in parameters)]
     output, tape = output.contiguous(), tape.contiguous()
-    found = job.backward([x, *states, *parameters], output, [tape], gradients, wants_x=True)
+    found = call.backward([x, *states, *parameters], output, [tape], gradients, wants_x=True)
     return [gradient for gradient in found if gradient is not None]
 
 
@@ -147,7 +148,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
 def _backward(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ...]:
     cell, hidden_size, count, reverse, keep = ctx.constants
     if not keep:
-        raise ArgumentError("the recurrence was compiled or exported without gradients. Do it again with them enabled.")
+        raise ArgumentError("the recurrence was compiled or exported without gradients. Enable them and do it again.")
     lengths, x, *rest, output, tape = ctx.saved_tensors
     states, parameters = rest[:count], rest[count:]
     like = [output, *states]

@@ -1,4 +1,4 @@
-"""Poolings: one vector a row from a sequence, such as a layer's output."""
+"""Poolings: one vector per sequence, such as a layer's output."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, UnknownNameError
-from unspool.nn.baselines import Memoryless
+from unspool.nn.memoryless import Memoryless
 
 
 class Pooling(Memoryless):
-    """A module called as `pooling(sequence, lengths=…)`: (batch, width), or, for one sequence, (width,).
+    """The base of every pooling, called as `pooling(x, lengths=…)`: (batch, width), or, unbatched, (width,).
 
-    A sequence is (time, batch, width), with `batch_first` (batch, time, width), or, unbatched, (time, width). Steps
-    beyond a row's length change nothing, whatever they hold; a row without steps gives zeros.
+    x is (time, batch, width), with `batch_first` (batch, time, width), or, unbatched, (time, width). Steps beyond a
+    sequence's length change nothing, whatever they hold. A sequence without steps gives zeros.
+
+    Args:
+        width: the width of x.
+        batch_first: whether x is (batch, time, width).
+
+    Example:
+        >>> unspool.nn.MeanPooling(4)(torch.randn(7, 2, 4), lengths=[7, 3]).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, width: int, *, batch_first: bool = False) -> None:
@@ -29,14 +37,22 @@ class Pooling(Memoryless):
 
 
 class MeanPooling(Pooling):
-    """The mean of the steps."""
+    """The mean over the steps; see `Pooling` for the arguments.
+
+    Example:
+        >>> unspool.nn.MeanPooling(4)(torch.randn(7, 2, 4), lengths=[7, 3])
+    """
 
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
         return x.sum(0) / valid.sum(0).clamp_min(1)
 
 
 class MaxPooling(Pooling):
-    """The largest value of each unit over the steps."""
+    """The maximum of each unit over the steps; see `Pooling` for the arguments.
+
+    Example:
+        >>> unspool.nn.MaxPooling(4)(torch.randn(7, 2, 4), lengths=[7, 3])
+    """
 
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
         if not len(x):  # nothing has no maximum
@@ -45,10 +61,16 @@ class MaxPooling(Pooling):
 
 
 class LastState(Pooling):
-    """What each row has come to at its last step.
+    """The value at each sequence's last step.
 
-    With `bidirectional` the sequence is that of two directions side by side: the half that reads ahead has come to
-    its end at the last step, the half that reads back at the first.
+    Args:
+        width: the width of x.
+        bidirectional: whether x has two directions side by side. The half that runs forward ends at the last step, the
+            half that runs backward at the first.
+        batch_first: whether x is (batch, time, width).
+
+    Example:
+        >>> unspool.nn.LastState(8, bidirectional=True)(torch.randn(7, 2, 8), lengths=[7, 3])
     """
 
     def __init__(self, width: int, *, bidirectional: bool = False, batch_first: bool = False) -> None:
@@ -73,9 +95,20 @@ class LastState(Pooling):
 
 
 class AttentionPooling(Pooling):
-    """Σ_t α_t h_t with α = softmax over the row's steps of vᵀ tanh(W h_t + b): the steps that matter, learned.
+    """Σ_t α_t h_t with α = softmax over the steps of vᵀ tanh(W h_t + b): a learned weight for every step.
 
     W and b are `attention.inner`, v is `attention.outer`.
+
+    Args:
+        width: the width of x.
+        batch_first: whether x is (batch, time, width).
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> pooling = unspool.nn.AttentionPooling(4)
+        >>> pooling(torch.randn(7, 2, 4), lengths=[7, 3])
+        >>> pooling.weights(torch.randn(7, 2, 4), lengths=[7, 3])  # (7, 2), sums to 1 over the steps
     """
 
     def __init__(
@@ -90,7 +123,7 @@ class AttentionPooling(Pooling):
         self.attention = _Attention(width, batch_first, device, dtype)
 
     def weights(self, x: Tensor, *, lengths: Sequence[int] | Tensor | None = None) -> Tensor:
-        """α, laid out as x is but without its width: (time, batch). Zero beyond a row's length."""
+        """α, with the layout of x without its width: (time, batch). Zero beyond a sequence's length."""
         alpha: Tensor = self.attention(x, lengths=lengths)
         return alpha.squeeze(-1)
 
@@ -112,7 +145,7 @@ class _Attention(Memoryless):
 
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
         scores: Tensor = self.outer(torch.tanh(self.inner(x)))
-        # A row without steps keeps its scores until the end: a softmax over nothing but −inf has no gradient.
+        # A sequence without steps keeps its scores until the end: a softmax over nothing but −inf has no gradient.
         alpha = scores.masked_fill(~valid & valid.any(0), -math.inf).softmax(0)
         return alpha.masked_fill(~valid, 0.0)
 
@@ -126,9 +159,22 @@ def make_pooling(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Pooling:
-    """ "attention", "mean", "max" or "last", for sequences of this width.
+    """Make a pooling by name.
 
-    `bidirectional` says that the sequence is of two directions side by side; "last" alone must know.
+    Args:
+        name: "attention", "mean", "max" or "last".
+        width: the width of x.
+        bidirectional: whether x has two directions side by side, which only "last" uses.
+        batch_first: whether x is (batch, time, width).
+        device: of the parameters, if there are any.
+        dtype: of the parameters, if there are any.
+
+    Returns:
+        The pooling.
+
+    Example:
+        >>> unspool.nn.make_pooling("last", 8, bidirectional=True)
+        LastState(8, bidirectional=True)
     """
     match name:
         case "attention":

@@ -14,25 +14,40 @@ from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, CellError
 from unspool.nn.checks import check_recompute
 from unspool.nn.layer import Layer
-from unspool.nn.recurrence import Recurrence
-from unspool.nn.regularised import Rates, Regularised
+from unspool.nn.regularized import Rates, Regularized
+from unspool.nn.route import Route, choose_route
+from unspool.nn.runner import Runner
 from unspool.nn.unroll import Trace
 
 
 class Recurrent(Layer):
-    """A cell over time.
+    """Any cell over time.
 
-    `cell` is a name ("lstm"; see `unspool.cells.CATALOGUE`), a Cell or a class of cells. Parameters carry the names
-    they have in the equations: `W_r`, `U_r`, `b_r`. The output is the cell's first state at every step. The state is
-    a tensor (batch, width), or a tuple of them if the cell has several. `reverse` runs from each row's last step to
-    its first. `learn_initial` makes the initial state a parameter (`initial_h`) instead of zeros.
+    Parameters have the names that they have in the equations: `W_r`, `U_r`, `b_r`. The output is the cell's first state
+    at every step. The state is a tensor (batch, width), or a tuple of them if the cell has several.
 
-    `recompute` saves memory in training for some time: the kernel keeps only the state at every so many steps, or with
-    "sqrt" at every 4√T-th, and computes what lies between them once more on its way back.
+    Args:
+        cell: a name ("lstm"; see `unspool.cells.CATALOGUE`), a Cell, or a subclass of Cell.
+        input_size: the width of x.
+        hidden_size: the number of units.
+        bias: whether the cell's linear maps have biases.
+        batch_first: whether x and the output are (batch, time, width).
+        reverse: run from each sequence's last step to its first.
+        learn_initial: make the initial state a parameter (`initial_h`) instead of zeros.
+        recompute: save memory in training at the cost of time. The kernel keeps only every n-th state, n being this
+            number or with "sqrt" 4√T, and computes the steps between them again in its backward pass.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> layer = unspool.nn.Recurrent("gru", 64, 128)
+        >>> output, state = layer(torch.randn(10, 3, 64), lengths=[10, 4, 0])
+        >>> output.shape, state.shape
+        (torch.Size([10, 3, 128]), torch.Size([3, 128]))
     """
 
     _rates = Rates()
-    _regularised: Regularised | None = None
+    _regularized: Regularized | None = None
 
     def __init__(
         self,
@@ -66,15 +81,17 @@ class Recurrent(Layer):
         initial = {f"initial_{state}": (width,) for state, width in self._widths.items()} if learn_initial else {}
         for name, shape in (*shapes.items(), *initial.items()):
             if hasattr(self, name):
-                raise CellError(
-                    f"a parameter of {self.equations.title} cannot be named {name!r}: a module has that already."
-                )
+                title = self.equations.title
+                raise CellError(f"a parameter of {title} cannot be named {name!r}: modules have such an attribute.")
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
         self.output_size = next(iter(self._widths.values()))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """torch.nn's uniform distribution within ±1/√hidden_size; vectors at their `initial`, first states at zero."""
+        """Draw new parameters: uniform within ±1/√hidden_size, as torch.nn does.
+
+        Vectors get the value that their cell gives as `initial`, learned initial states are zero.
+        """
         bound = 1 / math.sqrt(self.hidden_size)
         with torch.no_grad():
             for name in self.equations.parameters:
@@ -86,39 +103,38 @@ class Recurrent(Layer):
                 getattr(self, f"initial_{state}").zero_()
 
     def cell_parameters(self) -> dict[str, Tensor]:
-        """The parameters by their names in the equations, as parametrisations have them now."""
-        return {name: getattr(self, name) for name in self.equations.parameters}
+        """The parameters by their names in the equations, with parametrizations applied."""
+        return dict(zip(self.equations.parameters, self._ordered_parameters(), strict=True))
 
     @property
     def step(self) -> Evaluator:
         """One step on tensors: (parameters, x, states) → (new states, named values)."""
-        return self._recurrence.step
+        return self._runner.step
 
-    @property
-    def engine(self) -> str:
-        """What runs this layer on its own device and dtype, in its present mode: "kernel", or "eager" and why."""
+    def own_routes(self) -> dict[str, Route]:
+        """The route of a call of this layer, in its present mode, under the name ""."""
         like = next(self.parameters(), torch.empty(0))
-        recurrence = self._regularised.recurrence(self.training) if self._regularised else self._recurrence
-        why = recurrence.engine_for([like.new_empty(1, 1, 1), *self.cell_parameters().values()])
-        return "kernel" if why is None else f"eager: {why}"
+        runner = self._regularized.runner(self.training) if self._regularized else self._runner
+        parameters = self._ordered_parameters()
+        return {"": choose_route(runner.kernel, parameters, like.new_empty(1, 1, self.input_size), states=())}
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False) -> tuple[Tensor, Any, Trace]:
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
-        parameters = list(self.cell_parameters().values())
+        parameters = self._ordered_parameters()
         given = parameters, x, states, ends, self.reverse, trace, self.recompute
-        if self._regularised is None:
-            output, states, values = self._recurrence.run(*given)
+        if self._regularized is None:
+            output, states, values = self._runner.run(*given)
         else:
-            output, states, values = self._regularised.run(self.training, *given)
+            output, states, values = self._regularized.run(self.training, *given)
         return output, states[0] if single else states, values
 
-    def regularise(self, rates: Rates) -> None:
-        """From now on, drop and keep at these rates; `Stack` says what they mean."""
+    def regularize(self, rates: Rates) -> None:
+        """Regularize the recurrent connections at these rates from now on; see `Stack` for their meaning."""
         self._rates = rates
-        self._regularised = None
+        self._regularized = None
         if rates != Rates():
-            self._regularised = Regularised(rates, self._recurrence, self.input_size, self.hidden_size)
+            self._regularized = Regularized(rates, self._runner, self.input_size, self.hidden_size)
 
     def state_shapes(self, rows: int) -> Any:
         shapes = tuple(torch.Size((rows, width)) for width in self._widths.values())
@@ -145,18 +161,23 @@ class Recurrent(Layer):
             ]
         )
 
+    def _ordered_parameters(self) -> list[Tensor]:
+        """The parameters in the order of the equations; one that is registered, the quick way."""
+        own: dict[str, Any] = self._parameters
+        return [own[name] if name in own else getattr(self, name) for name in self.equations.parameters]
+
     def _read(self) -> None:
-        """What follows from the cell."""
+        """Set what is derived from the cell, and is not pickled with the layer."""
         self.equations = self.cell.equations(self.bias)
-        self._recurrence = Recurrence(self.equations, self.input_size, self.hidden_size)
+        self._runner = Runner(self.equations, self.input_size, self.hidden_size)
         self._widths = {
             state: self.equations.size(width, self.input_size, self.hidden_size)
             for state, width in self.equations.states.items()
         }
-        self.regularise(self._rates)
+        self.regularize(self._rates)
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = ("equations", "_recurrence", "_regularised", "_widths")
+        derived = ("equations", "_runner", "_regularized", "_widths")
         return {key: value for key, value in self.__dict__.items() if key not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

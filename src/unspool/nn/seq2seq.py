@@ -1,4 +1,4 @@
-"""Seq2Seq: an encoder reads a sequence of tokens, and its final state starts a decoder that writes another."""
+"""Seq2Seq: an encoder reads a sequence of tokens, and its final state starts a decoder that generates another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths
-from unspool.nn.layer import map_leaves
+from unspool.nn.leaves import take_rows
 from unspool.nn.stack import AnyCell, Stack
 
 Lengths = Sequence[int] | Tensor | None
@@ -23,10 +23,13 @@ Lengths = Sequence[int] | Tensor | None
 
 @dataclass(frozen=True)
 class Decoded:
-    """A sequence that a decoder wrote.
+    """A sequence that a decoder generated.
 
-    `tokens` are without start and end. `log_probability` is what the model gives them, with the end if it came;
-    `finished` says whether it did. Temperature and length penalty do not change it.
+    Attributes:
+        tokens: without start and end.
+        log_probability: what the model assigns to the tokens, and to the end if it was reached. Temperature and length
+            penalty do not change it.
+        finished: whether the end was reached.
     """
 
     tokens: tuple[int, ...] = ()
@@ -34,22 +37,40 @@ class Decoded:
     finished: bool = False
 
     def then(self, token: int, log_probability: float, end: int) -> Decoded:
-        """This sequence after one more token, with the log-probability that the longer one has."""
+        """This sequence with one more token; the log-probability is that of the longer sequence."""
         if token == end:
             return replace(self, log_probability=log_probability, finished=True)
         return Decoded((*self.tokens, token), log_probability)
 
 
 class Seq2Seq(nn.Module):
-    """Encoder–decoder: the state of each encoder layer starts the decoder layer of the same height.
+    """Encoder–decoder: the final state of each encoder layer is the initial state of the decoder layer at its level.
 
     Tokens are whole numbers from 0 to `source_size` − 1 or `target_size` − 1, as tensors (batch, time). A source
-    row ends where `source_lengths` says; without it, at its last token that is not `padding`. What stands beyond
-    changes nothing, and neither do the other rows. `cell` and `hidden_size` are one for all layers or one a layer,
-    and encoder and decoder have the same.
+    sequence ends where `source_lengths` says; without it, at its last token that is not `padding`. Padding changes
+    nothing, and neither do the other sequences of the batch.
 
-    Decoding takes at most `max_length` steps, the one to `end` included. It never chooses `start` or `padding`,
-    leaves out dropout, and carries no gradient.
+    Decoding takes at most `max_length` steps, the one to `end` included. It never chooses `start` or `padding`, uses no
+    dropout, and computes no gradient.
+
+    Args:
+        source_size: the number of source tokens.
+        target_size: the number of target tokens.
+        embedding_size: the width of both embeddings.
+        hidden_size: the number of units, one for all layers or one per layer.
+        num_layers: the number of layers of the encoder, and of the decoder.
+        cell: one for all layers or one per layer; encoder and decoder have the same.
+        dropout: between layers, as in `Stack`.
+        start: the token before every target sequence.
+        end: the token after it.
+        padding: the token beyond the end of a sequence.
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Example:
+        >>> model = unspool.nn.Seq2Seq(100, 120, embedding_size=32, hidden_size=64)
+        >>> logits = model(source, target)  # (batch, time, 120), to train with
+        >>> model.beam(source, width=4)[0].tokens
     """
 
     def __init__(
@@ -95,20 +116,19 @@ class Seq2Seq(nn.Module):
     def forward(self, source: Tensor, target: Tensor, source_lengths: Lengths = None) -> Tensor:
         """Teacher forcing: logits (batch, time, target_size) of the token that follows each token of `target`.
 
-        A row of `target` begins with `start`. Logits at its padding mean nothing: leave them out of the loss.
+        Sequences of `target` begin with `start`. Logits at padding mean nothing: leave them out of the loss.
         """
         source, ends = self._check_source(source, source_lengths)
         target = self._check_tokens("target", target, self.target_size)
         if len(target) != len(source):
-            raise ShapeError.of(
-                "target", tuple(target.shape), f"does not have the {len(source)} rows of `source`", "Give one for each"
-            )
+            problem = f"does not have the batch size of `source`, {len(source)}"
+            raise ShapeError.of("target", tuple(target.shape), problem, "Give one target per source")
         output, _ = self.decoder(self.target_embedding(target), self._encode(source, ends))
         logits: Tensor = self.head(output)
         return logits
 
     def encode(self, source: Tensor, source_lengths: Lengths = None) -> Any:
-        """The state in which the decoder starts."""
+        """The decoder's initial state."""
         return self._encode(*self._check_source(source, source_lengths))
 
     def step(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
@@ -118,7 +138,7 @@ class Seq2Seq(nn.Module):
         return functional.log_softmax(self.head(output.squeeze(1)), -1), state
 
     def greedy(self, source: Tensor, source_lengths: Lengths = None, max_length: int = 100) -> list[Decoded]:
-        """For each row the sequence whose every token is the likeliest at its place."""
+        """Greedy decoding: for each source the sequence whose every token is the likeliest given those before it."""
         return self._write(source, source_lengths, max_length, lambda log_p, *_: log_p.argmax(-1))
 
     def sample(
@@ -130,21 +150,21 @@ class Seq2Seq(nn.Module):
         temperature: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> list[Decoded]:
-        """For each row a sequence drawn from the model, whose logits are divided by `temperature`.
+        """For each source a sequence drawn from the model, whose logits are divided by `temperature`.
 
-        The luck of row i depends on the generator, `max_length` and i alone.
+        The random numbers of sequence i depend only on the generator, `max_length` and i.
         """
         if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature > 0):
             raise ArgumentError.of("temperature", temperature, "is not a positive number", "Give 1 for the model's own")
         check_size("max_length", max_length)
         source = self._check_tokens("source", source, self.source_size)
         device = None if generator is None else generator.device
-        luck = torch.rand(len(source), max_length, dtype=torch.float64, generator=generator, device=device).cpu()
+        uniform = torch.rand(len(source), max_length, dtype=torch.float64, generator=generator, device=device).cpu()
 
         def draw(log_p: Tensor, rows: Tensor, t: int) -> Tensor:
             highest = log_p.amax(-1, keepdim=True)  # taken off first, so that no temperature sends all of them to −∞
             reached = ((log_p - highest) / temperature).exp().cumsum(-1)
-            return torch.searchsorted(reached, luck[rows, t, None] * reached[:, -1:], right=True).squeeze(-1)
+            return torch.searchsorted(reached, uniform[rows, t, None] * reached[:, -1:], right=True).squeeze(-1)
 
         return self._write(source, source_lengths, max_length, draw)
 
@@ -180,17 +200,13 @@ class Seq2Seq(nn.Module):
         length_penalty: float = 0.0,
         best: int | None = None,
     ) -> list[Decoded] | list[list[Decoded]]:
-        """For each row the best sequence that `width` beams find; with `best=n`, a list of the n best.
+        """For each source the best sequence that `width` beams find; with `best=n`, a list of the n best.
 
-        A beam that reaches `end` stops, and the others go on. At last they are ranked by
+        A beam that reaches `end` stops, and the others continue. In the end they are ranked by
         log_probability / length**length_penalty, the end counting as a token.
         """
         check_size("max_length", max_length)
-        check_size("width", width)
-        if best is not None and check_size("best", best) > width:
-            raise ArgumentError.of("best", best, f"is more than the {width} beams", "Raise `width`")
-        if not (isinstance(length_penalty, int | float) and math.isfinite(length_penalty) and length_penalty >= 0):
-            raise ArgumentError.of("length_penalty", length_penalty, "is not a number from 0 on", "Give 0 for none")
+        _check_beam(width, length_penalty, best)
         with self._decoding():
             state = self.encode(source, source_lengths)
             searches = [_Beams(width, self.end, max_length, length_penalty, best or 1) for _ in range(len(source))]
@@ -199,15 +215,9 @@ class Seq2Seq(nn.Module):
                 if not last:
                     break
                 log_p, state = self._choices(state, torch.tensor(last))
-                parents: list[int] = []
-                first = 0
-                for search in searches:
-                    after = first + len(search.live)
-                    parents += [first + parent for parent in search.grow(log_p[first:after])]
-                    first = after
-                state = _take(state, torch.tensor(parents, dtype=torch.long))
+                state = take_rows(state, torch.tensor(_grow(searches, log_p), dtype=torch.long))
         ranked = [search.ranked() for search in searches]
-        return [row[0] for row in ranked] if best is None else [row[:best] for row in ranked]
+        return [beams[0] for beams in ranked] if best is None else [beams[:best] for beams in ranked]
 
     def _write(
         self,
@@ -216,7 +226,7 @@ class Seq2Seq(nn.Module):
         max_length: int,
         choose: Callable[[Tensor, Tensor, int], Tensor],
     ) -> list[Decoded]:
-        """One sequence a row, its tokens chosen from (log-probabilities, their rows, the step)."""
+        """One sequence per source, its tokens chosen from (log-probabilities, places in the batch, step)."""
         check_size("max_length", max_length)
         with self._decoding():
             state = self.encode(source, source_lengths)
@@ -232,11 +242,11 @@ class Seq2Seq(nn.Module):
                 for row, token, gain in zip(rows.tolist(), tokens.tolist(), gains.tolist(), strict=True):
                     written[row] = written[row].then(token, written[row].log_probability + gain, self.end)
                 live = (tokens != self.end).nonzero().squeeze(1)
-                rows, tokens, state = rows[live], tokens[live], _take(state, live)
+                rows, tokens, state = rows[live], tokens[live], take_rows(state, live)
         return written
 
     def _choices(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
-        """`step` on the CPU in float64, where sequences are kept, with −∞ for what must not be chosen."""
+        """`step` on the CPU in float64, where sequences are kept, with −∞ for tokens that must not be chosen."""
         log_p, state = self.step(state, tokens.to(self.head.weight.device))
         log_p = log_p.to("cpu", torch.float64)
         if log_p.isnan().any():
@@ -248,7 +258,7 @@ class Seq2Seq(nn.Module):
 
     @contextmanager
     def _decoding(self) -> Iterator[None]:
-        """No gradient and no dropout; afterwards each module is in the mode it was in."""
+        """No gradient and no dropout; afterwards each module is in the mode that it was in before."""
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
@@ -262,9 +272,9 @@ class Seq2Seq(nn.Module):
         return self.encoder(self.source_embedding(source), lengths=ends)[1]
 
     def _check_source(self, source: Any, source_lengths: Lengths) -> tuple[Tensor, Tensor]:
-        """The source and the length of each of its rows."""
+        """The source and the length of each of its sequences."""
         source = self._check_tokens("source", source, self.source_size)
-        if source_lengths is None:  # a step counts if a token other than padding stands there or further on
+        if source_lengths is None:  # a step counts if it or a later one holds a token other than padding
             source_lengths = ((source != self.padding).flip(1).cumsum(1) > 0).sum(1)
         return source, check_lengths(source_lengths, source.shape[1], len(source), source.device, "source_lengths")
 
@@ -290,7 +300,7 @@ class Seq2Seq(nn.Module):
 
 @dataclass
 class _Beams:
-    """The search for one row: the beams that are still written, and those that are done."""
+    """The search for one source: the beams that are still growing, and those that are done."""
 
     width: int
     end: int
@@ -301,7 +311,7 @@ class _Beams:
     done: list[Decoded] = field(default_factory=list)
 
     def grow(self, log_p: Tensor) -> list[int]:
-        """Let the beams that are not done go on by the likeliest next tokens; which beam each live one came from."""
+        """Extend the live beams by the likeliest next tokens. Returns which beam each new live one came from."""
         totals = log_p + torch.tensor([beam.log_probability for beam in self.live], dtype=log_p.dtype).unsqueeze(1)
         likeliest, places = totals.flatten().topk(min(self.width - len(self.done), totals.numel()))
         grown, parents = [], []
@@ -329,7 +339,7 @@ class _Beams:
         return beam.log_probability * math.pow(len(beam.tokens) + beam.finished, -self.length_penalty)
 
     def _settled(self) -> bool:
-        """Whether no live beam can come among the best: its log-probability only falls, its length has a limit."""
+        """Whether no live beam can still be among the best: log-probabilities only fall, lengths have a limit."""
         if len(self.done) < self.best:
             return False
         likeliest = max((beam.log_probability for beam in self.live), default=-math.inf)
@@ -337,9 +347,23 @@ class _Beams:
         return sorted(map(self._score, self.done), reverse=True)[self.best - 1] >= hope
 
 
-def _take(state: Any, rows: Tensor) -> Any:
-    """The given rows of a nested state, in that order."""
-    return map_leaves(lambda part: part[rows.to(part.device)], state)
+def _grow(searches: Sequence[_Beams], log_p: Tensor) -> list[int]:
+    """Let every search grow by its part of the log-probabilities; which of all beams each new live one came from."""
+    parents: list[int] = []
+    first = 0
+    for search in searches:
+        after = first + len(search.live)
+        parents += [first + parent for parent in search.grow(log_p[first:after])]
+        first = after
+    return parents
+
+
+def _check_beam(width: int, length_penalty: float, best: int | None) -> None:
+    check_size("width", width)
+    if best is not None and check_size("best", best) > width:
+        raise ArgumentError.of("best", best, f"is more than the {width} beams", "Raise `width`")
+    if not (isinstance(length_penalty, int | float) and math.isfinite(length_penalty) and length_penalty >= 0):
+        raise ArgumentError.of("length_penalty", length_penalty, "is not a number from 0 on", "Give 0 for none")
 
 
 def _check_token(name: str, value: object, size: int) -> int:

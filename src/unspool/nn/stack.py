@@ -16,7 +16,7 @@ from unspool.errors import ArgumentError, ShapeError
 from unspool.nn.bidirectional import Bidirectional
 from unspool.nn.layer import Layer, valid_steps
 from unspool.nn.recurrent import Recurrent
-from unspool.nn.regularised import Rates, drop_units
+from unspool.nn.regularized import Rates, drop_units
 
 Item = TypeVar("Item")
 AnyCell = str | Cell | type[Cell]
@@ -25,26 +25,42 @@ AnyCell = str | Cell | type[Cell]
 class Stack(Layer):
     """Recurrent layers, each reading the whole sequence of the one below.
 
-    `cell`, `hidden_size`, `bidirectional`, `residual`, `dropout` and the other ways to regularise are one value for
-    all layers or a list with one a layer; the number of layers is the lists' length or `num_layers`.
-
-    - `residual`: the layer's output is its input plus its state (their widths must agree).
-    - `skip`: layer ℓ reads the outputs of ℓ−1 and of ℓ−2, side by side; layer 0 is the input x.
-    - `dropout`: in training, on a layer's output on its way up. One number leaves out the last layer, as torch.nn does.
-    - `variational`: this dropout has one mask for all steps of a call, one number a row and unit, not one for each.
-    - `recurrent_dropout`: in training, a mask on the previous state where matrices read it (or a product of it, such as
-      r·h), and nowhere else; one for all steps of a call, one number a row and unit.
-    - `weight_dropout`: in training, a mask on the recurrent matrices U (DropConnect), one for all rows and steps of a
-      call.
-    - `zoneout`: in training, every unit of every state keeps its old value with this probability, drawn anew at every
-      step; in evaluation the state is what is expected of that, p·old + (1 − p)·new.
-    - `recompute`: every layer's, see `Recurrent`.
+    Most options are one value for all layers or a list with one per layer; the number of layers is the lists' length or
+    `num_layers`. The state is a list with the state of each layer, and so is the trace. A call with `every_layer=True`
+    returns, in place of the output, the list of all layers' sequences from the lowest up, each before dropout.
 
     Dropout scales what it keeps by 1/(1 − p). Masks come from torch's global generator; every call draws its own. They
-    are no part of the state, so a state goes on from call to call. In evaluation all of them but zoneout do nothing.
+    are no part of the state, so a state carries over from call to call. In evaluation only zoneout has an effect.
 
-    The state is a list with the state of each layer, the trace likewise. With `every_layer=True` a call returns, in
-    place of the output, the list of all layers' sequences, from the lowest up.
+    Args:
+        cell: A cell as `Recurrent` takes it, or a list with one per layer.
+        input_size: The width of x.
+        hidden_size: The units of each layer, or a list.
+        num_layers: How many layers; not needed if some option is a list.
+        bidirectional: Whether a layer runs in both directions of time, or a list.
+        residual: Whether a layer's output is its input plus its state, or a list. The widths must agree.
+        skip: Layer ℓ reads the outputs of ℓ−1 and of ℓ−2, side by side; layer 0 is the input x.
+        dropout: In training, on a layer's output on its way up. One number leaves out the last layer, as torch.nn does;
+            a list does not.
+        variational: This dropout has one mask for all steps of a call, one number per row and unit; or a list.
+        recurrent_dropout: In training, a mask on the previous state where matrices read it (or a product of it, such as
+            r·h), and nowhere else; one for all steps of a call, one number per row and unit.
+        weight_dropout: In training, a mask on the recurrent matrices U (DropConnect), one for all rows and steps of a
+            call.
+        zoneout: In training, every unit of every state keeps its old value with this probability, drawn anew at every
+            step; in evaluation the state is what is expected of that, p·old + (1 − p)·new.
+        bias: Whether linear maps have biases.
+        batch_first: Whether x is (batch, time, input_size).
+        learn_initial: Whether the initial states are parameters instead of zeros.
+        recompute: Saves memory in training, see `Recurrent`.
+        device: Where the parameters are made.
+        dtype: Their element type.
+
+    Example:
+        >>> stack = Stack(["lstm", "gru"], 8, [32, 16], dropout=0.1)
+        >>> output, (lower, upper) = stack(torch.randn(20, 4, 8))  # (time, batch, input_size)
+        >>> output.shape, upper.shape
+        (torch.Size([20, 4, 16]), torch.Size([4, 16]))
     """
 
     def __init__(
@@ -90,15 +106,9 @@ class Stack(Layer):
         if not isinstance(dropout, Sequence):
             self.dropout[-1] = 0.0
         self.variational: list[bool] = _each(variational, count)
-        for same in self.variational:
-            if not isinstance(same, bool):
-                raise ArgumentError.of(
-                    "variational", same, "is neither True nor False", "Give the probability as `dropout`"
-                )
+        _check_flags("variational", self.variational)
         for name, given in {"dropout": dropout, **recurrent}.items():
-            for p in _each(given, count):
-                if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
-                    raise ArgumentError.of(name, p, "is not a probability", "Give a number from 0 to 1")
+            _check_probabilities(name, _each(given, count))
         self.rates = [Rates(*each) for each in zip(*(_each(p, count) for p in recurrent.values()), strict=True)]
 
         self.layers = nn.ModuleList()
@@ -123,24 +133,10 @@ class Stack(Layer):
                     f"adds layer {level + 1}'s input, {read} wide, to its state, {layer.output_size} wide",
                     "Make the widths equal, or give a list such as residual=[False, True]",
                 )
-            for part in layer.modules():
-                if isinstance(part, Recurrent):
-                    part.regularise(self.rates[level])
+            _regularize(layer, self.rates[level])
             self.layers.append(layer)
             widths.append(layer.output_size)
         self.output_size = widths[-1]
-
-    def forward(
-        self,
-        x: Tensor,
-        state: Any = None,
-        *,
-        lengths: Sequence[int] | Tensor | None = None,
-        trace: bool = False,
-        every_layer: bool = False,
-    ) -> Any:
-        """`(output, state)`, or with `trace=True` `(output, state, trace)`; see the class for `every_layer`."""
-        return self._call(x, state, lengths, trace, every_layer=every_layer)
 
     def run(
         self, x: Tensor, state: Any, ends: Tensor | None, trace: bool, every_layer: bool = False
@@ -187,10 +183,28 @@ def _count(num_layers: int | None, **options: object) -> int:
         counts["num_layers"] = check_size("num_layers", num_layers)
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise ArgumentError(f"the number of layers is said in different ways ({said}). Give one entry a layer.")
+        raise ArgumentError(f"the number of layers is said in different ways ({said}). Give one entry per layer.")
     if 0 in counts.values():
-        raise ArgumentError.of(next(iter(counts)), [], "has no entry", "Give one entry a layer")
+        raise ArgumentError.of(next(iter(counts)), [], "has no entry", "Give one entry per layer")
     return next(iter(counts.values()), 1)
+
+
+def _check_flags(name: str, values: Sequence[object]) -> None:
+    for value in values:
+        if not isinstance(value, bool):
+            raise ArgumentError.of(name, value, "is neither True nor False", "Give the probability as `dropout`")
+
+
+def _check_probabilities(name: str, values: Sequence[object]) -> None:
+    for p in values:
+        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
+            raise ArgumentError.of(name, p, "is not a probability", "Give a number from 0 to 1")
+
+
+def _regularize(layer: Layer, rates: Rates) -> None:
+    for part in layer.modules():
+        if isinstance(part, Recurrent):
+            part.regularize(rates)
 
 
 def _each(value: Item | Sequence[Item], count: int) -> list[Item]:

@@ -1,4 +1,4 @@
-"""Memory for tapes, kept from step to step: the first touch of fresh pages costs as much as what is written on them."""
+"""Memory for tapes, reused between training steps: touching fresh pages costs as much time as filling them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-#: Smaller tapes come from the allocator, which keeps such pieces itself; beyond the other nothing is kept.
+#: Bytes. Smaller tapes come from the allocator, which reuses such pieces itself; more than the other is not kept.
 LEAST, MOST = 1 << 20, 256 << 20
 
 _free: deque[NDArray[np.uint8]] = deque()
 
 
 class _Loan(np.ndarray[Any, np.dtype[np.uint8]]):
-    """A piece of memory that goes back when the last tensor on it is gone."""
+    """A piece of memory that is returned when the last tensor on it is gone."""
 
     home: NDArray[np.uint8] | None = None
 
@@ -29,9 +29,9 @@ class _Loan(np.ndarray[Any, np.dtype[np.uint8]]):
 
 
 def take(like: Tensor, numbers: int) -> Tensor:
-    """An uninitialised vector of so many numbers."""
+    """An uninitialised vector of this many numbers, of the dtype of `like`."""
     need = numbers * like.element_size()
-    if need < LEAST or torch.are_deterministic_algorithms_enabled():  # then torch fills what is not written
+    if need < LEAST or torch.are_deterministic_algorithms_enabled():  # then torch fills new memory
         return like.new_empty(numbers)
     piece = _find(need)
     loan = piece[:need].view(_Loan)

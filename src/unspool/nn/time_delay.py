@@ -1,4 +1,4 @@
-"""TimeDelay: answers later, so that each answer has seen some of the future."""
+"""TimeDelay: outputs come later, so that each has seen some of the future."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentTypeError
+from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.nn.layer import Layer, valid_steps
+from unspool.nn.leaves import map_leaves
+from unspool.nn.stack import Stack
 
 
 class TimeDelay(Layer):
     """A layer whose output for step t is read at step t + `delay`.
 
-    After each row's last step the layer reads `delay` steps of zeros, and goes on in its state. A delay of
-    0 is the layer itself. The state and trace are the layer's; the trace runs over the delayed steps too.
+    After each row's last step the layer reads `delay` steps of zeros and continues in its state. A delay of 0 is the
+    layer itself. The state and the trace are the layer's; the trace includes the delayed steps. The final state
+    includes them too, so a sequence cannot be cut into parts that are run one after the other.
+
+    A call takes what the layer's call takes; around a Stack, with `every_layer=True`, it returns the list of all its
+    layers' sequences, each delayed.
+
+    Args:
+        layer: A layer of `unspool.nn`, such as a Recurrent or a Stack.
+        delay: How many steps of the future each output sees.
+
+    Example:
+        >>> layer = TimeDelay(Stack("gru", 8, 16, 2), delay=3)
+        >>> output, state = layer(torch.randn(20, 4, 8))
+        >>> output.shape
+        torch.Size([20, 4, 16])
     """
 
     def __init__(self, layer: Layer, delay: int) -> None:
@@ -27,18 +43,28 @@ class TimeDelay(Layer):
         self.delay = check_size("delay", delay, least=0)
         self.input_size, self.output_size, self.batch_first = layer.input_size, layer.output_size, layer.batch_first
 
-    def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Tensor, Any, Any]:
+    def run(
+        self, x: Tensor, state: Any, ends: Tensor | None, trace: bool, every_layer: bool = False
+    ) -> tuple[Any, Any, Any]:
+        if every_layer and not isinstance(inner := _innermost(self), Stack):
+            problem = f"asks for the layers of a {type(inner).__name__}"
+            raise ArgumentError.of("every_layer", True, problem, "Leave it out, or delay a Stack")
+        options: dict[str, Any] = {"every_layer": True} if every_layer else {}
         steps, rows, width = x.shape
         if not steps:
-            return self.layer.run(x, state, ends, trace)
+            return self.layer.run(x, state, ends, trace, **options)
         later = torch.cat((x, x.new_zeros(self.delay, rows, width)))
         if ends is None:
-            output, state, values = self.layer.run(later, state, None, trace)
-            return output[self.delay :], state, values
+            output, state, values = self.layer.run(later, state, None, trace, **options)
+            return map_leaves(lambda sequence: sequence[self.delay :], output), state, values
         inside = valid_steps(ends, len(later))
         late_ends = torch.where(ends > 0, ends + self.delay, ends)
-        output, state, values = self.layer.run(later.masked_fill(~inside, 0.0), state, late_ends, trace)
-        return output[self.delay :].masked_fill(~inside[:steps], 0.0), state, values
+        output, state, values = self.layer.run(later.masked_fill(~inside, 0.0), state, late_ends, trace, **options)
+
+        def on_time(sequence: Tensor) -> Tensor:
+            return sequence[self.delay :].masked_fill(~inside[:steps], 0.0)
+
+        return map_leaves(on_time, output), state, values
 
     def state_shapes(self, rows: int) -> Any:
         return self.layer.state_shapes(rows)
@@ -51,3 +77,10 @@ class TimeDelay(Layer):
 
     def extra_repr(self) -> str:
         return f"delay={self.delay}"
+
+
+def _innermost(layer: Layer) -> Layer:
+    """What is delayed, be it several times."""
+    while isinstance(layer, TimeDelay):
+        layer = layer.layer
+    return layer

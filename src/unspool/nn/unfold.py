@@ -1,4 +1,4 @@
-"""Unfolded: a recurrent layer over a known number of steps, as the feed-forward network that it is."""
+"""Unfolded: a recurrent layer over a known number of steps, as a feed-forward network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentTypeError, ShapeError
 from unspool.nn.checks import check_input, check_state
-from unspool.nn.layer import from_time_major, map_leaves, to_time_major
+from unspool.nn.layer import from_time_major, to_time_major
+from unspool.nn.leaves import map_leaves
 from unspool.nn.recurrent import Recurrent
 
 
@@ -28,11 +29,21 @@ class Step(nn.Module):
 
 
 class Unfolded(nn.Module):
-    """`layer` over `steps` steps as a stack of `steps` modules, one for each time, `unfolded.steps[t]`.
+    """A recurrent layer as one module per time step, `unfolded.steps[t]`.
 
-    Tied, they share the layer's own parameters, and the network is the layer. Untied, each has a copy of its own:
-    the copies' gradients are the shares of the steps in the shared weight's gradient, which is their sum. The call
-    is the layer's, `output, state = unfolded(x, state)`, for x of exactly `steps` steps.
+    It is called as the layer is, `output, state = unfolded(x, state)`, for x of exactly `steps` steps.
+
+    Args:
+        layer: the recurrent layer.
+        steps: how many steps to unfold.
+        tied: whether the modules share the layer's own parameters. Otherwise each has a copy, whose gradient is its
+            step's share of the shared parameters' gradient.
+
+    Example:
+        >>> layer = unspool.nn.Recurrent("gru", 3, 4)
+        >>> unfolded = unspool.nn.Unfolded(layer, steps=5, tied=False)
+        >>> unfolded(torch.randn(5, 2, 3))[0].sum().backward()
+        >>> gradients = [step.layer.U_z.grad for step in unfolded.steps]  # they add up to the layer's
     """
 
     def __init__(self, layer: Recurrent, steps: int, tied: bool = True) -> None:
@@ -44,13 +55,13 @@ class Unfolded(nn.Module):
         self.reverse, self.tied = layer.reverse, tied
         self.steps = nn.ModuleList(Step(layer if tied else copy.deepcopy(layer)) for _ in range(steps))
         if not tied and layer.learn_initial:
-            for step in self._walk()[1:]:  # only the first has a use for a state to start from
+            for step in self._walk()[1:]:  # only the first uses an initial state
                 for state in layer.equations.states:
                     delattr(step.layer, f"initial_{state}")
                 step.layer.learn_initial = False
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """`(output, state)`, laid out as the layer's."""
+        """`(output, state)`, with the layout of the layer's."""
         first = self._walk()[0].layer
         like = next(self.parameters(), None)
         check_input(x, self.input_size, like)
@@ -78,6 +89,6 @@ class Unfolded(nn.Module):
         return f"tied={self.tied}"
 
     def _walk(self) -> list[Step]:
-        """The modules in the order of their use."""
+        """The modules in the order in which they run."""
         steps = [step for step in self.steps if isinstance(step, Step)]
         return steps[::-1] if self.reverse else steps

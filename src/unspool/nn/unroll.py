@@ -22,15 +22,25 @@ def unroll(
     reverse: bool = False,
     trace: bool = False,
 ) -> tuple[Tensor, States, Trace]:
-    """The eager loop over time: output (time, batch, width), final states, and, if asked, every named value.
+    """Run the equations over time in Python.
 
-    A ragged batch needs no flipping in reverse: a row's state rests until the walk comes to its last step.
+    A ragged batch needs no flipping in reverse: a state rests until the loop comes to its sequence's last step.
+
+    Args:
+        step: the equations.
+        parameters: by their names in the equations.
+        x: the input, (time, batch, input_size).
+        states: the initial states, (batch, width) each.
+        ends: the length of each sequence; None where all are as long as x.
+        reverse: from the last step to the first.
+        trace: whether to return every named value.
+
+    Returns:
+        The output (time, batch, width), the final states, and every named value at every step if `trace`.
     """
-    steps, rows, width = x.shape
+    steps, rows, _ = x.shape
     if not steps:
-        named = step(parameters, x.new_zeros(rows, width), states)[1] if trace else {}
-        empty = {name: value.new_zeros(0, *_rows(value, rows).shape) for name, value in named.items()}
-        return states[0].new_zeros(0, *states[0].shape), states, empty
+        return _no_steps(step, parameters, x, states, trace)
     outputs: dict[int, Tensor] = {}
     values: dict[int, Trace] = {}
     for t in reversed(range(steps)) if reverse else range(steps):
@@ -40,22 +50,44 @@ def unroll(
             states = tuple(_rows(value, rows) for value in new)
             outputs[t] = states[0]
             values[t] = {name: _rows(value, rows) for name, value in named.items()} if trace else {}
-        else:  # rows that rest are left out, not masked: a mask stops values, but lets 0·∞ into gradients
-            new, named = step(parameters, x[t, live], [state[live] for state in states])
-            states = tuple(_place(value, live, state) for value, state in zip(new, states, strict=True))
-            blank = x.new_zeros(rows, 1)
-            outputs[t] = _place(new[0], live, blank)
-            values[t] = {name: _place(value, live, blank) for name, value in named.items()} if trace else {}
+        else:
+            states, outputs[t], values[t] = _step_live(step, parameters, x[t], states, live, trace)
     output = torch.stack([outputs[t] for t in range(steps)])
+    if not trace:
+        return output, states, {}
     return output, states, {name: torch.stack([values[t][name] for t in range(steps)]) for name in values[0]}
 
 
+def _step_live(
+    step: Evaluator, parameters: Mapping[str, Tensor], x: Tensor, states: States, live: Tensor, trace: bool
+) -> tuple[States, Tensor, Trace]:
+    """One step of the sequences that are not over: new states, output, and named values, zero for the others.
+
+    The others are left out, not masked. A mask stops values, but lets 0·∞ into gradients.
+    """
+    new, named = step(parameters, x[live], [state[live] for state in states])
+    states = tuple(_place(value, live, state) for value, state in zip(new, states, strict=True))
+    blank = x.new_zeros(len(x), 1)
+    values = {name: _place(value, live, blank) for name, value in named.items()} if trace else {}
+    return states, _place(new[0], live, blank), values
+
+
+def _no_steps(
+    step: Evaluator, parameters: Mapping[str, Tensor], x: Tensor, states: States, trace: bool
+) -> tuple[Tensor, States, Trace]:
+    """What a sequence without steps gives; a step on zeros shows how wide the named values are."""
+    _, rows, width = x.shape
+    named = step(parameters, x.new_zeros(rows, width), states)[1] if trace else {}
+    empty = {name: value.new_zeros(0, *_rows(value, rows).shape) for name, value in named.items()}
+    return states[0].new_zeros(0, *states[0].shape), states, empty
+
+
 def _place(value: Tensor, live: Tensor, rows: Tensor) -> Tensor:
-    """`rows` with those that live replaced."""
+    """`rows` with the live ones replaced by those of `value`."""
     value = _rows(value, len(live))
     return rows.to(value.dtype).expand(-1, value.shape[1]).index_copy(0, live, value)
 
 
 def _rows(value: Tensor, rows: int) -> Tensor:
-    """A value that does not depend on the batch, such as a parameter vector, as one row each."""
+    """A value with a batch axis. One that does not depend on the batch, such as a parameter vector, is repeated."""
     return value if value.dim() == 2 else value.expand(rows, -1)

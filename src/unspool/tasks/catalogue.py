@@ -9,10 +9,10 @@ from unspool.errors import UnknownNameError
 from unspool.learning.contract import Task
 from unspool.tasks.classify import Classification
 from unspool.tasks.forecast import Forecasting
-from unspool.tasks.language_model import LanguageModelling
+from unspool.tasks.lm import LanguageModelling
 from unspool.tasks.regress import Regression
+from unspool.tasks.seq2seq import Translation
 from unspool.tasks.tag import Tagging
-from unspool.tasks.translate import Translation
 
 TASKS: Mapping[str, type[Task]] = MappingProxyType(
     {task.name: task for task in (LanguageModelling, Classification, Regression, Tagging, Translation, Forecasting)}

@@ -1,220 +1,179 @@
-"""Tasks whose data are examples, each a sequence and what is to be said of it: batches, evaluation, prediction."""
+"""Tasks whose data are examples, each a sequence and its target: batches, evaluation, prediction."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from pydantic import Field
-from torch import Tensor
 
-from unspool.data.sequences import Rows, divide, shuffled_batches, sorted_batches
+from unspool.data.sequences import Indices, divide, shuffled_batches, sorted_batches
 from unspool.data.text import Source, find_files
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import Batches, Learner, Outcome, Task
-from unspool.learning.settings import Count, Files, Portion, Section, Size
-from unspool.tasks.layered import with_lower
+from unspool.learning.contract import Batches, Extent, Material, Task
+from unspool.learning.device import to_device_of
+from unspool.models.example_model import Batch, ExampleLearner
+from unspool.tasks.tokens import Tokens
 
-#: Examples that are read together when nothing is learned.
+#: Examples per batch in evaluation.
 TOGETHER = 128
 #: Examples that a sample shows.
 SHOWN = 6
-
-
-class ExampleData(Section):
-    """Where examples come from, and which of them are for what."""
-
-    files: Annotated[Files, Field(min_length=1)]
-    """files, folders and patterns"""
-    validation: Portion = 0.1
-    """share of the examples, or files, to validate on"""
-    test: Portion = 0.0
-    """share of the examples, or files, to test on at the end"""
-    split_seed: Count = 0
-    """of the chance by which examples are divided"""
-    longest: Size = 10_000
-    """steps of a sequence beyond which it is refused, as memory grows with them"""
-
-
-class Batch(NamedTuple):
-    """Some examples, padded."""
-
-    inputs: Any  # what the model reads, time first
-    lengths: Tensor  # of each row
-    targets: Any  # what is right; None where nobody knows
-    units: float  # by which a sum of losses is divided: where processes share a batch, its units / processes
 
 
 class Part(Protocol):
     """The examples of one part of the data: training, validation or test, or those to predict."""
 
     @property
-    def lengths(self) -> Rows:
+    def lengths(self) -> Indices:
         """Steps of each example, by which batches are formed."""
 
     @property
-    def counts(self) -> Rows:
-        """Units of each example: what losses are a mean over."""
+    def counts(self) -> Indices:
+        """Units of each example, over which losses are averaged."""
 
-    def batch(self, rows: Rows) -> Batch:
+    def batch(self, indices: Indices) -> Batch:
         """Some examples as tensors."""
 
 
-class Scores(NamedTuple):
-    """What a model makes of a batch."""
-
-    levels: list[Tensor]  # of the layers that have heads, from the lowest up; the last is what counts
-    output: Tensor | None = None  # the recurrent layers' sequence
-    extra: Tensor | None = None  # a penalty of the model's own
-
-
-class ExampleLearner(Learner):
-    """A model of examples: how it scores them, the loss of scores, and what they say."""
-
-    #: Weights of the auxiliary losses, one for each level below the last.
-    supervision: Sequence[float] = ()
-
-    @abstractmethod
-    def score(self, batch: Batch) -> Scores:
-        """What the model makes of a batch."""
-
-    @abstractmethod
-    def total(self, scores: Tensor, batch: Batch) -> Tensor:
-        """The loss, summed over the batch's units."""
-
-    @abstractmethod
-    def answer(self, scores: Tensor, batch: Batch) -> Sequence[Any]:
-        """What is said of each row."""
-
-    def forward(self, batch: Batch, carried: Any = None, truth: float = 1.0) -> Outcome:  # noqa: ARG002
-        return self.judge(self.score(batch), batch)
-
-    def judge(self, found: Scores, batch: Batch) -> Outcome:
-        """L = L_top + Σ_ℓ λ_ℓ L_ℓ; the loss that is told is the top's."""
-        *below, loss = (self.total(scores, batch) / batch.units for scores in found.levels)
-        extra = with_lower(found.extra, self.supervision, below)
-        return Outcome(loss, round(batch.units), None, found.output, batch.lengths, extra)
-
-    def carry(self, rows: int) -> Any:  # noqa: ARG002
-        """Nothing: every sequence begins anew."""
-        return None
-
-
 class ExampleBatches(Batches):
-    """An epoch of examples, in batches of about equal length."""
+    """An epoch of examples, in batches of similar length."""
 
-    def __init__(self, part: Part, rows: int, seed: int, epoch: int, rank: int, ranks: int) -> None:
+    def __init__(self, part: Part, batch_size: int, seed: int, epoch: int, rank: int, ranks: int) -> None:
         self._part, self._rank, self._ranks = part, rank, ranks
-        self._batches = shuffled_batches(part.lengths, rows, seed, epoch)
-        if ranks > 1:  # what does not fill a batch cannot be shared evenly; another epoch leaves out others
-            self._batches = [batch for batch in self._batches if len(batch) == rows]
+        self._batches = shuffled_batches(part.lengths, batch_size, seed, epoch)
+        if ranks > 1:  # an incomplete batch cannot be divided evenly; another epoch leaves out other examples
+            self._batches = [batch for batch in self._batches if len(batch) == batch_size]
             if not self._batches:
-                raise ArgumentError.of("batch", rows, f"is more than {len(part.lengths)} examples", "Give less")
+                problem = f"is more than the {len(part.lengths)} examples"
+                raise ArgumentError.of("batch_size", batch_size, problem, "Give less")
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def __getitem__(self, number: int) -> Batch:
-        rows = self._batches[number]
-        batch = self._part.batch(rows[self._rank :: self._ranks])
-        return batch._replace(units=float(self._part.counts[rows].sum()) / self._ranks)
+        indices = self._batches[number]
+        batch = self._part.batch(indices[self._rank :: self._ranks])
+        return batch._replace(units=float(self._part.counts[indices].sum()) / self._ranks)
 
 
 class ExampleTask(Task):
-    """A task over examples; what is its own is how files become parts, and what figures and words come of answers."""
+    """A task over examples. A subclass says how files become parts, and which metrics and rows predictions give."""
 
-    defaults = {"training": {"epochs": 20.0, "window": "all", "rate": 2e-3}}
     unit = "examples"
     digest = ""
 
     def __init__(self, parts: Mapping[str, Any], digest: str = "", seed: int = 0) -> None:
         self.parts, self.digest, self.seed = parts, digest, seed
 
-    # ── a task's own ──
+    # ── what a subclass says ──
 
     @abstractmethod
-    def read(self, source: Source, *, answers: bool = True) -> Any:
-        """A part from files, in the terms of the training data; without `answers`, what is right may be missing."""
+    def read(self, source: Source, *, targets: bool = True) -> Any:
+        """A part from files, encoded as the training data is; without `targets`, these need not be known."""
 
     @abstractmethod
-    def figures(self, part: Any, rows: Rows, answers: Sequence[Any]) -> dict[str, float]:
-        """What people read of the answers to some rows."""
+    def metrics(self, part: Any, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
+        """The metrics of the predictions for some examples."""
 
     @abstractmethod
-    def show(self, part: Any, row: int, answer: Any) -> str:
-        """An example and its answer in a line."""
+    def show(self, part: Any, index: int, prediction: Any) -> str:
+        """An example and its prediction in a line."""
 
     @abstractmethod
-    def record(self, part: Any, row: int, answer: Any) -> dict[str, Any]:
-        """An answer as the row of a table."""
+    def record(self, part: Any, index: int, prediction: Any) -> dict[str, Any]:
+        """A prediction as a row of a table, with `prediction_columns`."""
+
+    def tokens(self, part: Any, batch: Batch, indices: Indices) -> Tokens | None:  # noqa: ARG002
+        """The tokens of a batch (time, batch) as strings; None where steps are numbers."""
+        return None
 
     # ── what all have ──
 
-    def batches(self, rows: int, window: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:
-        if window is not None:
-            raise ArgumentError.of("window", window, f"is not for {self.name}, which reads whole sequences", "Leave it")
-        return ExampleBatches(self.parts["training"], rows, self.seed, epoch, rank, ranks)
+    def batches(self, batch_size: int, bptt: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:
+        if bptt is not None:
+            raise ArgumentError.of("bptt", bptt, f"is not for {self.name}, which reads whole sequences", "Leave it out")
+        return ExampleBatches(self.parts["training"], batch_size, self.seed, epoch, rank, ranks)
 
-    def evaluate(self, learner: Any, part: str, rows: int = 1, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
+    def evaluate(self, learner: Any, part: str, batch_size: int = 1, limit: int | None = None) -> dict[str, float]:  # noqa: ARG002
         found = self.parts.get(part)
-        return {} if found is None or not len(found.lengths) else self.assess(learner, found, limit)
+        return {} if found is None or not len(found.lengths) else self.evaluate_part(learner, found, limit)
 
     def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
-        return self.assess(learner, self.read(source))
+        return self.evaluate_part(learner, self.read(source))
 
-    def assess(self, learner: ExampleLearner, part: Part, limit: int | None = None) -> dict[str, float]:
-        """Loss and figures on a part, or on so many units of it."""
-        rows = some_rows(part, limit)
-        loss, answers = self.ask(learner, part, rows)
-        return {"loss": loss, **self.figures(part, rows, answers)}
+    def evaluate_part(self, learner: ExampleLearner, part: Part, limit: int | None = None) -> dict[str, float]:
+        """The loss and the metrics on a part, or on about `limit` units of it."""
+        indices = choose_examples(part, limit)
+        loss, predictions = self.infer(learner, part, indices)
+        return {"loss": loss, **self.metrics(part, indices, predictions)}
 
     @torch.no_grad()
-    def ask(self, learner: ExampleLearner, part: Part, rows: Rows) -> tuple[float, list[Any]]:
-        """The mean loss of some rows, NaN where nobody knows what is right, and the answers."""
-        was = learner.training
+    def infer(self, learner: ExampleLearner, part: Part, indices: Indices) -> tuple[float, list[Any]]:
+        """The mean loss of some examples, NaN where targets are not known, and the predictions."""
+        was_training = learner.training
         learner.eval()
-        answers: list[Any] = [None] * len(rows)
+        predictions: list[Any] = [None] * len(indices)
         total, units = 0.0, 0.0
-        for places in sorted_batches(part.lengths[rows], TOGETHER):
-            batch = part.batch(rows[places])
+        for places in sorted_batches(part.lengths[indices], TOGETHER):
+            batch = to_device_of(learner, part.batch(indices[places]))
             scores = learner.score(batch).levels[-1]
             if batch.targets is not None:
-                total, units = total + float(learner.total(scores, batch)), units + batch.units
-            for place, answer in zip(places, learner.answer(scores, batch), strict=True):
-                answers[place] = answer
-        learner.train(was)
-        return total / units if units else float("nan"), answers
+                total, units = total + float(learner.summed_loss(scores, batch)), units + batch.units
+            for place, prediction in zip(places, learner.predictions(scores, batch), strict=True):
+                predictions[place] = prediction
+        learner.train(was_training)
+        return total / units if units else float("nan"), predictions
 
     def predict(self, learner: ExampleLearner, part: Part) -> Iterator[dict[str, Any]]:
-        """A record for each example."""
-        _, answers = self.ask(learner, part, np.arange(len(part.lengths)))
-        return (self.record(part, row, answer) for row, answer in enumerate(answers))
+        """A row of a table for each example."""
+        _, predictions = self.infer(learner, part, np.arange(len(part.lengths)))
+        return (self.record(part, index, prediction) for index, prediction in enumerate(predictions))
+
+    def predict_files(self, learner: Any, source: Source) -> Iterator[dict[str, Any]]:
+        return self.predict(learner, self.read(source, targets=False))
 
     def sample(self, learner: Any, seed: int) -> str:
         part = self.parts["validation"]
-        rows = np.random.default_rng(seed).permutation(len(part.lengths))[:SHOWN]
-        _, answers = self.ask(learner, part, rows)
-        return "\n".join(self.show(part, int(row), answer) for row, answer in zip(rows, answers, strict=True))
+        indices = np.random.default_rng(seed).permutation(len(part.lengths))[:SHOWN]
+        _, predictions = self.infer(learner, part, indices)
+        pairs = zip(indices, predictions, strict=True)
+        return "\n".join(self.show(part, int(index), prediction) for index, prediction in pairs)
 
     def baselines(self) -> dict[str, dict[str, float]]:
         return {}
 
+    def material(self, learner: Any, extent: Extent, source: Source | None = None) -> Material:  # noqa: ARG002
+        part: Part = self.parts["validation"] if source is None else self.read(source)
+        where = "validation data" if source is None else str(source)
+        longest = 2 * extent.steps
+        fit = np.flatnonzero(part.lengths <= longest)
+        if not len(fit):
+            raise DataError(f"all sequences of {where} are longer than {longest} steps. Give shorter ones as `data`.")
+        # the longest of some random examples: short ones say little about memory
+        drawn = np.random.default_rng(0).permutation(fit)
+        by_length = drawn[np.argsort(-part.lengths[drawn[: 4 * extent.batch_size]], kind="stable")]
+        indices = np.sort(by_length[: extent.batch_size])
+        batch = part.batch(indices)
+        if batch.targets is None:
+            raise DataError(f"{where} has no targets. Give data with targets.")
+        return Material(batch, len(indices), self.tokens(part, batch, indices), where)
 
-def some_rows(part: Part, limit: int | None) -> Rows:
+
+def choose_examples(part: Part, limit: int | None) -> Indices:
     """All examples, or, by a draw that is always the same, as many as have `limit` units."""
     if not limit:
         return np.arange(len(part.lengths))
-    rows = np.random.default_rng(0).permutation(len(part.lengths))
-    return rows[: 1 + int(np.searchsorted(np.cumsum(part.counts[rows]), limit))]
+    indices = np.random.default_rng(0).permutation(len(part.lengths))
+    return indices[: 1 + int(np.searchsorted(np.cumsum(part.counts[indices]), limit))]
 
 
 def digest_files(*sources: Any) -> str:
-    """Of all bytes of files: the same only if the data is."""
+    """Of all bytes of files: the same only if the data is. Sources that are fractions have none."""
     digest = hashlib.sha256()
     for source in sources:
         for file in [] if isinstance(source, int | float) else find_files(source):
@@ -223,16 +182,21 @@ def digest_files(*sources: Any) -> str:
     return digest.hexdigest()
 
 
-def read_divided(data: Any, read: Any) -> dict[str, Any]:
-    """Training, validation and test: the examples of files of their own, and seeded draws of the others'."""
+def read_divided(data: Any, read: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """Training, validation and test data: from files of their own, or by a seeded random split.
+
+    Args:
+        data: The settings.
+        read: Reads examples that have `take`, from the settings and files.
+    """
     whole = read(data, data.files)
-    shares = [share if isinstance(share, float) else 0.0 for share in (data.validation, data.test)]
-    rows = divide(len(whole), shares[0], shares[1], data.split_seed)
-    found = {name: whole.take(own) for name, own in zip(("training", "validation", "test"), rows, strict=True)}
+    fractions = [given if isinstance(given, float) else 0.0 for given in (data.validation, data.test)]
+    split = divide(len(whole), fractions[0], fractions[1], data.split_seed)
+    found = {name: whole.take(own) for name, own in zip(("training", "validation", "test"), split, strict=True)}
     for name in ("validation", "test"):
         given = getattr(data, name)
         if not isinstance(given, float):
             found[name] = read(data, given)
     if not len(found["validation"]):
-        raise DataError("there is nothing to validate on. Give `validation`, a share above 0 or files.")
+        raise DataError("there is no validation data. Give `validation`: a fraction above 0, or files.")
     return found

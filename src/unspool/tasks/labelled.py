@@ -1,110 +1,121 @@
-"""Sequences of which something is said, text or numbers in long form: settings, reading, parts, words about them."""
+"""Tasks that predict labels or numbers from a whole text, or a whole sequence of numbers in long form."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspool.data.inputs import Inputs, NumberInputs
-from unspool.data.labelled import TEXT_NAMES, Raw, guess_column, read_steps, read_texts
-from unspool.data.sequences import Rows, Sequences
-from unspool.data.tables import read_table
+from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, guess_column
+from unspool.data.glance import Glance
+from unspool.data.inputs import Inputs, NumberInputs, TextInputs
+from unspool.data.labelled import Raw, read_steps, read_texts
+from unspool.data.sequences import Indices, Sequences
+from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
-from unspool.data.vocabulary import KINDS
+from unspool.data.units import common_unit
 from unspool.errors import ArgumentError
-from unspool.learning.settings import Effect, Size
-from unspool.tasks.examples import Batch, ExampleData
+from unspool.learning.contract import TrainingSequences, WholeSequence
+from unspool.models.example_model import Batch
+from unspool.settings.data import SequenceData
+from unspool.tasks.examples import ExampleTask
+from unspool.tasks.tokens import Tokens, decode_steps
 
 #: Characters of a text that a line of a sample shows.
 SHOWN = 60
 
 
-class SequenceData(ExampleData):
-    """Text, or sequences of numbers in long form (id_column, time_column, features)."""
-
-    effects = (
-        Effect(("time_column", "features"), "id_column", (None,), among=False),
-        Effect(("text_column", "tokens", "vocabulary", "lowercase"), "id_column", (None,)),
-    )
-
-    text_column: str | None = None
-    """the texts; guessed from the names if not said"""
-    tokens: Literal[("auto", *KINDS)] = "auto"  # type: ignore[valid-type]
-    """what a step is; auto: smiles in a column of that name, words where texts have blanks, else characters"""
-    vocabulary: Size | None = None
-    """most frequent tokens that are kept; all if not said"""
-    lowercase: bool = False
-    """texts are read in small letters"""
-    id_column: str | None = None
-    """of numbers in long form: which sequence a row is a step of"""
-    time_column: str | None = None
-    """of numbers in long form: when; rows must be in its order"""
-    features: tuple[str, ...] = ()
-    """of numbers in long form: the columns that are read; all others if not said"""
-
-
 @dataclass(frozen=True)
-class AnswerColumns:
-    """Which columns say what is right: `said`, or one that is guessed by its name."""
+class TargetColumns:
+    """Which columns hold the targets: those that are named, or one that is guessed by its name."""
 
-    said: Sequence[str]
-    names: Sequence[str]  # well-known ones
-    what: str
-    option: str
-    numbers: bool = False
+    named: Sequence[str]
+    well_known: Sequence[str]  # names to guess by
+    what: str  # they hold, for error messages
+    setting: str  # that names them
+    numbers: bool = False  # whether they hold numbers, not words
 
 
 @dataclass(frozen=True)
 class LabelledPart:
-    """Sequences, and what is said of each, as the loss takes it."""
+    """Encoded sequences and their targets, as the loss takes them."""
 
     inputs: Sequences
-    answers: NDArray[Any] | None
+    targets: NDArray[Any] | None
     raw: Raw
 
     @property
-    def lengths(self) -> Rows:
+    def lengths(self) -> Indices:
         return self.inputs.lengths
 
     @property
-    def counts(self) -> Rows:
+    def counts(self) -> Indices:
         return np.ones(len(self.inputs), np.int64)
 
-    def batch(self, rows: Rows) -> Batch:
-        targets = None if self.answers is None else torch.from_numpy(self.answers[rows])
-        lengths = torch.from_numpy(self.inputs.lengths[rows])
-        return Batch(torch.from_numpy(self.inputs.padded(rows)), lengths, targets, len(rows))
+    def batch(self, indices: Indices) -> Batch:
+        targets = None if self.targets is None else torch.from_numpy(self.targets[indices])
+        lengths = torch.from_numpy(self.inputs.lengths[indices])
+        return Batch(torch.from_numpy(self.inputs.padded(indices)), lengths, targets, len(indices))
 
 
 def read_raw(
-    data: SequenceData, source: Source, answers: AnswerColumns, *, known: bool = True, inputs: Inputs | None = None
+    data: SequenceData, source: Source, targets: TargetColumns, *, known: bool = True, inputs: Inputs | None = None
 ) -> Raw:
-    """Sequences from files, with their answers if those are `known`; of numbers, the features that `inputs` reads."""
+    """Read sequences from files.
+
+    Args:
+        data: The settings, with the columns that are named.
+        source: Files, folders and patterns.
+        targets: The columns of targets.
+        known: Whether the files have targets.
+        inputs: The inputs of a trained model: of numbers, only its features are read.
+    """
     table = read_table(source)
-    columns = list(answers.said)
+    columns = list(targets.named)
     if known and not columns:
-        texts = [data.text_column] if data.text_column else [one for one in table.columns if one.lower() in TEXT_NAMES]
-        taken = [data.id_column, data.time_column, *data.features] if data.id_column else texts
-        columns = [guess_column(table, answers.names, answers.what, answers.option, [one for one in taken if one])]
+        columns = [guess_column(table, targets.well_known, targets.what, targets.setting, _input_columns(data, table))]
     asked = columns if known else []
     if data.id_column is not None:
-        other = {data.id_column, data.time_column, *columns}
-        features = inputs.names if isinstance(inputs, NumberInputs) else data.features
-        features = features or tuple(column for column in table.columns if column not in other)
-        return read_steps(table, data.id_column, data.time_column, features, asked, answers.numbers)
-    text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "--text-column", columns)
+        features = _feature_columns(data, table, columns, inputs)
+        return read_steps(table, data.id_column, data.time_column, features, asked, targets.numbers)
+    text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "text_column", columns)
     if text in asked:
-        raise ArgumentError.of("text_column", text, "is also what is to be learned", "Name another column")
-    return read_texts(table, text, asked, answers.numbers)
+        raise ArgumentError.of("text_column", text, "is also the column to predict", "Name another column")
+    return read_texts(table, text, asked, targets.numbers)
+
+
+def _input_columns(data: SequenceData, table: Table) -> list[str]:
+    """Columns that are input, and so hold no targets."""
+    if data.id_column is not None:
+        return [name for name in (data.id_column, data.time_column, *data.features) if name]
+    if data.text_column is not None:
+        return [data.text_column]
+    return [name for name in table.columns if name.lower() in TEXT_NAMES]
+
+
+def _feature_columns(
+    data: SequenceData, table: Table, targets: Sequence[str], inputs: Inputs | None
+) -> tuple[str, ...]:
+    """Those of a trained model, those that are named, or all that are nothing else."""
+    features = inputs.names if isinstance(inputs, NumberInputs) else data.features
+    other = {data.id_column, data.time_column, *targets}
+    return features or tuple(column for column in table.columns if column not in other)
+
+
+def find_target(glance: Glance) -> str | None:
+    """The column of a table that is predicted from the others: a label beside a text, an id or one other column."""
+    label = glance.find(LABEL_NAMES)
+    beside = glance.find(TEXT_NAMES) is not None or "id_column" in glance.settings or len(glance.columns) == 2
+    return label if beside else None
 
 
 def remember_columns(data: Any, columns: Mapping[str, Any]) -> Any:
-    """The settings with columns where none was said: later files of a run are read by what was guessed at first."""
+    """The settings with columns where none was named, so that later files of a run are read by the same ones."""
     return data.model_copy(update={name: one for name, one in columns.items() if one and not getattr(data, name)})
 
 
@@ -113,19 +124,52 @@ def text_column(raw: Raw) -> str | None:
     return raw.columns[0] if raw.texts is not None and raw.columns else None
 
 
-def describe_parts(parts: Mapping[str, LabelledPart], inputs: Inputs) -> str:
-    """How many examples there are, and of what."""
-    sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in parts.items())
-    steps = parts["training"].lengths
-    width = f" of {inputs.features}" if inputs.tokens is None else ""
-    return f"{sizes} (examples of {steps.min()} to {steps.max()} {inputs.unit}{width})"
+def show_input(raw: Raw, index: int) -> str:
+    """A sequence as predictions name it: its text, or its id."""
+    return raw.names[index] if raw.texts is None else raw.texts[index]
 
 
-def named(raw: Raw, row: int) -> dict[str, Any]:
-    """The columns of a prediction that say which sequence it is for."""
-    return {"id": raw.names[row]} if raw.texts is None else {"text": raw.texts[row]}
-
-
-def shown(raw: Raw, row: int) -> str:
+def shorten_input(raw: Raw, index: int) -> str:
     """A sequence in a few words."""
-    return raw.names[row] if raw.texts is None else " ".join(raw.texts[row].split())[:SHOWN]
+    return raw.names[index] if raw.texts is None else " ".join(raw.texts[index].split())[:SHOWN]
+
+
+class LabelledTask(ExampleTask):
+    """A task that predicts from a whole sequence. A subclass says what, and with which columns."""
+
+    #: What is predicted, in the singular.
+    predicted: ClassVar[str]
+    inputs: Inputs
+    data: Any
+
+    @abstractmethod
+    def target_columns(self) -> TargetColumns:
+        """Where targets are found in other files."""
+
+    @abstractmethod
+    def part(self, raw: Raw) -> Any:
+        """Raw sequences, encoded as the training data is."""
+
+    def read(self, source: Source, *, targets: bool = True) -> Any:
+        return self.part(read_raw(self.data, source, self.target_columns(), known=targets, inputs=self.inputs))
+
+    def describe(self) -> Mapping[str, str]:
+        sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
+        steps = self.parts["training"].lengths
+        width = f" of {self.inputs.features}" if self.inputs.tokens is None else ""
+        return {"data": f"{sizes} (examples of {steps.min()} to {steps.max()} {self.inputs.unit}{width})"}
+
+    def embedded_tokens(self) -> Mapping[str, int]:
+        return self.inputs.vocabulary.listed() if isinstance(self.inputs, TextInputs) else {}
+
+    def sequences(self) -> TrainingSequences:
+        whole = WholeSequence("sequence", self.predicted, "pooling over all steps")
+        return TrainingSequences(common_unit(self.inputs.unit), [list(self.parts["training"].inputs)], whole=whole)
+
+    def tokens(self, part: LabelledPart, batch: Batch, indices: Indices) -> Tokens | None:  # noqa: ARG002
+        return decode_steps(batch.inputs, self.inputs.vocabulary) if isinstance(self.inputs, TextInputs) else None
+
+    @property
+    def input_column(self) -> str:
+        """The column of predictions that says which sequence a row is for."""
+        return "id" if self.inputs.tokens is None else "text"

@@ -1,4 +1,4 @@
-"""Regression: one or several numbers of a text, such as a molecule in SMILES, or of a sequence of numbers."""
+"""Regression: numbers predicted from a text, such as a molecule in SMILES, or from a sequence of numbers."""
 
 from __future__ import annotations
 
@@ -8,88 +8,48 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
-from torch import Tensor
-from torch.nn import functional
 
+from unspool.data.columns import LABEL_NAMES, NUMBER_NAMES, TEXT_NAMES
+from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
-from unspool.data.labelled import TARGET_NAMES, Raw
-from unspool.data.metrics import mae, r_squared, rmse
-from unspool.data.molecules import write_anew
+from unspool.data.labelled import Raw
+from unspool.data.molecules import randomize_smiles
 from unspool.data.scale import Scale
-from unspool.data.sequences import Rows
-from unspool.data.text import Source
+from unspool.data.sequences import Indices
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.settings import Count
-from unspool.tasks.examples import Batch, ExampleLearner, ExampleTask, Part, digest_files, read_divided
-from unspool.tasks.labelled import (
-    AnswerColumns,
-    LabelledPart,
-    SequenceData,
-    describe_parts,
-    named,
-    read_raw,
-    remember_columns,
-    shown,
-    text_column,
-)
-from unspool.tasks.pooled import PooledModel, PooledSettings
+from unspool.learning.contract import Claim
+from unspool.models.example_model import ExampleLearner
+from unspool.models.pooled import Regressor
+from unspool.settings.data import MeasuredData
+from unspool.settings.model import PooledSettings
+from unspool.tasks import labelled
+from unspool.tasks.examples import Part, digest_files, read_divided
+from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
+from unspool.tasks.metrics import mae, r_squared, rmse
 
 Floats = NDArray[np.float64]
-
-
-class MeasuredData(SequenceData):
-    """Text, or sequences of numbers in long form (id_column, time_column, features), and numbers that were measured."""
-
-    targets: tuple[str, ...] = ()
-    """the numbers to foretell; guessed from the names if not said"""
-    enumerate: Count = 0
-    """of molecules in SMILES: other ways in which each is written; the answer is the mean over all its writings"""
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        read = [self.text_column, self.id_column, self.time_column, *self.features]
-        for place, target in enumerate(self.targets):
-            if target in read or target in self.targets[:place]:
-                what = "is also read" if target in read else "is there twice"
-                raise ArgumentError.of("targets", target, what, "Name each column once")
-        if self.enumerate and self.id_column is not None:
-            problem = "writes molecules in other ways, and with `id_column` sequences are numbers"
-            raise ArgumentError.of("enumerate", self.enumerate, problem, "Leave one of them out")
-        return self
+#: The metrics of one target.
+METRICS: Mapping[str, Callable[[Floats, Floats], float]] = {"RMSE": rmse, "MAE": mae, "R²": r_squared}
 
 
 @dataclass(frozen=True)
 class MeasuredPart(LabelledPart):
-    """Sequences and their scaled targets; `others` are the same examples in the same order, written in other ways."""
+    """Sequences and their standardized targets; `variants` are the same examples as other SMILES."""
 
-    others: tuple[LabelledPart, ...] = ()
-
-
-class Regressor(PooledModel):
-    """Targets, in deviations from their mean; the loss is the mean of squared errors over examples and targets."""
-
-    def __init__(self, settings: PooledSettings, inputs: Inputs, scale: Scale) -> None:
-        super().__init__(settings, inputs, len(scale.mean))
-        self.scale = scale
-
-    def total(self, scores: Tensor, batch: Batch) -> Tensor:
-        return functional.mse_loss(scores, batch.targets, reduction="sum") / scores.shape[-1]
-
-    def answer(self, scores: Tensor, batch: Batch) -> Sequence[Any]:  # noqa: ARG002
-        return list(self.scale.undo(scores.double().numpy()))
+    variants: tuple[LabelledPart, ...] = ()
 
 
-class Regression(ExampleTask):
-    """Learning numbers of a sequence. An answer is the targets in their own units."""
+class Regression(LabelledTask):
+    """Learning numbers of a sequence. A prediction is the targets in their own units.
+
+    Example:
+        task = Regression.prepare(MeasuredData(files=("solubility.csv",), target=("logS",)), seed=0)
+        model = task.make_learner(PooledSettings(hidden=64))
+        task.evaluate(model, "validation")["RMSE"]
+    """
 
     name = "regress"
-    Data = MeasuredData
-    Model = PooledSettings
-    defaults = {
-        "model": {"layers": 2, "dropout": 0.1},
-        "training": {"epochs": 60.0, "window": "all", "rate": 2e-3},
-    }
+    predicted = "number"
     chosen_by = "RMSE"
 
     def __init__(
@@ -104,33 +64,37 @@ class Regression(ExampleTask):
         super().__init__(parts, **of)
         self.inputs, self.targets, self.scale, self.data = inputs, tuple(targets), scale, data
 
+    # ── data ──
+
+    @classmethod
+    def recognize(cls, glance: Glance) -> Claim | None:
+        if not glance.is_table:
+            return None
+        if "target" in glance.settings:
+            return Claim(50, f"`target` is {glance.settings['target']}")
+        target, text = labelled.find_target(glance), glance.find(TEXT_NAMES)
+        if target is not None and glance.is_measured(target):
+            return Claim(20, f"`{target}` of {glance.name} holds numbers")
+        if text is not None and glance.find(LABEL_NAMES) is None:
+            return Claim(10, f"{glance.name} has `{text}` and no labels")
+        return None
+
     @classmethod
     def prepare(cls, data: MeasuredData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: read_raw(data, source, answer_columns(data.targets)))
+        raws = read_divided(data, lambda _, source: labelled.read_raw(data, source, number_columns(data.target)))
         digest = digest_files(data.files, data.validation, data.test)
         return cls.of(raws, data, digest=digest, seed=seed)
 
     @classmethod
     def of(cls, raws: Mapping[str, Raw], data: MeasuredData, **of: Any) -> Self:
-        """From sequences that are in memory."""
+        """From sequences in memory, by the part that they are for."""
         training = raws["training"]
         values = read_targets(training)
-        count = values.shape[1]
-        numbered = ["target"] if count == 1 else [f"target {place}" for place in range(1, count + 1)]
-        targets = training.answer_columns or data.targets or numbered
-        if len(targets) != count:
-            raise ArgumentError.of(
-                "targets", targets, f"does not name the {count} target(s) that there are", "Name each"
-            )
-        for name, column in zip(targets, values.T, strict=True):
-            if column.max() == column.min():
-                raise DataError(
-                    f"the target `{name}` is {column[0]:g} in all {len(column)} training example(s): there is nothing "
-                    "to learn. Give examples in which it differs, or leave the target out."
-                )
-        data = remember_columns(data, {"text_column": text_column(training), "targets": training.answer_columns})
-        whole = join_writings(training, write_anew(training, data.enumerate))
-        inputs = fit_inputs(whole, data.tokens, data.vocabulary, data.lowercase, data.features)
+        targets = _name_targets(training, data, values)
+        columns = {"text_column": labelled.text_column(training), "target": training.target_columns}
+        data = labelled.remember_columns(data, columns)
+        whole = join_variants(training, randomize_smiles(training, data.augment_smiles))
+        inputs = fit_inputs(whole, data.tokenizer, data.vocab_size, data.lowercase, data.features)
         task = cls({}, inputs, targets, Scale.of(values), data, **of)
         held_out = {name: task.part(raw) for name, raw in raws.items() if name != "training" and len(raw)}
         task.parts = {"training": MeasuredPart(*task._encode(whole)), **held_out}
@@ -140,126 +104,156 @@ class Regression(ExampleTask):
     def restore(cls, document: Mapping[str, Any], data: MeasuredData) -> Self:
         targets = document.get("targets")
         if not isinstance(targets, Mapping) or not isinstance(targets.get("names"), list):
-            raise DataError("the run's vocabulary.json does not say the targets. Take the run's own.")
-        data = remember_columns(data, {"text_column": document.get("text_column"), "targets": tuple(targets["names"])})
-        return cls({}, load_inputs(document), targets["names"], Scale.load(targets, len(targets["names"])), data)
+            raise DataError("the run's vocabulary.json does not name the targets. Take the run's own.")
+        names = targets["names"]
+        data = labelled.remember_columns(data, {"text_column": document.get("text_column"), "target": tuple(names)})
+        return cls({}, load_inputs(document), names, Scale.load(targets, len(names)), data)
 
     def dump(self) -> dict[str, Any]:
         targets = {"names": list(self.targets), **self.scale.dump()}
         return {**self.inputs.dump(), "targets": targets, "text_column": self.data.text_column}
 
-    def make_learner(self, settings: PooledSettings) -> Regressor:
-        return Regressor(settings, self.inputs, self.scale)
-
     def describe(self) -> Mapping[str, str]:
         scales = zip(self.targets, self.scale.mean, self.scale.deviation, strict=True)
         found = {
-            "data": describe_parts(self.parts, self.inputs),
+            **super().describe(),
             "targets": ", ".join(f"{name} ({mean:.4g} ± {deviation:.4g})" for name, mean, deviation in scales),
         }
-        if self.data.enumerate:
-            found["molecules"] = f"each written in {1 + self.data.enumerate} ways, for training one example each"
+        if self.data.augment_smiles:
+            found["molecules"] = f"{1 + self.data.augment_smiles} SMILES each, for training one example each"
         return found
 
-    def read(self, source: Source, *, answers: bool = True) -> MeasuredPart:
-        columns = answer_columns(self.targets)
-        return self.part(read_raw(self.data, source, columns, known=answers, inputs=self.inputs))
+    def target_columns(self) -> TargetColumns:
+        return number_columns(self.targets)
 
     def part(self, raw: Raw) -> MeasuredPart:
-        """Raw sequences in the terms of the training data."""
-        others = [LabelledPart(*self._encode(one)) for one in write_anew(raw, self.data.enumerate)]
-        return MeasuredPart(*self._encode(raw), tuple(others))
+        variants = [LabelledPart(*self._encode(one)) for one in randomize_smiles(raw, self.data.augment_smiles)]
+        return MeasuredPart(*self._encode(raw), tuple(variants))
 
     def _encode(self, raw: Raw) -> tuple[Any, NDArray[np.float32] | None, Raw]:
-        inputs = self.inputs.encode(raw, self.data.longest)
-        if raw.answers is None:
+        inputs = self.inputs.encode(raw, self.data.max_length)
+        if raw.targets is None:
             return inputs, None, raw
         values = read_targets(raw, len(self.targets))
         scaled = self.scale.apply(values)
-        for row, place in np.argwhere(~np.isfinite(scaled))[:1]:
+        for index, place in np.argwhere(~np.isfinite(scaled))[:1]:
             raise DataError(
-                f"{raw.place(row)}: the target `{self.targets[place]}` is {values[row, place]:g}, too far from all "
+                f"{raw.place(index)}: the target `{self.targets[place]}` is {values[index, place]:g}, too far from all "
                 "training examples. Correct it, or leave the row out."
             )
         return inputs, scaled, raw
 
-    def ask(self, learner: ExampleLearner, part: Part, rows: Rows) -> tuple[float, list[Any]]:
-        """As every task does; of an example that is written in several ways, the means of losses and of answers."""
-        ways: list[Part] = [part, *part.others] if isinstance(part, MeasuredPart) else [part]
-        asked = [super(Regression, self).ask(learner, way, rows) for way in ways]
-        return float(np.mean([loss for loss, _ in asked])), list(np.mean([answers for _, answers in asked], axis=0))
+    # ── the model ──
 
-    def figures(self, part: MeasuredPart, rows: Rows, answers: Sequence[Any]) -> dict[str, float]:
+    def make_learner(self, settings: PooledSettings) -> Regressor:
+        return Regressor(settings, self.inputs, self.scale)
+
+    def infer(self, learner: ExampleLearner, part: Part, indices: Indices) -> tuple[float, list[Any]]:
+        """As every task; of a molecule with several SMILES, the means of their losses and predictions."""
+        variants: Sequence[Part] = getattr(part, "variants", ())
+        found = [super(Regression, self).infer(learner, one, indices) for one in (part, *variants)]
+        loss = float(np.mean([loss for loss, _ in found]))
+        return loss, list(np.mean([predictions for _, predictions in found], axis=0))
+
+    def metrics(self, part: MeasuredPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         """Means over the targets, and those of each where there are several; R² only of a target that changes."""
-        assert part.raw.answers is not None
-        truth, said = read_targets(part.raw)[rows], np.stack(answers)
-        if not np.isfinite(said).all():  # a model that diverged; whoever trains it knows what to say of that
-            return dict.fromkeys(MEASURES, float("nan"))
-        each = [measure(true, one) for true, one in zip(truth.T, said.T, strict=True)]
-        names = [name for name in MEASURES if all(name in one for one in each)]
-        found = {name: float(np.mean([one[name] for one in each])) for name in names}
+        y_true, y_pred = read_targets(part.raw)[indices], np.stack(predictions)
+        if not np.isfinite(y_pred).all():  # the model diverged, which the loop reports
+            return dict.fromkeys(METRICS, float("nan"))
+        each = [measure(true, predicted) for true, predicted in zip(y_true.T, y_pred.T, strict=True)]
+        found = _average(each)
         if len(each) > 1:
             for target, one in zip(self.targets, each, strict=True):
                 found |= {f"{name} of {target}": value for name, value in one.items()}
         return found
 
-    def show(self, part: MeasuredPart, row: int, answer: Any) -> str:
-        assert part.raw.answers is not None
-        truth = ", ".join(f"{value:.4g}" for value in part.raw.answers[row])
-        return f"{shown(part.raw, row)} → {', '.join(f'{value:.4g}' for value in answer)} (is {truth})"
+    def show(self, part: MeasuredPart, index: int, prediction: Any) -> str:
+        assert part.raw.targets is not None
+        predicted, targets = (
+            ", ".join(f"{value:.4g}" for value in values) for values in (prediction, part.raw.targets[index])
+        )
+        return f"{labelled.shorten_input(part.raw, index)} → {predicted} (is {targets})"
 
-    def record(self, part: MeasuredPart, row: int, answer: Any) -> dict[str, Any]:
-        which = named(part.raw, row)
-        names = [f"{name}, foretold" if name in which else name for name in self.targets]
-        return {**which, **dict(zip(names, map(float, answer), strict=True))}
+    @property
+    def prediction_columns(self) -> tuple[str, ...]:
+        first = self.input_column
+        return (first, *(f"{name}, predicted" if name == first else name for name in self.targets))
+
+    def record(self, part: MeasuredPart, index: int, prediction: Any) -> dict[str, Any]:
+        values = [labelled.show_input(part.raw, index), *map(float, prediction)]
+        return dict(zip(self.prediction_columns, values, strict=True))
 
     def baselines(self) -> dict[str, dict[str, float]]:
         part = self.parts["validation"]
-        rows = np.arange(len(part.lengths))
-        loss = float(np.square(part.answers, dtype=np.float64).mean())  # the mean is 0 in the loss's own units
-        return {"mean": {"loss": loss, **self.figures(part, rows, [self.scale.mean] * len(rows))}}
+        indices = np.arange(len(part.lengths))
+        loss = float(np.square(part.targets, dtype=np.float64).mean())  # standardized targets have the mean 0
+        return {"mean": {"loss": loss, **self.metrics(part, indices, [self.scale.mean] * len(indices))}}
 
 
-MEASURES: Mapping[str, Callable[[Floats, Floats], float]] = {"RMSE": rmse, "MAE": mae, "R²": r_squared}
+def _name_targets(training: Raw, data: MeasuredData, values: Floats) -> Sequence[str]:
+    """The names of the targets; refused where they are not as many, or a target is constant."""
+    count = values.shape[1]
+    numbered = ["target"] if count == 1 else [f"target {place}" for place in range(1, count + 1)]
+    targets = training.target_columns or data.target or numbered
+    if len(targets) != count:
+        problem = f"does not name the {count} target(s) that there are"
+        raise ArgumentError.of("target", targets, problem, "Name each")
+    for name, column in zip(targets, values.T, strict=True):
+        if column.max() == column.min():
+            raise DataError(
+                f"the target `{name}` is {column[0]:g} in all {len(column)} training example(s): there is nothing "
+                "to learn. Give examples in which it differs, or leave the target out."
+            )
+    return targets
 
 
-def measure(truth: Floats, said: Floats) -> dict[str, float]:
-    """The figures of one target."""
-    changes = np.ptp(truth) > 0 and truth.var() > 0  # the second is 0 where a square is too small a number
-    return {name: of(truth, said) for name, of in MEASURES.items() if changes or name != "R²"}
+def _average(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The means of those metrics that all targets have."""
+    names = [name for name in METRICS if all(name in one for one in each)]
+    return {name: float(np.mean([one[name] for one in each])) for name in names}
 
 
-def answer_columns(targets: Sequence[str]) -> AnswerColumns:
+def measure(y_true: Floats, y_pred: Floats) -> dict[str, float]:
+    """The metrics of one target."""
+    changes = np.ptp(y_true) > 0 and y_true.var() > 0  # the variance is 0 where a square underflows
+    return {name: metric(y_true, y_pred) for name, metric in METRICS.items() if changes or name != "R²"}
+
+
+def number_columns(targets: Sequence[str]) -> TargetColumns:
     """Where targets are found."""
-    return AnswerColumns(targets, TARGET_NAMES, "the numbers to foretell", "--target", numbers=True)
+    return TargetColumns(targets, NUMBER_NAMES, "the numbers to predict", "target", numbers=True)
 
 
 def read_targets(raw: Raw, count: int | None = None) -> Floats:
-    """The targets (examples, targets) in their own units: finite numbers, as many of each as of the first."""
-    answers = raw.answers or []
-    if not answers:
+    """The targets (examples, targets) in their own units: finite numbers, as many for each example as for the first."""
+    targets = raw.targets or []
+    if not targets:
         raise DataError("there are no examples with targets. Give at least two.")
-    count = max(1, len(answers[0])) if count is None else count
-    found = np.empty((len(answers), count), np.float64)
-    for row, answer in enumerate(answers):
-        if len(answer) != count:
-            raise DataError(f"{raw.place(row)}: there are {len(answer)} targets, not {count}. Give each example all.")
-        for place, value in enumerate(answer):
-            try:
-                found[row, place] = value
-            except (TypeError, ValueError):
-                found[row, place] = np.nan
-            if not np.isfinite(found[row, place]):
+    count = max(1, len(targets[0])) if count is None else count
+    found = np.empty((len(targets), count), np.float64)
+    for index, own in enumerate(targets):
+        if len(own) != count:
+            raise DataError(f"{raw.place(index)}: there are {len(own)} targets, not {count}. Give each example all.")
+        for place, value in enumerate(own):
+            found[index, place] = _to_number(value)
+            if not np.isfinite(found[index, place]):
                 raise DataError(
-                    f"{raw.place(row)}: target {place + 1} is {value!r}, not a finite number. Correct it, or leave the "
-                    "example out."
+                    f"{raw.place(index)}: target {place + 1} is {value!r}, not a finite number. Correct it, or leave "
+                    "the example out."
                 )
     return found
 
 
-def join_writings(raw: Raw, others: Sequence[Raw]) -> Raw:
-    """The examples as they are, then those that are written in other ways, each an example of its own."""
-    if not others:
+def _to_number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def join_variants(raw: Raw, variants: Sequence[Raw]) -> Raw:
+    """The examples as they are, then those with other SMILES, each an example of its own."""
+    if not variants:
         return raw
-    texts = [text for one in (raw, *others) for text in one.texts or ()]
-    return replace(raw.take(np.tile(np.arange(len(raw)), 1 + len(others))), texts=texts)
+    texts = [text for one in (raw, *variants) for text in one.texts or ()]
+    return replace(raw.take(np.tile(np.arange(len(raw)), 1 + len(variants))), texts=texts)

@@ -1,19 +1,19 @@
-"""Tagging: a tag for every word of a sentence, and the spans that tags mark, such as names and the slots of a query."""
+"""Tagging: a tag for every word of a sentence, and the spans that tags mark, such as names and slots."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
-from unspool.data.metrics import accuracy, span_f1
-from unspool.data.sequences import Rows, Sequences
+from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import (
     OUTSIDE,
     Scheme,
@@ -27,43 +27,54 @@ from unspool.data.tagged import (
 )
 from unspool.data.text import Source
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
-from unspool.tasks.examples import Batch, ExampleData, ExampleTask, digest_files, read_divided
-from unspool.tasks.tagger import Said, Tagger, TaggerSettings, Words
+from unspool.learning.contract import Claim, TrainingSequences
+from unspool.models.example_model import Batch
+from unspool.models.tagger import Tagger, TagPrediction, WordBatch
+from unspool.settings.data import TaggedData
+from unspool.settings.model import TaggerSettings
+from unspool.tasks.examples import ExampleTask, digest_files, read_divided
+from unspool.tasks.metrics import accuracy, span_f1
+from unspool.tasks.tokens import Tokens
 
-#: Characters of a word that are read; of a longer one the middle is left out, as beginnings and endings tell most.
+#: Suffixes of files with one word and its tag per line.
+SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
+#: Characters of a word that are read; of a longer one the middle is left out, as its start and its end tell most.
 SPELLED = 40
-#: Characters of a marked sentence that a line of a sample shows.
+#: Characters of a sentence with its tags that a line of a sample shows.
 SHOWN = 160
-
-
-class TaggedData(ExampleData):
-    """Sentences in column files: a word and, last, its tag on each line, an empty line between sentences."""
-
-    scheme: Literal["auto", Scheme] = "auto"
-    """how tags mark spans; auto: by their letters. io is for plain tags too, such as parts of speech"""
-    lowercase: bool = False
-    """words are known by their small letters; their characters are read as they are written"""
+#: Tags that a description lists.
+LISTED = 8
 
 
 class Sentences(list[Sentence]):
-    """Sentences that can be divided, and know where they are from."""
+    """Sentences that can be split, and know their origin."""
 
     @classmethod
     def of(cls, words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]] | None = None) -> Self:
-        """From lists in memory: the words of each sentence and, where they are known, the tags of these."""
+        """From lists in memory.
+
+        Args:
+            words: The words of each sentence.
+            tags: Their tags; None where they are not known.
+        """
         if tags is not None and len(tags) != len(words):
-            raise ShapeError.of("tags", len(tags), f"lists are not as many as the {len(words)} sentences", "Pair them")
-        known = [()] * len(words) if tags is None else [_strings(f"tags[{row}]", one) for row, one in enumerate(tags)]
-        read = [_strings(f"words[{row}]", one) for row, one in enumerate(words)]
-        return cls(Sentence(*pair, row, None) for row, pair in enumerate(zip(read, known, strict=True)))
+            problem = f"lists do not match the {len(words)} sentences"
+            raise ShapeError.of("tags", len(tags), problem, "Give one list per sentence")
+        known = [()] * len(words) if tags is None else _string_lists("tags", tags)
+        pairs = zip(_string_lists("words", words), known, strict=True)
+        return cls(Sentence(*pair, number, None) for number, pair in enumerate(pairs))
 
-    def take(self, rows: Rows) -> Self:
+    def take(self, indices: Indices) -> Self:
         """Some of them, in this order."""
-        return type(self)(self[int(row)] for row in rows)
+        return type(self)(self[int(index)] for index in indices)
 
-    def place(self, row: int) -> str:
-        """Where a sentence begins."""
-        return self[row].place(0)
+    def place(self, index: int) -> str:
+        """The file and line of a sentence."""
+        return self[index].place(0)
+
+
+def _string_lists(name: str, given: Sequence[Any]) -> list[tuple[str, ...]]:
+    return [_strings(f"{name}[{index}]", one) for index, one in enumerate(given)]
 
 
 def _strings(name: str, given: Any) -> tuple[str, ...]:
@@ -78,7 +89,7 @@ def _strings(name: str, given: Any) -> tuple[str, ...]:
 class Lexicon:
     """The words and the characters that have ids of their own, from 1 up; all others share 0.
 
-    What occurs once in the training data shares it too, so that the unknown is learned from what is rare.
+    Those that occur once in the training data share it too, so that the unknown is learned from the rare.
     """
 
     words: tuple[str, ...]
@@ -87,7 +98,7 @@ class Lexicon:
 
     @classmethod
     def fit(cls, sentences: Iterable[Sentence], lowercase: bool) -> Self:
-        """That of training data."""
+        """The lexicon of training data."""
         counts = Counter(word for sentence in sentences for word in sentence.words)
         words: Counter[str] = Counter()
         characters: Counter[str] = Counter()
@@ -98,17 +109,17 @@ class Lexicon:
         return cls(_repeated(words), _repeated(characters), lowercase)
 
     def encode(self, forms: Sequence[str]) -> tuple[NDArray[np.int64], Sequences]:
-        """The ids of words, and those of the characters of each."""
+        """The ids of words, and the ids of the characters of each."""
         words = {word: number for number, word in enumerate(self.words, 1)}
         characters = {character: number for number, character in enumerate(self.characters, 1)}
-        small = [form.lower() for form in forms] if self.lowercase else forms
-        ids = np.array([words.get(form, 0) for form in small], np.int64)
+        known = [form.lower() for form in forms] if self.lowercase else forms
+        ids = np.array([words.get(form, 0) for form in known], np.int64)
         letters = ([characters.get(character, 0) for character in spelled(form)] for form in forms)
         return ids, Sequences.of(np.array(one, np.int64) for one in letters)
 
 
 def spelled(word: str) -> str:
-    """What is read of a word's characters."""
+    """The characters of a word that are read."""
     half = SPELLED // 2
     return word if len(word) <= SPELLED else word[:half] + word[-half:]
 
@@ -119,7 +130,7 @@ def _repeated(counts: Counter[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TaggedPart:
-    """Sentences as numbers of word forms, each of which is encoded once, and the numbers of their tags."""
+    """Sentences as numbers of word forms, each of which is encoded once, and as numbers of tags."""
 
     sentences: Sentences
     forms: Sequences
@@ -128,15 +139,15 @@ class TaggedPart:
     tags: Sequences | None
 
     @property
-    def lengths(self) -> Rows:
+    def lengths(self) -> Indices:
         return self.forms.lengths
 
     @property
-    def counts(self) -> Rows:
+    def counts(self) -> Indices:
         return self.forms.lengths
 
-    def batch(self, rows: Rows) -> Batch:
-        forms = self.forms.padded(rows)
+    def batch(self, indices: Indices) -> Batch:
+        forms = self.forms.padded(indices)
         distinct, places = np.unique(forms, return_inverse=True)
         arrays = (
             self.ids[forms],
@@ -144,17 +155,23 @@ class TaggedPart:
             self.spellings.padded(distinct),
             self.spellings.lengths[distinct],
         )
-        targets = None if self.tags is None else torch.from_numpy(self.tags.padded(rows))
-        lengths = self.forms.lengths[rows]
-        return Batch(Words(*map(torch.from_numpy, arrays)), torch.from_numpy(lengths), targets, float(lengths.sum()))
+        targets = None if self.tags is None else torch.from_numpy(self.tags.padded(indices))
+        lengths = self.forms.lengths[indices]
+        return Batch(
+            WordBatch(*map(torch.from_numpy, arrays)), torch.from_numpy(lengths), targets, float(lengths.sum())
+        )
 
 
 class Tagging(ExampleTask):
-    """Learning which tag each word has. An answer is a `Said`."""
+    """Learning which tag each word has. A prediction is a `TagPrediction`.
+
+    Example:
+        task = Tagging.prepare(TaggedData(files=("train.conll",)), seed=0)
+        model = task.make_learner(TaggerSettings())
+        task.evaluate(model, "validation")["span F1"]
+    """
 
     name = "tag"
-    Data = TaggedData
-    Model = TaggerSettings
     unit = "words"
     more_is_better = True
 
@@ -169,17 +186,27 @@ class Tagging(ExampleTask):
     ) -> None:
         super().__init__(parts, **of)
         self.lexicon, self.tags, self.scheme, self.data = lexicon, list(tags), scheme, data
-        self.has_spans = scheme != "io" or OUTSIDE in tags  # where every word has a tag, tags are not of spans
+        self.has_spans = scheme != "io" or OUTSIDE in tags  # where no tag is "outside", tags do not mark spans
         self.chosen_by = "span F1" if self.has_spans else "accuracy"
+
+    # ── data ──
+
+    @classmethod
+    def recognize(cls, glance: Glance) -> Claim | None:
+        if glance.suffix in SUFFIXES:
+            return Claim(50, f"{glance.name} ends in {glance.suffix}")
+        if not glance.is_table and _are_tagged(glance.lines):
+            return Claim(50, f"{glance.name} has a word and a tag on each line")
+        return None
 
     @classmethod
     def prepare(cls, data: TaggedData, seed: int) -> Self:
-        raws = read_divided(data, read_sentences)
+        raws = read_divided(data, lambda _, source: Sentences(read_tagged(source)))
         return cls.of(raws, data, digest=digest_files(data.files, data.validation, data.test), seed=seed)
 
     @classmethod
     def of(cls, raws: Mapping[str, Sentences], data: TaggedData, **of: Any) -> Self:
-        """From sentences that are in memory."""
+        """From sentences in memory, by the part that they are for."""
         training = raws["training"]
         tags = sorted({tag for sentence in training for tag in sentence.tags})
         if len(tags) < 2:
@@ -191,7 +218,7 @@ class Tagging(ExampleTask):
         scheme = guess_scheme(tags) if data.scheme == "auto" else data.scheme
         check_tags(training, scheme)
         start, _, end = transitions(tags, scheme)
-        if not (start & end).any():  # else no tag would be permitted for a single word
+        if not (start & end).any():  # no tag would be permitted for a single word
             tags = sorted([*tags, OUTSIDE])
         task = cls({}, Lexicon.fit(training, data.lowercase), tags, scheme, data, **of)
         task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
@@ -206,7 +233,7 @@ class Tagging(ExampleTask):
                 raise ValueError(f"scheme {scheme!r} and {len(tags)} tags")
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"the run's vocabulary.json does not say how to read data: {error!r}. Train again."
+                f"the run's vocabulary.json does not say how to read sentences: {error!r}. Train again."
             ) from error
         return cls({}, Lexicon(words, characters, lowercase), tags, scheme, data)
 
@@ -215,26 +242,25 @@ class Tagging(ExampleTask):
         known = {"words": list(lexicon.words), "characters": list(lexicon.characters), "lowercase": lexicon.lowercase}
         return {**known, "tags": self.tags, "scheme": self.scheme}
 
-    def make_learner(self, settings: TaggerSettings) -> Tagger:
-        sizes = 1 + len(self.lexicon.words), 1 + len(self.lexicon.characters), len(self.tags)
-        return Tagger(settings, *sizes, permitted(self.tags, self.scheme))
+    def embedded_tokens(self) -> Mapping[str, int]:
+        return {word: number for number, word in enumerate(self.lexicon.words, 1)}
 
     def describe(self) -> Mapping[str, str]:
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
         words = self.parts["training"].lengths
-        listed = f"{', '.join(self.tags[:8])}{', …' * (len(self.tags) > 8)}"
+        listed = ", ".join(self.tags[:LISTED]) + ", …" * (len(self.tags) > LISTED)
         return {
             "data": f"{sizes} (sentences of {words.min()} to {words.max()} words)",
             "words": f"{len(self.lexicon.words):,} that occur more than once",
             "tags": f"{len(self.tags)} ({self.scheme}): {listed}",
         }
 
-    def read(self, source: Source, *, answers: bool = True) -> TaggedPart:
-        return self.part(read_sentences(self.data, source, answers))
+    def read(self, source: Source, *, targets: bool = True) -> TaggedPart:
+        return self.part(Sentences(read_tagged(source, targets)))
 
     def part(self, sentences: Sentences) -> TaggedPart:
-        """Sentences in the terms of the training data."""
-        check_lengths([len(sentence.words) for sentence in sentences], self.data.longest, sentences)
+        """Sentences, encoded as the training data is."""
+        check_lengths([len(sentence.words) for sentence in sentences], self.data.max_length, sentences)
         forms: dict[str, int] = {}
         numbers = [[forms.setdefault(word, len(forms)) for word in sentence.words] for sentence in sentences]
         encoded = Sequences.of(np.array(one, np.int64) for one in numbers)
@@ -250,32 +276,48 @@ class Tagging(ExampleTask):
                 if tag not in number:
                     raise DataError(
                         f"{sentence.place(word)}: the tag {tag!r} does not occur in the training data. Correct it, "
-                        "leave the sentence out, or train with examples of it; where shares divide the data, another "
-                        "`split_seed` may put them there."
+                        "leave the sentence out, or train with examples of it; another `split_seed` may put them there."
                     )
         return Sequences.of(np.array([number[tag] for tag in sentence.tags], np.int64) for sentence in sentences)
 
-    def figures(self, part: TaggedPart, rows: Rows, answers: Sequence[Any]) -> dict[str, float]:
+    def sequences(self) -> TrainingSequences:
+        return TrainingSequences("words", [list(self.parts["training"].forms)])
+
+    def tokens(self, part: TaggedPart, batch: Batch, indices: Indices) -> Tokens:  # noqa: ARG002
+        words = [part.sentences[int(index)].words for index in indices]
+        steps = max(map(len, words))
+        return [[own[t] if t < len(own) else "" for own in words] for t in range(steps)]
+
+    # ── the model ──
+
+    def make_learner(self, settings: TaggerSettings) -> Tagger:
+        sizes = 1 + len(self.lexicon.words), 1 + len(self.lexicon.characters), len(self.tags)
+        return Tagger(settings, *sizes, permitted(self.tags, self.scheme))
+
+    def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.tags is not None
-        truth, said = [part.tags[int(row)] for row in rows], [answer.tags for answer in answers]
-        right = {"accuracy": accuracy(np.concatenate(truth), np.concatenate(said))}
+        y_true = [part.tags[int(index)] for index in indices]
+        y_pred = [prediction.tags for prediction in predictions]
+        right = {"accuracy": accuracy(np.concatenate(y_true), np.concatenate(y_pred))}
         if not self.has_spans:
             return right
-        score = span_f1([self.spans(one) for one in truth], [self.spans(one) for one in said])
+        score = span_f1([self.spans(one) for one in y_true], [self.spans(one) for one in y_pred])
         return {"span F1": score.f1, "precision": score.precision, "recall": score.recall, **right}
 
     def spans(self, tags: NDArray[np.int64]) -> list[Span]:
-        """What the tags of these numbers mark."""
+        """The spans that tags with these numbers mark."""
         return spans([self.tags[tag] for tag in tags], self.scheme)
 
-    def show(self, part: TaggedPart, row: int, answer: Said) -> str:
+    def show(self, part: TaggedPart, index: int, prediction: TagPrediction) -> str:
         assert part.tags is not None
-        words, truth = part.sentences[row].words, part.tags[row]
-        said = self.mark(words, answer.tags)
-        return f"✓ {said}" if np.array_equal(truth, answer.tags) else f"✗ {said}, not {self.mark(words, truth)}"
+        words, target = part.sentences[index].words, part.tags[index]
+        predicted = self.mark(words, prediction.tags)
+        if np.array_equal(target, prediction.tags):
+            return f"✓ {predicted}"
+        return f"✗ {predicted}, not {self.mark(words, target)}"
 
     def mark(self, words: Sequence[str], tags: NDArray[np.int64]) -> str:
-        """A sentence with its spans in brackets, or with the tag after each word where tags are not of spans."""
+        """A sentence with its spans in brackets, or with the tag after each word where tags do not mark spans."""
         if self.has_spans:
             marked = list(words)
             for kind, first, last_exclusive in self.spans(tags):
@@ -286,18 +328,26 @@ class Tagging(ExampleTask):
         line = " ".join(marked)
         return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
-    def record(self, part: TaggedPart, row: int, answer: Said) -> dict[str, Any]:
-        tags = [self.tags[tag] for tag in answer.tags]
-        return {"words": list(part.sentences[row].words), "tags": tags, "probabilities": answer.probabilities.tolist()}
+    @property
+    def prediction_columns(self) -> tuple[str, ...]:
+        return ("words", "tags", "probabilities")
+
+    def record(self, part: TaggedPart, index: int, prediction: TagPrediction) -> dict[str, Any]:
+        tags = [self.tags[tag] for tag in prediction.tags]
+        values = [list(part.sentences[index].words), tags, prediction.probabilities.tolist()]
+        return dict(zip(self.prediction_columns, values, strict=True))
 
 
-def read_sentences(data: TaggedData, source: Source, answers: bool = True) -> Sentences:  # noqa: ARG001
-    """Tagged sentences from files; `data` has nothing to say of how they are read."""
-    return Sentences(read_tagged(source, answers))
+def _are_tagged(lines: Sequence[str]) -> bool:
+    """Whether every line is a word and a tag, such as B-place, I-place or O."""
+    rows = [row for line in lines if (row := line.split())]
+    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return False
+    return guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
 
 
 def permitted(tags: Sequence[str], scheme: Scheme) -> NDArray[np.bool_]:
-    """What may follow what, as a chain of tags takes it: the tags, then the start, then the end."""
+    """Which tag may follow which, as a CRF takes it: the tags, then the start, then the end."""
     count = len(tags)
     found = np.zeros((count + 2, count + 2), np.bool_)
     found[count, :count], found[:count, :count], found[:count, count + 1] = transitions(tags, scheme)

@@ -1,11 +1,15 @@
 // The functions of a cell's library. A library is for one type of number, UNSPOOL_REAL, and either for training and
 // inference or, with UNSPOOL_TRACE, for traces: each is built when it is first needed. Only these functions are seen from
-// outside, since the libraries of several cells live in one process and must not share anything.
+// outside, since the libraries of several cells live in one process and must not share anything. With UNSPOOL_LINKED the
+// products, which are the same for every cell, are compiled elsewhere.
 #pragma once
 
 #include "forward.h"
 #if !UNSPOOL_TRACE
 #include "backward.h"
+#endif
+#if UNSPOOL_LINKED
+UNSPOOL_PRODUCTS(extern, UNSPOOL_REAL)
 #endif
 
 namespace unspool {

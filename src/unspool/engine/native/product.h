@@ -364,3 +364,18 @@ UNSPOOL_APART void add_outer(
 }
 
 }  // namespace unspool
+
+// What of the above knows no cell, for one type of number: most of the work of compiling a kernel. It is compiled once,
+// with an empty WHERE, and linked to the kernels, which say `extern`.
+#define UNSPOOL_PRODUCTS(WHERE, real) \
+    namespace unspool { \
+    WHERE template void pack_transposed(real*, int64_t, int64_t, const real*, int64_t, int64_t, int64_t); \
+    WHERE template void add_transposed(real*, int64_t, const real* const*, int, int64_t, int64_t, int64_t); \
+    WHERE template void pack_straight(real*, int64_t, int64_t, const real*, int64_t, int64_t, int64_t, int64_t); \
+    WHERE template void product_pass(int, const Operand<real>*, int, int64_t, int64_t, int64_t, real*, int64_t, bool, bool); \
+    WHERE template void product_unpacked(const real*, int64_t, const real*, int64_t, real*, bool); \
+    WHERE template void product_back_unpacked(const real*, int64_t, const real*, int64_t, real*); \
+    WHERE template void add_columns(int64_t, const real*, int64_t, int64_t, int64_t, real*); \
+    WHERE template void pack_row(real*, int64_t, int64_t, const real*, int64_t, int64_t, int64_t); \
+    WHERE template void add_outer(int64_t, int64_t, const real*, int64_t, const real*, int64_t, int64_t, real*, int64_t); \
+    }

@@ -1,1 +1,1 @@
-"""Figures: pictures of measures by plotly; nothing is computed here."""
+"""Figures: measures drawn by plotly; nothing is computed here."""

@@ -1,4 +1,4 @@
-"""Horizontal bars of shares, one group a line."""
+"""Horizontal bars of fractions, one group per line."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import anything, canvas, empty, numbers
-from unspool.insight.figures.theme import PATTERNS, plain, style
+from unspool.insight.figures.theme import PATTERNS, style
 
 
-def draw_bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[float]], note: str) -> go.Figure:
-    """For each name a bar of each kind of share, from 0 to 1; NaN has no bar. `note` is said if there is none."""
-    if not names or not any(anything(values) for values in shares.values()):
+def draw_bars(title: str, names: Sequence[str], fractions: Mapping[str, Sequence[float]], note: str) -> go.Figure:
+    """For each name a bar of each kind of fraction, from 0 to 1; NaN has no bar. `note` says why there is no bar."""
+    if not names or not any(anything(values) for values in fractions.values()):
         return empty(title, note)
-    figure = canvas(title, height=40 + 24 * len(shares) * len(names), legend=max(2, len(shares)))
-    for index, (kind, values) in enumerate(shares.items()):
+    figure = canvas(title, height=40 + 24 * len(fractions) * len(names), legend=max(2, len(fractions)))
+    for index, (kind, values) in enumerate(fractions.items()):
         shown = [place for place, value in enumerate(values) if np.isfinite(value)]
         figure.add_bar(
             x=numbers([values[place] for place in shown]),
@@ -26,7 +27,7 @@ def draw_bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[fl
             marker={"color": style(index).color, "pattern": {"shape": PATTERNS[index]}},
             hovertemplate="%{x:.3~p}",
         )
-    figure.update_xaxes(title_text="share", tickformat=".0%", range=[0, 1])
-    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], showgrid=False)
+    figure.update_xaxes(title_text="fraction", tickformat=".0%", range=[0, 1])
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=[for_figure(name) for name in names], showgrid=False)
     figure.update_yaxes(autorange="reversed")
     return figure

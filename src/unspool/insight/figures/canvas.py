@@ -1,7 +1,7 @@
-"""What all pictures are built from: an empty canvas, rows of panels, curves, and numbers thinned and rounded.
+"""What all figures are built from: an empty canvas, panels, curves, and numbers thinned and rounded.
 
-Sizes: a line keeps at most LINE points and a figure's heat maps together at most CELLS cells, by picking every n-th;
-numbers keep four significant digits. On logarithmic axes, values under FLOOR are drawn at FLOOR; the hover tells them.
+A line keeps at most LINE points and the heat maps of a figure together at most CELLS cells, by picking every n-th;
+numbers keep four significant digits. On logarithmic axes, values below FLOOR are drawn at FLOOR; the hover shows them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
-from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, plain, themed
+from unspool.harmless import for_figure
+from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, themed
 
 LINE = 800
 COLUMNS = 400
@@ -23,22 +24,22 @@ FLOOR = 1e-12
 
 Array = NDArray[np.float64]
 
-#: The line of what is compared against.
+#: The line of a reference value.
 REFERENCE = {"color": NEUTRAL, "dash": "dot", "width": 1.5}
 
 _TOP, _BOTTOM, _LEGEND = 44, 44, 24  # pixels: the title, the axis below, a line of the legend
-_ALIKE = 1e-3  # logarithms nearer than this differ in no digit that is kept
+_ALIKE = 1e-3  # logarithms nearer than this have the same digits
 
 
 def numbers(values: ArrayLike) -> Any:
-    """Values as nested lists of numbers with four significant digits; None stands for what is not finite."""
+    """Values as nested lists of numbers with four significant digits; None for what is not finite."""
     array = np.asarray(values, dtype=np.float64)
     rounded = [float(f"{value:.4g}") if np.isfinite(value) else None for value in array.ravel().tolist()]
     return np.array(rounded, dtype=object).reshape(array.shape).tolist()
 
 
 def picked(count: int, limit: int) -> NDArray[np.int64]:
-    """Which of `count` places to show: every n-th, from the first, with the least n that gives at most `limit`."""
+    """Which of `count` places to show: every n-th, from the first, with the smallest n that gives at most `limit`."""
     return np.arange(0, count, max(1, -(-count // max(1, limit))), dtype=np.int64)
 
 
@@ -49,20 +50,20 @@ def cells(rows: int, columns: int, maps: int = 1) -> tuple[NDArray[np.int64], ND
 
 
 def raised(values: ArrayLike) -> Array:
-    """Values for a logarithmic axis: none below FLOOR, NaN as they are."""
+    """Values for a logarithmic axis: at least FLOOR; NaN stays."""
     array = np.asarray(values, dtype=np.float64)
     return np.where(array < FLOOR, FLOOR, array)
 
 
 def logarithm(values: ArrayLike) -> Array:
-    """The decimal logarithm for colours: NaN, which is left blank, for zero and for what is not finite."""
+    """The decimal logarithm for colors; NaN, which is left blank, for zero and for what is not finite."""
     array = np.asarray(values, dtype=np.float64)
     fine = np.isfinite(array) & (array > 0)
     return np.where(fine, np.log10(np.where(fine, array, 1.0)), np.nan)
 
 
 def powers(values: ArrayLike, most: int = 6) -> dict[str, Any]:
-    """Ticks for an axis or colour bar that shows logarithms: whole powers of ten, or both ends if not two fit."""
+    """Ticks for an axis or color bar that shows logarithms: whole powers of ten, or both ends if fewer than two fit."""
     ends = _ends(values)
     if ends is None:
         return {}
@@ -76,13 +77,13 @@ def powers(values: ArrayLike, most: int = 6) -> dict[str, Any]:
 
 
 def log_colors(values: ArrayLike) -> dict[str, Any]:
-    """What `color_bar` takes to show logarithms: from the least to the greatest, with at least two ticks."""
+    """Options of `color_bar` for logarithms: from the smallest to the largest, with at least two ticks."""
     ends = _ends(values)
     return {} if ends is None else {"cmin": ends[0], "cmax": ends[1], "colorbar": powers(ends, most=4)}
 
 
 def _ends(values: ArrayLike) -> tuple[float, float] | None:
-    """The least and the greatest logarithm; the powers of ten around them where they are too near to tell apart."""
+    """The smallest and the largest logarithm; the powers of ten around them if they are nearly equal."""
     array = np.asarray(values, dtype=np.float64)
     finite = array[np.isfinite(array)]
     if not finite.size:
@@ -100,22 +101,22 @@ def _antilogarithm(log: float, digits: int) -> str:
 
 
 def anything(values: ArrayLike) -> bool:
-    """Whether there is a finite number to show."""
+    """Whether there is a finite number to draw."""
     return bool(np.isfinite(np.asarray(values, dtype=np.float64)).any())
 
 
 def canvas(title: str, height: int = 340, legend: int = 0) -> go.Figure:
-    """A figure with a title and nothing else; `legend`: the number of its entries, which make room below."""
+    """A figure with a title and nothing else; `legend` is the number of entries, for which there is room below."""
     return _framed(go.Figure(), title, height, legend)
 
 
 def panels(title: str, names: Sequence[str], height: int = 150, legend: int = 0, **options: Any) -> go.Figure:
-    """A figure with one panel below the other, each under its name; `height` is that of one panel."""
+    """A figure with panels below each other, each under its name; `height` is that of one panel."""
     count = max(1, len(names))
     gap = 34 if options.get("shared_xaxes") else 76
     whole = count * height + (count - 1) * gap
     columns = len(options.get("column_widths", (1,)))
-    titles = [title for name in names for title in (plain(name, 60), *[""] * (columns - 1))]
+    titles = [title for name in names for title in (for_figure(name, 60), *[""] * (columns - 1))]
     spacing = 0 if count == 1 else gap / whole
     figure = make_subplots(rows=count, cols=columns, subplot_titles=titles, vertical_spacing=spacing, **options)
     sides = [axis.domain[0] for axis in figure.select_xaxes(col=1)]
@@ -127,7 +128,7 @@ def panels(title: str, names: Sequence[str], height: int = 150, legend: int = 0,
 
 
 def empty(title: str, note: str) -> go.Figure:
-    """A figure that says why there is nothing to see."""
+    """A figure that says why there is nothing to draw."""
     figure = canvas(title, height=120)
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
@@ -151,7 +152,7 @@ def _framed(figure: go.Figure, title: str, height: int, legend: int) -> go.Figur
 def line(
     x: ArrayLike, y: ArrayLike, name: str, look: Style, says: str, log: bool = False, **options: Any
 ) -> go.Scatter:
-    """A curve with its style; `says` is the hover text, in which %{customdata} is the number as measured."""
+    """A curve with its style; `says` is the hover text, in which %{customdata} is the measured number."""
     across, up = np.asarray(x), np.asarray(y, dtype=np.float64)
     shown = picked(len(up), LINE)
     settings: dict[str, Any] = {
@@ -171,7 +172,7 @@ def line(
 
 
 def color_bar(figure: go.Figure, says: str, **options: Any) -> None:
-    """One scale of colours for all heat maps of a figure, its bar lying below them; under the title, what it `says`."""
+    """One color scale for all heat maps of a figure, with its bar below; the subtitle explains it by `says`."""
     bar = {
         "orientation": "h",
         "thickness": 10,
@@ -184,14 +185,14 @@ def color_bar(figure: go.Figure, says: str, **options: Any) -> None:
     } | options.pop("colorbar", {})
     figure.update_layout(
         coloraxis={"colorscale": SEQUENTIAL, "colorbar": bar} | options,
-        title_subtitle_text=f"colour: {says}",
+        title_subtitle_text=f"color: {says}",
         height=figure.layout.height + 60,
         margin={"t": figure.layout.margin.t + 20, "b": _BOTTOM + 40},
     )
 
 
 def log_axis(figure: go.Figure, title: str, values: ArrayLike, **place: Any) -> None:
-    """A logarithmic y axis for these values; within two decades its ticks are at 1, 2 and 5."""
+    """A logarithmic y axis for these values; ticks at 1, 2 and 5 if they are within two decades."""
     array = raised(values)
     finite = array[np.isfinite(array)]
     narrow = finite.size > 0 and finite.max() < 100 * finite.min()
@@ -200,5 +201,5 @@ def log_axis(figure: go.Figure, title: str, values: ArrayLike, **place: Any) -> 
 
 
 def level(figure: go.Figure, height: float, text: str) -> None:
-    """A horizontal line to compare with; the legend says what it is, as a note beside it would lie under curves."""
+    """A horizontal reference line, named in the legend, as a note beside it would be hidden by curves."""
     figure.add_hline(y=height, line=REFERENCE, name=text, showlegend=True)

@@ -1,4 +1,4 @@
-"""Pictures of the dynamics: Lyapunov spectrum, eigenvalues at fixed points, phase portraits."""
+"""Figures of the dynamics: Lyapunov spectrum, eigenvalues at fixed points, phase portraits."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
+from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import COLUMNS, REFERENCE, anything, canvas, empty, line, numbers, panels, picked
-from unspool.insight.figures.theme import NEUTRAL, plain, style
+from unspool.insight.figures.theme import NEUTRAL, style
 
 if TYPE_CHECKING:
     from unspool.insight.measures.fixed_points import FixedPoints, PointSet
     from unspool.insight.measures.lyapunov import Lyapunov
 
-_EIGENVALUES = 1500  # shown of a unit
+_EIGENVALUES = 1500  # shown per layer
 _TRAJECTORIES = 12
 _NONE_FOUND = "No fixed or slow point was found."
 
 
 def draw_lyapunov(lyapunov: Lyapunov) -> go.Figure:
-    """At what rates small changes of state grow or die along the trajectory."""
+    """The rates at which small changes of the state grow or decay along the trajectory."""
     title = "Lyapunov spectrum"
     if not any(anything(values) for values in lyapunov.exponents):
         return empty(title, "No Lyapunov exponent could be measured.")
     figure = canvas(title, legend=len(lyapunov.labels))
     for index, (label, values) in enumerate(zip(lyapunov.labels, lyapunov.exponents, strict=True)):
-        name = f"{plain(label)} (largest {lyapunov.largest[index]:.3g})"
-        says = "exponent %{x}: %{customdata:.3g} nats a step"
+        name = f"{for_figure(label)} (largest {lyapunov.largest[index]:.3g})"
+        says = "exponent %{x}: %{customdata:.3g} nats per step"
         figure.add_trace(line(np.arange(1, len(values) + 1), values, name, style(index), says))
     figure.add_hline(y=0, line=REFERENCE)
     figure.update_xaxes(title_text="rank, from the largest")
@@ -36,7 +37,7 @@ def draw_lyapunov(lyapunov: Lyapunov) -> go.Figure:
 
 
 def draw_eigenvalues(points: FixedPoints) -> go.Figure:
-    """Eigenvalues of the Jacobian at each fixed or slow point; inside the unit circle a change dies away."""
+    """Eigenvalues of the Jacobian at each fixed or slow point; inside the unit circle a change decays."""
     title = "Eigenvalues at fixed points"
     sets = [(index, one) for index, one in enumerate(points.sets) if one.eigenvalues.size]
     if not sets:
@@ -52,7 +53,7 @@ def draw_eigenvalues(points: FixedPoints) -> go.Figure:
             customdata=numbers(np.abs(values)),
             mode="markers",
             marker={"color": look.color, "symbol": look.symbol, "size": 6, "opacity": 0.75},
-            name=plain(one.label),
+            name=for_figure(one.label),
             hovertemplate="λ = %{x:.3f} + %{y:.3f}i, |λ| = %{customdata:.3f}",
         )
     figure.add_shape(type="circle", x0=-1, x1=1, y0=-1, y1=1, line={"color": NEUTRAL, "dash": "dash", "width": 1.5})
@@ -62,25 +63,29 @@ def draw_eigenvalues(points: FixedPoints) -> go.Figure:
 
 
 def draw_phase_portrait(points: FixedPoints) -> go.Figure:
-    """The states' paths in their first two principal components, with fixed points: filled stable, hollow not."""
+    """Paths of the states in their first two principal components, with fixed points: filled if stable, else hollow."""
     title = "Phase portrait"
     sets = [one for one in points.sets if anything(one.trajectories) or len(one.plane)]
     if not sets:
         return empty(title, _NONE_FOUND)
     figure = panels(title, [one.label for one in sets], height=300, legend=5)
-    said: set[str] = set()
     for row, one in enumerate(sets, 1):
         for path in one.trajectories[picked(len(one.trajectories), _TRAJECTORIES)]:
             _draw_path(figure, row, path)
-        _draw_points(figure, row, one, said)
-        shares = [f"component {axis} ({share:.0%} of the variance)" for axis, share in enumerate(one.explained, 1)]
-        figure.update_xaxes(title_text=shares[0], row=row, col=1)
-        figure.update_yaxes(title_text=shares[1], row=row, col=1)
-    figure.update_traces(showlegend=False)
-    for kind in ("path", "start", *said):
-        for trace in list(figure.select_traces({"name": kind}))[:1]:
-            trace.showlegend = True
+        _draw_points(figure, row, one)
+        axes = [f"component {axis} ({part:.0%} of the variance)" for axis, part in enumerate(one.explained, 1)]
+        figure.update_xaxes(title_text=axes[0], row=row, col=1)
+        figure.update_yaxes(title_text=axes[1], row=row, col=1)
+    _name_each_once(figure)
     return figure
+
+
+def _name_each_once(figure: go.Figure) -> None:
+    """One entry of the legend for all traces of one name."""
+    seen: set[str] = set()
+    for trace in figure.data:
+        trace.showlegend = trace.name not in seen
+        seen.add(trace.name)
 
 
 def _draw_path(figure: go.Figure, row: int, path: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
@@ -111,7 +116,7 @@ def _draw_path(figure: go.Figure, row: int, path: np.ndarray[tuple[int, ...], np
     )
 
 
-def _draw_points(figure: go.Figure, row: int, one: PointSet, said: set[str]) -> None:
+def _draw_points(figure: go.Figure, row: int, one: PointSet) -> None:
     kinds = (
         ("stable fixed point", one.stable & ~one.slow, {"symbol": "circle", "size": 12}),
         ("unstable fixed point", ~one.stable & ~one.slow, {"symbol": "circle-open", "size": 12, "line_width": 2}),
@@ -120,7 +125,6 @@ def _draw_points(figure: go.Figure, row: int, one: PointSet, said: set[str]) -> 
     for name, which, marker in kinds:
         if not which.any():
             continue
-        said.add(name)
         figure.add_scatter(
             x=numbers(one.plane[which, 0]),
             y=numbers(one.plane[which, 1]),

@@ -1,62 +1,33 @@
-"""Bode plots: gain and phase against frequency, the theory beside the measurement."""
+"""Bode plots: gain and phase by frequency, with theory beside the measurement."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import anything, empty, line, log_axis, panels
-from unspool.insight.figures.theme import plain, style
+from unspool.insight.figures.theme import style
 
 if TYPE_CHECKING:
     from unspool.insight.measures.frequency import Frequency
 
 
 def draw_bode(frequency: Frequency) -> go.Figure:
-    """Which rhythms of the input pass: of each layer, with the first-order theory, and up the stack with its phase."""
+    """Which frequencies pass each layer, with the first-order theory, and the stack up to it, with its phase."""
     title = "Frequency response"
     if not frequency.labels or not anything(frequency.gains):
         return empty(title, "No frequency response could be measured.")
     names = (
         "gain of each layer (thin: first-order theory)",
         "gain from the input up to each layer",
-        "phase of the same",
+        "phase from the input up to each layer",
     )
     figure = panels(title, names, height=200, legend=len(frequency.labels), shared_xaxes=True)
-    thin = {"mode": "lines", "showlegend": False}
-    for index, label in enumerate(frequency.labels):
-        look = style(index)
-        pole = frequency.pole[index]
-        name = f"{plain(label)} (a = {pole:.3g})" if np.isfinite(pole) else plain(label)
-        marked = {"mode": "markers+lines", "marker": {"symbol": look.symbol, "size": 6}}
-        curves = (
-            (1, frequency.gains[index], "measured gain %{customdata:.3g} at ω = %{x:.3f}", True, marked),
-            (
-                1,
-                frequency.theory[index],
-                "first-order theory %{customdata:.3g} at ω = %{x:.3f}",
-                True,
-                thin | {"line": {"color": look.color, "width": 1}},
-            ),
-            (
-                2,
-                frequency.stack[index],
-                "gain %{customdata:.3g} at ω = %{x:.3f}",
-                True,
-                marked | {"showlegend": False},
-            ),
-            (
-                3,
-                frequency.phase[index],
-                "phase %{customdata:.3f} rad at ω = %{x:.3f}",
-                False,
-                marked | {"showlegend": False},
-            ),
-        )
-        for row, values, says, log, options in curves:
-            figure.add_trace(line(frequency.omega, values, name, look, says, log=log, **options), row=row, col=1)
+    for index in range(len(frequency.labels)):
+        _draw_layer(figure, frequency, index)
     log_axis(figure, "gain", frequency.gains, row=1)
     log_axis(figure, "gain", frequency.stack, row=2)
     figure.update_yaxes(title_text="phase (rad)", row=3)
@@ -68,3 +39,20 @@ def draw_bode(frequency: Frequency) -> go.Figure:
     )
     figure.update_xaxes(title_text="ω (rad per step)", row=3, col=1)
     return figure
+
+
+def _draw_layer(figure: go.Figure, frequency: Frequency, index: int) -> None:
+    """The four curves of one layer, of which the first is in the legend."""
+    look, label, pole = style(index), for_figure(frequency.labels[index]), frequency.pole[index]
+    name = f"{label} (a = {pole:.3g})" if np.isfinite(pole) else label
+    marked: dict[str, Any] = {"mode": "markers+lines", "marker": {"symbol": look.symbol, "size": 6}}
+    unnamed = marked | {"showlegend": False}
+    thin = {"mode": "lines", "showlegend": False, "line": {"color": look.color, "width": 1}}
+    curves = (
+        (1, frequency.gains, "measured gain %{customdata:.3g} at ω = %{x:.3f}", True, marked),
+        (1, frequency.theory, "first-order theory %{customdata:.3g} at ω = %{x:.3f}", True, thin),
+        (2, frequency.stack, "gain %{customdata:.3g} at ω = %{x:.3f}", True, unnamed),
+        (3, frequency.phase, "phase %{customdata:.3f} rad at ω = %{x:.3f}", False, unnamed),
+    )
+    for row, values, says, log, options in curves:
+        figure.add_trace(line(frequency.omega, values[index], name, look, says, log=log, **options), row=row, col=1)

@@ -1,4 +1,4 @@
-"""Pictures of the gates: unit by unit over time, their histograms over time, time constants, gates closed twice."""
+"""Figures of gates: by unit over time, histograms over time, time constants, gates closed on both sides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _name(gate: Gate) -> str:
 
 
 def draw_gate_maps(gates: Gates) -> go.Figure:
-    """How open each gate of each hidden unit is at each step, mean over rows."""
+    """How open each gate of each hidden unit is at each step, mean over sequences."""
     title = "Gates over time"
     if not gates.gates:
         return empty(title, _NO_GATES)
@@ -48,7 +48,7 @@ def draw_gate_maps(gates: Gates) -> go.Figure:
 
 
 def draw_gate_histograms(gates: Gates) -> go.Figure:
-    """Where the values of each gate lie: at each step, with the mean as a line, and over all steps on the right."""
+    """The distribution of each gate: at each step, with the mean as a line, and over all steps on the right."""
     title = "Histograms of the gates"
     if not gates.gates:
         return empty(title, _NO_GATES)
@@ -91,22 +91,22 @@ def draw_gate_histograms(gates: Gates) -> go.Figure:
         figure.add_trace(heat, row=row, col=1)
         figure.add_trace(mean, row=row, col=1)
         figure.add_trace(whole, row=row, col=2)
-    color_bar(figure, "share of the values in that step", cmin=0)
+    color_bar(figure, "fraction of the values at that step", cmin=0)
     figure.update_layout(bargap=0)
     figure.update_yaxes(range=[0, 1], showgrid=False)
     figure.update_yaxes(title_text="value", col=1)
     figure.update_xaxes(showgrid=False)
     figure.update_xaxes(title_text="time step", row=len(names), col=1)
-    figure.update_xaxes(title_text="share", tickformat=".0%", nticks=3, row=len(names), col=2)
+    figure.update_xaxes(title_text="fraction", tickformat=".0%", nticks=3, row=len(names), col=2)
     return figure
 
 
 def draw_time_constants(constants: TimeConstants) -> go.Figure:
-    """How long hidden units remember by themselves: histograms of τ on a logarithmic axis."""
+    """How long hidden units remember: histograms of τ on a logarithmic axis."""
     title = "Time constants of the hidden units"
     sets = [one for one in constants.sets if np.size(one.tau)]
     if not sets:
-        return empty(title, "No unit keeps its state by a gate or by its own weight.")
+        return empty(title, "No unit keeps its state by a gate or a weight of its own.")
     logs = [logarithm(one.tau) for one in sets]
     names = []
     for one in sets:
@@ -125,7 +125,7 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
             showlegend=False,
         )
         figure.add_trace(bars, row=row, col=1)
-    measured = "steps" if constants.dt == 1 else "in the data's unit of time"
+    measured = "steps" if constants.dt == 1 else "in the unit of time of the data"
     figure.update_xaxes(**powers(np.concatenate(logs), most=8))
     figure.update_xaxes(title_text=f"τ ({measured})", row=len(names), col=1)
     figure.update_yaxes(title_text="units")
@@ -133,13 +133,13 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
 
 
 def draw_attenuation(attenuation: Attenuation) -> go.Figure:
-    """Where a layer's output gate and the input gate of the layer above are closed at once."""
+    """How often a layer's output gate and the input gate of the layer above are both closed."""
     return draw_bars(
-        "Gates closed twice between layers",
+        "Gates closed on both sides",
         [f"{pair.lower} → {pair.upper}" for pair in attenuation.pairs],
         {
-            "both under ½ (share of steps and units)": [pair.closed for pair in attenuation.pairs],
+            "both under ½ (fraction of steps and units)": [pair.closed for pair in attenuation.pairs],
             "signal lost (mean of relu(1 − o − i))": [pair.lost for pair in attenuation.pairs],
         },
-        "No two layers in which an output gate feeds an input gate.",
+        "No output gate of a layer feeds an input gate of the next.",
     )

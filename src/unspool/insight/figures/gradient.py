@@ -1,4 +1,4 @@
-"""Pictures of the gradient: by time and layer, against lag, by the use of the weights, between layers, truncated."""
+"""Figures of the gradient: by time and layer, by lag, by the use of the weights, between layers, truncated."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
+from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
     anything,
     canvas,
@@ -21,7 +22,7 @@ from unspool.insight.figures.canvas import (
     numbers,
     raised,
 )
-from unspool.insight.figures.theme import NEUTRAL, Style, distinct, plain, style
+from unspool.insight.figures.theme import NEUTRAL, Style, distinct, style
 from unspool.insight.measures.flow import HORIZON
 from unspool.insight.measures.truncation import TOLERANCE
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def draw_gradient_map(flow: GradientFlow) -> go.Figure:
-    """How strong the gradient is at each time step of each layer."""
+    """The size of the gradient at each time step of each layer."""
     title = "Gradient by time and layer"
     logs = logarithm(flow.norms)
     if not anything(logs):
@@ -48,23 +49,23 @@ def draw_gradient_map(flow: GradientFlow) -> go.Figure:
         coloraxis="coloraxis",
         hovertemplate="%{y}, step %{x}<br>‖∂L/∂s‖ = %{customdata:.3g}<extra></extra>",
     )
-    color_bar(figure, "‖∂L/∂s‖, root mean square over rows", **log_colors(logs))
+    color_bar(figure, "‖∂L/∂s‖, root mean square over sequences", **log_colors(logs))
     figure.update_xaxes(title_text="time step", showgrid=False)
     figure.update_yaxes(showgrid=False, type="category")
     return figure
 
 
 def draw_survival(flow: GradientFlow) -> go.Figure:
-    """What is left of the gradient after so many steps backwards; a large mark where the horizon is."""
+    """What is left of the gradient by lag; a large mark shows the horizon."""
     title = "What is left of the gradient, by lag"
     if not anything(flow.survival):
         return empty(title, "No gradient crosses a time step.")
     figure = canvas(title, legend=1 + len(flow.labels))
     lags = np.arange(flow.survival.shape[1])
     for index, label in enumerate(flow.labels):
-        look, name = style(index), plain(label)
+        look, name = style(index), for_figure(label)
         rate = flow.rate[index]
-        entry = f"{name} (×{rate:.3g} a step)" if np.isfinite(rate) else name
+        entry = f"{name} (×{rate:.3g} per step)" if np.isfinite(rate) else name
         says = "lag %{x}: %{customdata:.3g} of the gradient is left"
         figure.add_trace(line(lags, flow.survival[index], entry, look, says, log=True))
         horizon = int(flow.horizon[index])
@@ -81,43 +82,44 @@ def draw_survival(flow: GradientFlow) -> go.Figure:
                 hovertemplate=f"horizon: {bound}%{{x}} steps",
             )
     level(figure, HORIZON, f"horizon: {HORIZON:.0%} left")
-    figure.update_xaxes(title_text="lag (steps backwards)")
-    log_axis(figure, "share of the gradient left", flow.survival)
+    figure.update_xaxes(title_text="lag (steps back)")
+    log_axis(figure, "fraction of the gradient left", flow.survival)
     return figure
 
 
 def draw_step_shares(shares: WeightShares) -> go.Figure:
-    """How much each step's use of the shared weights gives to their gradient."""
-    title = "Each step's share of the weights' gradient"
+    """The share of each step in the gradient of the shared weights."""
+    title = "Share of each step in the weights' gradient"
     if not anything(shares.shares):
         return empty(title, "The weights get no gradient.")
     figure = canvas(title, legend=len(shares.labels))
     steps = np.arange(shares.shares.shape[1])
     for index, label in enumerate(shares.labels):
         says = "step %{x}: %{customdata:.3~p} of the gradient"
-        figure.add_trace(line(steps, shares.shares[index], plain(label), style(index), says))
+        figure.add_trace(line(steps, shares.shares[index], for_figure(label), style(index), says))
     figure.update_xaxes(title_text="time step")
     figure.update_yaxes(title_text="share (sums to 1)", tickformat=".3~p")
     return figure
 
 
-def draw_truncation(truncation: Truncation, window: int | None = None) -> go.Figure:
-    """What truncated backpropagation loses with each window; `window` is the one the run was trained with."""
-    title = "What a truncated window loses"
+def draw_truncation(truncation: Truncation) -> go.Figure:
+    """The error of truncated backpropagation by window, with the recommended window and the run's own."""
+    title = "Error of the truncated gradient"
     if not anything(truncation.overall):
-        return empty(title, "No gradient, so none can be lost.")
+        return empty(title, "There is no gradient to lose.")
     figure = canvas(title, legend=4 + len(truncation.labels))
-    says = "window %{x}: %{customdata:.3~p} of the gradient is lost"
+    says = "window %{x}: the gradient is off by %{customdata:.3~p}"
     whole = Style(NEUTRAL, "solid", "circle")
     thick = {"color": NEUTRAL, "width": 4}
     for index, label in enumerate(truncation.labels):
-        figure.add_trace(line(truncation.windows, truncation.bias[index], plain(label), style(index), says, log=True))
+        curve = line(truncation.windows, truncation.bias[index], for_figure(label), style(index), says, log=True)
+        figure.add_trace(curve)
     figure.add_trace(line(truncation.windows, truncation.overall, "all weights", whole, says, log=True, line=thick))
     bound = "more than " if truncation.censored else ""
     heights = raised([np.nanmin(truncation.overall), np.nanmax(truncation.overall)])
     marks = [(truncation.recommended, f"recommended window: {bound}{truncation.recommended}", "dash")]
-    if window is not None:
-        marks.append((window, f"this run's window: {window}", "solid"))
+    if truncation.bptt is not None:
+        marks.append((truncation.bptt, f"this run's window: {truncation.bptt}", "solid"))
     for place, name, dash in marks:
         figure.add_scatter(
             x=[place, place],
@@ -127,14 +129,14 @@ def draw_truncation(truncation: Truncation, window: int | None = None) -> go.Fig
             name=name,
             hovertemplate="<extra>%{fullData.name}</extra>",
         )
-    level(figure, TOLERANCE, f"{TOLERANCE:.0%} lost")
+    level(figure, TOLERANCE, f"error of {TOLERANCE:.0%}")
     figure.update_xaxes(title_text="window k (steps)")
     log_axis(figure, "‖G − G<sub>k</sub>‖ / ‖G‖", truncation.bias)
     return figure
 
 
 def draw_streams(streams: Streams) -> go.Figure:
-    """How much gradient passes from each unit's input to each unit's output, with no other recurrence between."""
+    """The gradient from each layer's input to each layer's output, with no other recurrence between."""
     title = "Gradient between layers and directions"
     if not streams.labels or not anything(streams.flows):
         return empty(title, "No gradient passes between layers.")

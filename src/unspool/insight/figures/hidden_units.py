@@ -1,4 +1,4 @@
-"""Pictures of the use of hidden units: spectrum of their variance, saturated and dead activations."""
+"""Figures of the use of hidden units: spectrum of their variance, saturated and dead activations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
+from unspool.harmless import for_figure
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import anything, canvas, empty, line, log_axis
-from unspool.insight.figures.theme import plain, style
+from unspool.insight.figures.theme import style
 
 if TYPE_CHECKING:
     from unspool.insight.measures.activation import Activations
@@ -17,23 +18,23 @@ if TYPE_CHECKING:
 
 
 def draw_participation(participation: Participation) -> go.Figure:
-    """How many directions the outputs of a layer really use: variance by principal component."""
+    """How many directions the outputs of a layer use: variance by principal component."""
     title = "Directions that the hidden units use"
     if not any(anything(values) for values in participation.spectrum):
         return empty(title, "The outputs do not vary.")
     figure = canvas(title, legend=len(participation.labels))
     for index, (label, values) in enumerate(zip(participation.labels, participation.spectrum, strict=True)):
         ratio = participation.ratio[index]
-        entry = f"{plain(label)} (uses {ratio:.3g} of {int(participation.size[index])})"
+        entry = f"{for_figure(label)} (uses {ratio:.3g} of {int(participation.size[index])})"
         says = "component %{x}: %{customdata:.3~p} of the variance"
         figure.add_trace(line(np.arange(1, len(values) + 1), values, entry, style(index), says, log=True))
     figure.update_xaxes(title_text="principal component")
-    log_axis(figure, "share of the variance", np.concatenate(participation.spectrum))
+    log_axis(figure, "fraction of the variance", np.concatenate(participation.spectrum))
     return figure
 
 
 def draw_activations(activations: Activations) -> go.Figure:
-    """How much of each activation is stuck: tanh at ±1, relu units at 0 for ever."""
+    """How much of each activation passes no gradient: tanh at ±1, relu units that stay at 0."""
     return draw_bars(
         "Saturated and dead activations",
         [f"{value.label}: {value.name} = {value.function}" for value in activations.values],

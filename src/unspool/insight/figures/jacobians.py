@@ -1,4 +1,4 @@
-"""Pictures of the state-to-state Jacobians: bands of singular values against lag and against time."""
+"""Figures of the state-to-state Jacobians: bands of singular values by lag and by time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from unspool.insight.figures.theme import Style, style
 if TYPE_CHECKING:
     from unspool.insight.measures.jacobians import Jacobians
 
-_QUANTILES = ("least", "10 %", "median", "90 %", "greatest")
+_QUANTILES = ("smallest", "10 %", "median", "90 %", "largest")
 
 
 def draw_lag_bands(jacobians: Jacobians) -> go.Figure:
-    """By how much a change of state is stretched or shrunk after so many steps: all directions as bands."""
+    """The factors by which k steps stretch or shrink a change of the state, all directions as bands."""
     return _bands(
-        "Stretch of a change of state, by lag",
+        "Stretch of a change of the state, by lag",
         jacobians,
         jacobians.products,
         "lag (steps)",
@@ -39,9 +39,9 @@ def draw_lag_bands(jacobians: Jacobians) -> go.Figure:
 
 
 def draw_step_bands(jacobians: Jacobians) -> go.Figure:
-    """By how much each single step stretches or shrinks a change of state."""
+    """The factors by which each single step stretches or shrinks a change of the state."""
     return _bands(
-        "Stretch of a change of state, in each step",
+        "Stretch of a change of the state, by step",
         jacobians,
         jacobians.singular,
         "time step",

@@ -1,4 +1,4 @@
-"""Pictures of memory: the kernel of sensitivity, forgetting of a prefix, and the dependence that the data hold."""
+"""Figures of memory: the sensitivity kernel, forgetting of a prefix, and the dependence in the data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
+from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
     REFERENCE,
     anything,
@@ -19,7 +20,7 @@ from unspool.insight.figures.canvas import (
     panels,
     raised,
 )
-from unspool.insight.figures.theme import NEUTRAL, PATTERNS, Style, plain, style
+from unspool.insight.figures.theme import NEUTRAL, PATTERNS, Style, style
 from unspool.insight.measures.flow import HORIZON
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
-    """How strongly an input is felt at the top after so many steps, and what each layer's recurrence adds to it."""
+    """The response at the top to an input, by lag, and what each layer's recurrence adds to it."""
     title = "Sensitivity to an input, by lag"
     if not anything(sensitivity.kernel):
         return empty(title, "No sensitivity could be measured.")
@@ -37,7 +38,7 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
     figure = panels(title, names, height=210, legend=1 + len(sensitivity.labels))
     says = "lag %{x}: %{customdata:.3g}"
     for index, label in enumerate(sensitivity.labels):
-        entry = f"without recurrence in {plain(label)}"
+        entry = f"without recurrence in {for_figure(label)}"
         curve = line(sensitivity.lags, sensitivity.removed[index], entry, style(index), says, log=True)
         figure.add_trace(curve, row=1, col=1)
     whole = Style(NEUTRAL, "solid", "circle")
@@ -61,22 +62,22 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
     figure.update_xaxes(title_text="lag (steps)", row=1, col=1)
     log_axis(figure, "‖∂ output‖", sensitivity.removed, row=1, col=1)
     figure.update_xaxes(title_text="Δ (above 0: accumulates, below: smooths)", row=2, col=1)
-    ticks = {"tickvals": list(range(count)), "ticktext": [plain(label) for label in sensitivity.labels]}
+    ticks = {"tickvals": list(range(count)), "ticktext": [for_figure(label) for label in sensitivity.labels]}
     figure.update_yaxes(autorange="reversed", showgrid=False, row=2, col=1, **ticks)
     return figure
 
 
 def draw_forgetting(forgetting: Forgetting) -> go.Figure:
-    """How fast two different beginnings are forgotten under the same continuation."""
-    title = "Forgetting of the beginning"
+    """How fast two different prefixes are forgotten while the same suffix is read."""
+    title = "Forgetting of the prefix"
     if not anything(forgetting.distance):
-        return empty(title, "No layer reads forwards, or the sequences are too short.")
+        return empty(title, "No layer reads forward, or the sequences are too short.")
     shown = [index for index in range(len(forgetting.labels)) if anything(forgetting.distance[index])]
     figure = canvas(title, legend=1 + len(shown))
     for index in shown:
         look, rate = style(index), forgetting.rate[index]
-        name = plain(forgetting.labels[index])
-        entry = f"{name} (×{rate:.3g} a step)" if np.isfinite(rate) else name
+        name = for_figure(forgetting.labels[index])
+        entry = f"{name} (×{rate:.3g} per step)" if np.isfinite(rate) else name
         says = "after %{x} steps: %{customdata:.3g} of the distance is left"
         figure.add_trace(line(forgetting.steps, forgetting.distance[index], entry, look, says, log=True))
         place = np.flatnonzero(forgetting.steps == forgetting.horizon[index])[:1]
@@ -92,17 +93,20 @@ def draw_forgetting(forgetting: Forgetting) -> go.Figure:
             hovertemplate=f"forgotten after {bound}%{{x}} steps",
         )
     level(figure, HORIZON, f"forgotten: {HORIZON:.0%} left")
-    figure.update_xaxes(title_text="steps of the common continuation")
-    log_axis(figure, "distance of states (1 at the start)", forgetting.distance)
+    figure.update_xaxes(title_text="steps of the common suffix")
+    log_axis(figure, "distance of the states (1 at the start)", forgetting.distance)
     return figure
 
 
 def draw_dependence(dependence: Dependence) -> go.Figure:
-    """How much a step of the data tells of later ones, against what chance would, with the memory it asks for."""
+    """How much a step of the data says about later ones, beside chance, and the memory that it asks for."""
     title = "Dependence in the data, by lag"
     if not anything(dependence.shares):
-        return empty(title, "The sequences are too short to tell.")
-    meaning = {"autocorrelation": "share of the variance, r²", "mutual information": "share of the entropy, I / H"}
+        return empty(title, "The sequences are too short to measure.")
+    meaning = {
+        "autocorrelation": "fraction of the variance, r²",
+        "mutual information": "fraction of the entropy, I / H",
+    }
     figure = canvas(title, legend=3)
     says = "lag %{x}: %{customdata:.3~p}"
     name = dependence.measure

@@ -1,27 +1,28 @@
-"""Pictures of text: surprise and unit activity over tokens, the map and the dendrogram of token states."""
+"""Figures of text: surprise and unit activity over tokens, the map and the dendrogram of token states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import plotly.graph_objects as go
 
-from unspool.insight.figures.canvas import REFERENCE, Array, anything, canvas, cells, color_bar, empty, line, numbers
-from unspool.insight.figures.theme import MARKER, distinct, plain, style
+from unspool.harmless import for_figure
+from unspool.insight.figures.canvas import REFERENCE, anything, canvas, cells, color_bar, empty, line, numbers
+from unspool.insight.figures.theme import MARKER, style
 
 if TYPE_CHECKING:
     from unspool.insight.measures.surprise import Surprise
     from unspool.insight.measures.token_states import TokenStates
+    from unspool.insight.measures.unit_activity import UnitActivity
 
-_TOKENS = 320  # of a text; the rest is cut, as every n-th token would be no text
+_TOKENS = 320  # of a text; the rest is left out, as every n-th token would not be a text
 _AT_ONCE = 32  # tokens in view before the reader drags
-_SHORT = 12  # signs of a token in a cell or on an axis
+_SHORT = 12  # characters of a token in a cell or on an axis
 
 
 def draw_surprise(surprise: Surprise) -> go.Figure:
-    """The text as the model read it, each token coloured by how little it was expected; line by line."""
+    """The text as the model read it, line by line, each token colored by its surprise."""
     title = "Surprise of each token"
     if not len(surprise.nats):
         return empty(title, "No token was predicted.")
@@ -30,11 +31,11 @@ def draw_surprise(surprise: Surprise) -> go.Figure:
     usual = np.percentile([len(token) for token in whole], 90)
     across = int(np.clip(64 // (usual + 1), 6, 32))
     lines = -(-len(nats) // across)
-    short = [plain(token, _SHORT, token=True) for token in whole]
-    says = [f"{plain(token, token=True)}: {value:.3g} nats" for token, value in zip(whole, nats, strict=True)]
+    short = [for_figure(token, _SHORT, token=True) for token in whole]
+    says = [f"{for_figure(token, token=True)}: {value:.3g} nats" for token, value in zip(whole, nats, strict=True)]
     highest = np.nanmax(nats, where=np.isfinite(nats), initial=0.0)
     filled = np.full(lines * across, np.nan)
-    filled[: len(nats)] = np.where(np.isposinf(nats), highest, nats)  # the impossible gets a colour too
+    filled[: len(nats)] = np.where(np.isposinf(nats), highest, nats)  # a token of probability 0 gets a color too
     missing = [""] * (lines * across - len(nats))
     figure = canvas(title, height=30 + 26 * lines)
     figure.add_heatmap(
@@ -60,14 +61,14 @@ def _lines(values: list[str], across: int) -> list[list[str]]:
 
 
 def draw_surprise_by_position(surprise: Surprise) -> go.Figure:
-    """Whether the model predicts better the more it has read: mean surprise at each step."""
+    """The mean surprise at each step, which shows whether more context helps."""
     title = "Surprise by position"
     if not anything(surprise.by_position):
         return empty(title, "No token was predicted.")
     figure = canvas(title, height=240)
     says = "step %{x}: %{customdata:.3g} nats<extra></extra>"
     steps = np.arange(len(surprise.by_position))
-    figure.add_trace(line(steps, surprise.by_position, "mean over rows", style(0), says))
+    figure.add_trace(line(steps, surprise.by_position, "mean over sequences", style(0), says))
     if np.isfinite(surprise.mean):
         figure.add_hline(y=surprise.mean, line=REFERENCE)
     figure.update_xaxes(title_text="time step")
@@ -75,26 +76,26 @@ def draw_surprise_by_position(surprise: Surprise) -> go.Figure:
     return figure
 
 
-def draw_ribbons(tokens: Sequence[str], activity: Array, names: Sequence[str]) -> go.Figure:
-    """The activity of chosen hidden units, (tokens, units), over a text; the reader drags the text along."""
+def draw_unit_activity(activity: UnitActivity) -> go.Figure:
+    """The activity of some hidden units over a text, which the reader can drag."""
     title = "Activity of hidden units over the text"
-    if not len(tokens) or not anything(activity):
+    if not len(activity.tokens) or not anything(activity.values):
         return empty(title, "There is no text to show.")
-    texts = tokens[:_TOKENS]
-    units, _ = cells(len(names), len(texts))
-    bound = float(np.nanmax(np.abs(activity[:, units]), initial=0.0)) or 1.0
+    texts = activity.tokens[:_TOKENS]
+    units, _ = cells(len(activity.units), len(texts))
+    bound = float(np.nanmax(np.abs(activity.values[:, units]), initial=0.0)) or 1.0
     figure = canvas(title, height=60 + 22 * len(units))
     figure.add_heatmap(
         x=list(range(len(texts))),
-        y=distinct(names[unit] for unit in units),
-        z=numbers(activity[: len(texts), units].T),
-        text=[[plain(token, token=True) for token in texts]] * len(units),
+        y=[f"unit {activity.units[place]}" for place in units],
+        z=numbers(activity.values[: len(texts), units].T),
+        text=[[for_figure(token, token=True) for token in texts]] * len(units),
         coloraxis="coloraxis",
         ygap=2,
         hovertemplate="%{y} at %{text}: %{z:.3f}<extra></extra>",
     )
-    color_bar(figure, "activity (drag the text to read on)", cmin=-bound, cmax=bound)
-    short = [plain(token, _SHORT, token=True) for token in texts]
+    color_bar(figure, "activity (drag to see more text)", cmin=-bound, cmax=bound)
+    short = [for_figure(token, _SHORT, token=True) for token in texts]
     figure.update_layout(dragmode="pan")
     figure.update_xaxes(
         tickvals=list(range(len(texts))),
@@ -109,7 +110,7 @@ def draw_ribbons(tokens: Sequence[str], activity: Array, names: Sequence[str]) -
 
 
 def draw_token_map(states: TokenStates) -> go.Figure:
-    """Token types by the mean state after them: near means the model treats them alike."""
+    """Token types by their mean state; the model treats near ones alike."""
     title = "Map of token states"
     if not len(states.types):
         return empty(title, "There are no tokens to show.")
@@ -117,7 +118,7 @@ def draw_token_map(states: TokenStates) -> go.Figure:
     figure.add_scatter(
         x=numbers(states.centres2d[:, 0]),
         y=numbers(states.centres2d[:, 1]),
-        text=[plain(kind, _SHORT, token=True) for kind in states.types],
+        text=[for_figure(kind, _SHORT, token=True) for kind in states.types],
         customdata=np.asarray(states.counts).tolist(),
         mode="markers+text",
         textposition=["top center", "bottom center"] * (len(states.types) // 2)
@@ -133,11 +134,11 @@ def draw_token_map(states: TokenStates) -> go.Figure:
 
 
 def draw_dendrogram(states: TokenStates) -> go.Figure:
-    """Token types joined by likeness of their states, the most alike first."""
-    title = "Families of tokens by their states"
+    """Token types joined by the similarity of their states, the most similar first."""
+    title = "Tokens clustered by their states"
     count = len(states.types)
     if count < 2:
-        return empty(title, "It takes two kinds of token.")
+        return empty(title, "At least two types of token are needed.")
     height = np.empty(2 * count - 1)
     distance = np.zeros(2 * count - 1)
     height[np.asarray(states.order)] = np.arange(count)
@@ -157,7 +158,7 @@ def draw_dendrogram(states: TokenStates) -> go.Figure:
         line={"color": look.color, "width": 1.5},
         hovertemplate="joined at distance %{x:.3g}<extra></extra>",
     )
-    names = [plain(states.types[place], _SHORT, token=True) for place in np.asarray(states.order)]
+    names = [for_figure(states.types[place], _SHORT, token=True) for place in np.asarray(states.order)]
     figure.update_yaxes(tickvals=list(range(count)), ticktext=names, showgrid=False, range=[-0.7, count - 0.3])
-    figure.update_xaxes(title_text="distance at which they join", rangemode="tozero")
+    figure.update_xaxes(title_text="distance at which clusters join", rangemode="tozero")
     return figure

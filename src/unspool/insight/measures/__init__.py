@@ -1,1 +1,1 @@
-"""Measures: numbers only, one question a file, each a frozen dataclass of arrays."""
+"""Measures: numbers only, one question per file, each a frozen dataclass of arrays. Nothing here draws."""

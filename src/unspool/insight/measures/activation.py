@@ -1,9 +1,9 @@
-"""Activation: which values sit at the flat ends of tanh or at the zero of relu, where no gradient passes."""
+"""Activation: which values are at the flat ends of tanh or at the zero of relu, where no gradient passes."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,27 +12,27 @@ from torch import Tensor
 
 from unspool.cells.evaluate import Evaluator
 from unspool.cells.symbols import Symbol
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
-from unspool.insight.unit import Unit
 from unspool.nn.operations import OPERATIONS
 
 Array = NDArray[np.float64]
 
-#: Beyond this a tanh lets less than 6 % of a gradient pass.
+#: Beyond this value a tanh passes less than 6 % of a gradient.
 SATURATED = 0.97
 FUNCTIONS = ("tanh", "relu")
 
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """One tanh or relu of one layer; NaN where no row lives."""
+    """One tanh or relu of one layer; NaN where no sequence has a step."""
 
     label: str
-    name: str  # in the equations; "tanh(c)" for a value that has none
+    name: str  # in the equations; "tanh(c)" for a value without a name
     function: str  # "tanh" or "relu"
-    saturated: float  # share of values beyond ±0.97; 0 for a relu, which has no upper end
-    dead: float  # share of units that are 0 at every step of every row
-    by_unit: Array  # (n,): the share of steps and rows at which the unit is saturated, or, of a relu, 0
+    saturated: float  # fraction of values beyond ±0.97; 0 for a relu, which has no upper end
+    dead: float  # fraction of units that are 0 at every step of every sequence
+    by_unit: Array  # (n,): fraction of steps at which the unit is saturated or, for a relu, 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,37 +43,44 @@ class Activations:
 
 
 def measure_activations(recording: Recording) -> Activations:
-    """Saturation and death of the activations; a linear model has none."""
+    """Saturated and dead activations; a linear model has none."""
     return Activations(
         tuple(
-            _activity(unit.label, name, function, value[unit.live].numpy())
-            for unit in recording.units
-            for name, function, value in _values(unit)
+            _activity(layer.label, name, function, value[layer.live].numpy())
+            for layer in recording.layers
+            for name, function, value in _values(layer)
         )
     )
 
 
-def _values(unit: Unit) -> Iterator[tuple[str, str, Tensor]]:
-    """Name, function and values of every tanh and relu; what the equations do not name is computed once more."""
-    known = {value: name for name, value in unit.equations.named.items()}
-    nodes = [node for node in unit.equations.nodes if node.operation in FUNCTIONS]
+def _values(layer: RecordedLayer) -> Iterator[tuple[str, str, Tensor]]:
+    """Name, function and values of every tanh and relu."""
+    known = {value: name for name, value in layer.equations.named.items()}
+    nodes = _name_nodes(layer, known)
+    unnamed = {name: node for name, node in nodes.items() if node not in known}
+    values = {**layer.named, **(_compute(layer, unnamed) if unnamed else {})}
+    for name, node in nodes.items():
+        yield name, node.operation, values[name]
+
+
+def _name_nodes(layer: RecordedLayer, known: Mapping[Symbol, str]) -> dict[str, Symbol]:
     names: dict[str, Symbol] = {}
-    for node in nodes:
-        name = known.get(node) or f"{node.operation}({_operand(node.inputs[0], known)})"
-        names[name if name not in names else f"{name} {len(names) + 1}"] = node
-    missing = {name: node for name, node in names.items() if node not in known}
-    found = dict(unit.named)
-    if missing:
-        evaluate = Evaluator(dataclasses.replace(unit.equations, named=missing), OPERATIONS)
-        flat = unit.before.flatten(0, 1)
-        _, values = evaluate(unit.parameters, unit.x.flatten(0, 1), tuple(unit.split(flat).values()))
-        shape = unit.live.shape
-        found |= {name: value.expand(len(flat), -1).reshape(*shape, -1) for name, value in values.items()}
-    for name, node in names.items():
-        yield name, node.operation, found[name]
+    for node in layer.equations.nodes:
+        if node.operation in FUNCTIONS:
+            name = known.get(node) or f"{node.operation}({_operand(node.inputs[0], known)})"
+            names[name if name not in names else f"{name} {len(names) + 1}"] = node
+    return names
 
 
-def _operand(value: Symbol, known: dict[Symbol, str]) -> str:
+def _compute(layer: RecordedLayer, nodes: dict[str, Symbol]) -> dict[str, Tensor]:
+    """Values that the equations do not name, which were not recorded."""
+    evaluate = Evaluator(dataclasses.replace(layer.equations, named=nodes), OPERATIONS)
+    flat = layer.before.flatten(0, 1)
+    _, values = evaluate(layer.parameters, layer.x.flatten(0, 1), tuple(layer.split(flat).values()))
+    return {name: value.expand(len(flat), -1).reshape(*layer.live.shape, -1) for name, value in values.items()}
+
+
+def _operand(value: Symbol, known: Mapping[Symbol, str]) -> str:
     if value.operation == "state":
         return f"old {value.detail}"
     if value.operation == "linear":

@@ -1,7 +1,7 @@
-"""Dependence: how much a step of the data tells of a later one, by their distance, and where that is above chance.
+"""Dependence: how much a step of the data says about a later one, by their distance, and where that is above chance.
 
-Of numbers it is the autocorrelation r, whose square is the share of the variance that the earlier step explains; of
-tokens the mutual information I, and I/H is the share of the entropy that it explains. One number for both: the share.
+For numbers it is the autocorrelation r, whose square is the fraction of the variance that the earlier step explains.
+For tokens it is the mutual information I, where I/H is the fraction of the entropy that it explains.
 """
 
 from __future__ import annotations
@@ -17,45 +17,55 @@ from unspool.errors import ArgumentError, ShapeError
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.integer[Any]]
-#: A dependence counts where it is so many times what shuffled data shows at any lag …
+#: A dependence counts where it is this many times what shuffled data shows at any lag …
 MARGIN = 2.0
-#: … and at least this share of the strongest one.
+#: … and at least this fraction of the strongest one.
 SHARE = 0.01
-#: One that is so strong again in the last quarter of the lags, in parts of the strongest in their first half, repeats;
-#: of tokens, from the first lag that is nearly as strong as any, nothing new is to be had.
+#: Data repeats if the last quarter of the lags is this strong again, relative to the strongest in their first half; for
+#: tokens, lags beyond the first one that is nearly the strongest add nothing.
 LASTING, NEARLY, ALL = 0.75, 0.9, 0.98
-#: Times that the data is shuffled.
+#: How often the data is shuffled.
 SHUFFLES = 5
-#: Steps that are looked at, from the beginning, and the longest lag.
+#: Steps that are measured, from the beginning, and the longest lag.
 STEPS, LONGEST = 300_000, 1000
-#: A lag is measured with so many pairs at least, and with this part of the steps.
+#: A lag needs at least this many pairs, and this fraction of the steps.
 PAIRS, PART = 20, 0.25
-#: Shuffled tokens, all of whose lags are alike, are measured at all up to this one, and at so many for each doubling.
+#: Shuffled tokens, whose lags are all alike, are measured at each lag up to this one, then at some in each doubling.
 EACH, IN_A_DOUBLING = 32, 8
-#: Different tokens that are told apart; the rarer ones count as one.
+#: Different tokens that are distinguished; the rarer ones count as one.
 TOKENS = 64
-#: Fewer, where there are not so many pairs for each entry of their table.
+#: Fewer are, if their table would have fewer pairs than this per entry.
 FILLED = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """What a step tells of the step `lags` later."""
+    """What a step says about the step `lags` later."""
 
     measure: Literal["autocorrelation", "mutual information"]
-    lags: NDArray[np.int64]  # (K,) from 1 up; empty where all sequences are a single step
-    values: Array  # (K,) r, of the feature in which it is strongest; or I in nats, less the bias of counting
-    shares: Array  # (K,) r² or I/H, not below 0
-    noise: Array  # (K,) the share from which on it is no chance
-    memory: int  # the last lag that counts; of what repeats, the season, or the first lag that tells as much as any
+    lags: NDArray[np.int64]  # (K,) from 1 up; empty if all sequences are a single step
+    values: Array  # (K,) r of the feature in which it is strongest; or I in nats, corrected for the bias of counting
+    shares: Array  # (K,) the fraction r² or I/H, not below 0
+    noise: Array  # (K,) the fraction above which it is not chance
+    memory: int  # the last lag that counts; of data that repeats, the season, or the first lag as strong as any
     repeats: bool
-    censored: bool  # it counts at the longest lag that was measured, and does not repeat: memory may be longer
+    censored: bool  # the longest measured lag still counts, and the data does not repeat: memory may be longer
 
 
 def measure_autocorrelation(
     sequences: Sequence[Array], limit: int | None = None, *, detrend: bool = False, seed: int = 0
 ) -> Dependence:
-    """Of sequences of numbers (steps, features), pooled; `detrend`: each less its own line, and in its own unit."""
+    """The autocorrelation of sequences of numbers, pooled.
+
+    Args:
+        sequences: arrays (steps, features).
+        limit: the longest lag; by default as far as there are enough pairs.
+        detrend: subtract from each sequence its own straight line, and scale it by itself.
+        seed: for the shuffles.
+
+    Returns:
+        The dependence by lag, and the memory that it asks for.
+    """
     _check_limit(limit)
     if any(one.ndim != 2 for one in sequences):
         raise ShapeError.of("sequences", [one.shape for one in sequences][:3], "are not (steps, features)", "Reshape")
@@ -74,7 +84,16 @@ def measure_autocorrelation(
 
 
 def measure_mutual_information(sequences: Sequence[Ids], limit: int | None = None, *, seed: int = 0) -> Dependence:
-    """Of sequences of tokens' ids (steps,), pooled; the bias of counting is taken off as Miller and Madow do."""
+    """The mutual information of sequences of tokens, pooled, with Miller and Madow's correction of its bias.
+
+    Args:
+        sequences: arrays (steps,) of ids.
+        limit: the longest lag; by default as far as there are enough pairs.
+        seed: for the shuffles.
+
+    Returns:
+        The dependence by lag, and the memory that it asks for.
+    """
     _check_limit(limit)
     if any(one.ndim != 1 for one in sequences):
         raise ShapeError.of("sequences", [one.shape for one in sequences][:3], "are not (steps,)", "Give ids")
@@ -82,7 +101,7 @@ def measure_mutual_information(sequences: Sequence[Ids], limit: int | None = Non
     lengths = np.array([len(one) for one in parts], np.int64)
     lags = np.arange(1, _longest(lengths, limit) + 1)
     pairs = _count_pairs(lengths, lags)
-    # neighbouring pairs are not independent: a table with few pairs an entry would show more than there is
+    # Neighboring pairs are not independent: a table with few pairs per entry would overestimate.
     size = int(np.clip(np.sqrt((pairs[-1] if len(pairs) else 0) / FILLED), 2, TOKENS))
     flat = _merge(np.concatenate(parts) if parts else np.zeros(0, np.int64), size)
     entropy = _entropy(np.bincount(flat)) if len(flat) else 0.0
@@ -106,7 +125,7 @@ def _judge(
     lengths: NDArray[np.int64],
     seed: int,
 ) -> Dependence:
-    """Measure the data and shuffles of it; say which lags are above chance."""
+    """Measure the data and shuffles of it, and find which lags are above chance."""
     if not len(lags):
         return Dependence(name, lags, np.zeros(0), np.zeros(0), np.zeros(0), 0, False, False)
     values = measure(flat, lags)
@@ -115,10 +134,10 @@ def _judge(
     shuffled = [share(measure(chance.permutation(flat), some)) for _ in range(SHUFFLES)]
     by_chance = float((np.array(shuffled) * _count_pairs(lengths, some)).max())
     alone = MARGIN * by_chance / pairs
-    # Bartlett: the estimate at one lag varies the more, the stronger the dependence at shorter ones
+    # Bartlett: the estimate at one lag varies more if the dependence at shorter lags is stronger.
     noise = alone * (1 + 2 * (np.cumsum(shares) - shares))
     counts = np.flatnonzero((shares > noise) & (shares >= SHARE * shares.max()))
-    # of numbers only what comes back with its own sign is a repeat: half a season later all is reversed
+    # Numbers repeat only with their own sign: half a season later all signs are reversed.
     numbers = name == "autocorrelation"
     place = _find_season(np.where(values > 0, shares, 0.0), alone) if numbers else _find_first(shares, noise)
     if place is not None:
@@ -130,7 +149,7 @@ def _judge(
 
 
 def _find_season(shares: Array, noise: Array) -> int | None:
-    """The place of the first peak after a fall, if the data comes back as strongly to the end of the lags."""
+    """The place of the first peak after a fall, if the data returns as strongly up to the last lags."""
     if _stays(shares):
         return 0
     early, late = _halve(shares)
@@ -145,15 +164,15 @@ def _find_season(shares: Array, noise: Array) -> int | None:
     fallen = np.flatnonzero(shares[start:] < LASTING * strongest)
     end = start + int(fallen[0]) if len(fallen) else len(shares)
     peak = start + int(shares[start:end].argmax())
-    # a bow has its ends alike: only what is seen to come back twice is a season
+    # The two ends of an arc are alike too: only what returns twice is a season.
     return peak if shares[peak] > noise[peak] and 2 * (peak + 1) <= len(shares) else None
 
 
 def _find_first(shares: Array, noise: Array) -> int | None:
-    """The first place that is nearly as strong as any, if it is as strong to the end of the lags."""
+    """The first place that is nearly as strong as any, if the last lags are as strong."""
     early, late = _halve(shares)
     strongest = float(early.max())
-    # what only has not faded yet is something else: between, it must have been gone, or never be less than all
+    # A dependence that has not faded yet is no repeat: it must have been gone in between, or be complete throughout.
     returns = shares.min() < LASTING / 2 * strongest and late.max() >= LASTING * strongest
     first = int(np.flatnonzero(shares >= NEARLY * strongest)[0])
     known = len(shares) >= 4 and shares[first] > noise[first] and strongest >= LASTING * shares.max()
@@ -161,7 +180,7 @@ def _find_first(shares: Array, noise: Array) -> int | None:
 
 
 def _stays(shares: Array) -> bool:
-    """Whether each lag tells all there is to tell, the late ones as much as the early."""
+    """Whether each lag explains everything, the late ones as much as the early."""
     early, late = _halve(shares)
     return bool(len(shares) >= 4 and shares.min() > ALL and late.max() >= early.max())
 
@@ -172,10 +191,10 @@ def _halve(shares: Array) -> tuple[Array, Array]:
 
 
 def _correlations(values: Array, lengths: NDArray[np.int64], lags: NDArray[np.int64]) -> Array:
-    """Means of products at each lag and feature, over pairs within a sequence, in parts of the variance."""
+    """Means of products at each lag and feature, over pairs within a sequence, relative to the variance."""
     room = int(lags[-1])
     starts = np.cumsum(lengths + room) - (lengths + room)
-    # zeros as many as the longest lag between sequences: no product reaches from one to another
+    # As many zeros as the longest lag separate the sequences, so that no product reaches from one to another.
     apart = np.zeros((int((lengths + room).sum()), values.shape[1]))
     apart[np.arange(len(values)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)] = values
     spectrum = np.fft.rfft(apart, axis=0)
@@ -186,7 +205,7 @@ def _correlations(values: Array, lengths: NDArray[np.int64], lags: NDArray[np.in
 
 
 def _information(before: Ids, after: Ids, within: NDArray[np.bool_], size: int) -> float:
-    """I in nats between two columns of ids below `size`, less its bias."""
+    """I in nats between two columns of ids below `size`, corrected for its bias."""
     pairs = before[within].astype(np.int64) * size + after[within]
     table = np.bincount(pairs, minlength=size * size).reshape(size, size)
     rows, columns = table.sum(1), table.sum(0)
@@ -201,7 +220,7 @@ def _entropy(counts: NDArray[np.int64]) -> float:
 
 
 def _merge(ids: Ids, size: int) -> Ids:
-    """Ids below `size`: the commonest tokens first, all others the last one."""
+    """Ids below `size`: the most frequent tokens first, all others the last one."""
     _, places, counts = np.unique(ids, return_inverse=True, return_counts=True)
     rank = np.empty(len(counts), np.int64)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
@@ -210,7 +229,7 @@ def _merge(ids: Ids, size: int) -> Ids:
 
 
 def _standard(values: Array, line: bool = True) -> Array:
-    """Each column with mean 0 and, unless it is constant, deviation 1; less its line, if wanted."""
+    """Each column with mean 0 and, unless it is constant, deviation 1; without its straight line, if asked."""
     rest = values - values.mean(0)
     if line and len(values) > 2:
         time = np.arange(len(values)) - (len(values) - 1) / 2
@@ -221,7 +240,7 @@ def _standard(values: Array, line: bool = True) -> Array:
 
 
 def _at_most(sequences: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The first sequences, of STEPS steps together; empty ones are left out."""
+    """The first sequences, at most STEPS steps in all, without empty ones."""
     found, left = [], STEPS
     for one in sequences:
         if len(one) and left:
@@ -231,7 +250,7 @@ def _at_most(sequences: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def _longest(lengths: NDArray[np.int64], limit: int | None) -> int:
-    """The longest lag that has pairs enough."""
+    """The longest lag that has enough pairs."""
     total = int(lengths.sum())
     most = min(limit or LONGEST, int(lengths.max(initial=1)) - 1)
     enough = _count_pairs(lengths, np.arange(1, most + 1)) >= max(PAIRS, PART * total)
@@ -248,7 +267,7 @@ def _count_pairs(lengths: NDArray[np.int64], lags: NDArray[np.int64]) -> NDArray
 
 
 def _spread(longest: int) -> NDArray[np.int64]:
-    """Every lag at first, then ever fewer."""
+    """Every lag at first, then fewer and fewer."""
     later = EACH * 2 ** (np.arange(1, 20 * IN_A_DOUBLING) / IN_A_DOUBLING)
     lags = np.unique(np.concatenate([np.arange(1, EACH + 1), np.round(later), [longest]]).astype(np.int64))
     return lags[(lags >= 1) & (lags <= longest)]

@@ -1,74 +1,32 @@
-"""Depth: how many nonlinear layers lie between input and answer, and how many would be best.
+"""Depth: the number of nonlinear layers at which what depth gains and what it costs are in balance.
 
-What depth gives and what it costs is A(N) = A_min + (A_max − A_min)(1 − e^(−bN)) m^N: with every layer the share e^(−b)
-of what was not expressible remains so, and the share m of what can be trained is left.
+A(N) = A_min + (A_max − A_min)(1 − e^(−bN)) m^N. Each layer leaves the fraction e^(−b) of what the network cannot
+express, and the fraction m of what training can reach.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from unspool.errors import ArgumentError
-from unspool.insight.recording import Recording
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Depth:
-    """The depth of a network beside the depth at which A(N) is greatest."""
-
-    effective: int  # N_eff: nonlinear layers from the input to the answer of one step
-    optimum: float  # N*, infinite where depth costs nothing (m = 1)
-    gain: float  # b
-    kept: float  # m
-    lowest: float  # A_min
-    highest: float  # A_max
-
-    def accuracy(self, depths: ArrayLike) -> Array:
-        """A(N) at any depths."""
-        n = np.asarray(depths, np.float64)
-        return self.lowest + (self.highest - self.lowest) * -np.expm1(-self.gain * n) * self.kept**n
-
-
-def measure_depth(
-    recording: Recording,
-    output_layers: int = 1,
-    *,
-    gain: float = 1.0,
-    kept: float = 0.9,
-    lowest: float = 0.0,
-    highest: float = 1.0,
-) -> Depth:
-    """The depth of a recorded network that is read out by so many layers; `gain` and `kept` are b and m."""
-    transitions: dict[int, int] = {}
-    for unit in recording.units:
-        # only deep transitions have several layers within a step, and they say how many
-        transitions[unit.level] = max(transitions.get(unit.level, 1), int(getattr(unit.cell, "depth", 1)))
-    effective = effective_depth(1, output_layers, sum(transitions.values()))
-    return Depth(effective, optimal_depth(gain, kept), float(gain), float(kept), float(lowest), float(highest))
-
-
-def effective_depth(layers: int, output_layers: int = 1, transition: int = 1) -> int:
-    """N_eff = L·D + K_out: a stack has D = 1, a deep transition L = 1."""
-    for name, value, least in (
-        ("layers", layers, 1),
-        ("output_layers", output_layers, 0),
-        ("transition", transition, 1),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ArgumentError.of(name, value, "is not a number of layers", f"Give an integer of at least {least}")
-    return layers * transition + output_layers
 
 
 def optimal_depth(gain: float, kept: float) -> float:
-    """N* = ln(1 − b / ln m) / b, where A(N) is greatest; infinite for m = 1."""
+    """The depth N* = ln(1 − b / ln m) / b at which A(N) is largest.
+
+    Args:
+        gain: b, which is positive: how fast depth adds to what the network can express.
+        kept: m, above 0 and at most 1: the fraction that each layer leaves trainable.
+
+    Returns:
+        N*, in layers; infinite for m = 1, where depth costs nothing.
+
+    Example:
+        >>> round(optimal_depth(gain=1.0, kept=0.9), 2)
+        2.35
+    """
     if not 0 < gain < math.inf:
         raise ArgumentError.of("gain", gain, "is not a positive number", "Give b > 0, such as 1")
     if not 0 < kept <= 1:
-        raise ArgumentError.of("kept", kept, "is not a share above 0", "Give m from above 0 to 1, such as 0.9")
+        raise ArgumentError.of("kept", kept, "is not in (0, 1]", "Give m above 0 and at most 1, such as 0.9")
     return math.inf if kept == 1 else math.log1p(-gain / math.log(kept)) / gain

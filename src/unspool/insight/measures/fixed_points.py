@@ -1,8 +1,7 @@
-"""Fixed and slow points of each unit: where its state stays, or nearly so, while the input is held at its mean.
+"""Fixed and slow points of each layer: where its state stays, or nearly stays, while the input is held at its mean.
 
-From many starts, ½‖F(s) − s‖² is made least by Newton steps that are damped where they would not help (Levenberg and
-Marquardt). The eigenvalues of the Jacobian at a point tell what happens beside it: all within the unit circle, and
-the state comes back to it.
+From many starts, ½‖F(s) − s‖² is minimized by damped Newton steps (Levenberg and Marquardt). The eigenvalues of the
+Jacobian at a point say what happens near it: if all are inside the unit circle, the state returns to it.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from torch import Tensor
 
 from unspool.errors import ArgumentError
 from unspool.insight.measures.jacobians import longest_rows
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
-from unspool.insight.unit import Unit
 
 Array = NDArray[np.float64]
-#: One step of rows of states, (n, states) → (n, states); differentiable.
+#: One step of n states, (n, states) → (n, states); differentiable.
 Map = Callable[[Tensor], Tensor]
 
-#: A point is fixed where its speed is at most this, in states as large as 1.
+#: A point is fixed if its speed is at most this, for states of size 1.
 FIXED = 1e-16
-#: A point that is not fixed is slow where its speed is at most this.
+#: A point that is not fixed is slow if its speed is at most this.
 SLOW = 1e-5
-#: Points nearer to each other than this, in states as large as 1, are one.
+#: Points nearer to each other than this, for states of size 1, are one.
 SAME = 1e-3
 ITERATIONS = 60
 #: Starts × width³ for a whole recording; above it there are fewer starts.
 WORK = 4 * 512**3
 FEWEST_STARTS = 4
-#: Rows whose way is drawn, and recorded states from which the plane is found, at most.
+#: At most this many sequences are drawn, and this many recorded states determine the plane.
 TRAJECTORIES, STATES = 8, 4096
 
 
@@ -51,51 +50,51 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class PointSet(Points):
-    """The points of one unit, and the plane of its states' first two principal components.
+    """The points of one layer, and the plane of its states' first two principal components.
 
-    A unit that never ran has no points; its plane is NaN. One state has a second axis of zeros.
+    A layer that never ran has no points, and its plane is NaN. For a single state the second axis is zero.
     """
 
     label: str
     axes: Array  # (2, states)
     centre: Array  # (states,): the mean state
-    explained: Array  # (2,): share of the variance along each axis
+    explained: Array  # (2,): fraction of the variance along each axis
     plane: Array  # (n, 2): the points there
-    trajectories: Array  # (rows, steps, 2): recorded states there, in the order in which they ran; NaN after the end
+    trajectories: Array  # (sequences, steps, 2): recorded states there, in the order of the run; NaN after the end
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPoints:
-    """The fixed and slow points of every unit."""
+    """The fixed and slow points of every layer."""
 
     sets: tuple[PointSet, ...]
 
 
 def measure_fixed_points(recording: Recording, starts: int = 64) -> FixedPoints:
-    """Points of every unit, searched from so many starts: recorded states, with and without noise, and the origin."""
+    """Points of every layer, searched from recorded states, with and without noise, and from the origin."""
     if starts < 1:
         raise ArgumentError.of("starts", starts, "is not a count", "Give an integer of at least 1")
-    return FixedPoints(tuple(_of_unit(unit, starts, len(recording.units)) for unit in recording.units))
+    return FixedPoints(tuple(_of_layer(layer, starts, len(recording.layers)) for layer in recording.layers))
 
 
-def _of_unit(unit: Unit, starts: int, units: int) -> PointSet:
-    states = unit.after[unit.live]
+def _of_layer(layer: RecordedLayer, starts: int, layers: int) -> PointSet:
+    states = layer.after[layer.live]
     width = states.shape[-1]
-    count = min(starts, max(FEWEST_STARTS, WORK // (units * max(width, 1) ** 3)))
+    count = min(starts, max(FEWEST_STARTS, WORK // (layers * max(width, 1) ** 3)))
     if len(states) and bool(states.isfinite().all()):
-        mean = unit.x[unit.live].mean(0, keepdim=True)
-        found = find_points(lambda s: unit.advance(mean.expand(len(s), -1), s), _starts(states, count))
+        mean = layer.x[layer.live].mean(0, keepdim=True)
+        found = find_points(lambda s: layer.advance(mean.expand(len(s), -1), s), _starts(states, count))
     else:
         found = find_points(lambda s: s, states[:0])
     centre, axes, explained = _plane(states)
-    rows = longest_rows(unit, TRAJECTORIES)
-    ways = np.full((len(rows), len(unit.x), 2), np.nan)
+    rows = longest_rows(layer, TRAJECTORIES)
+    ways = np.full((len(rows), len(layer.x), 2), np.nan)
     for number, row in enumerate(rows):
-        way = unit.after[unit.live[:, row], row].numpy()
-        ways[number, : len(way)] = ((way[::-1] if unit.reverse else way) - centre) @ axes.T
+        way = layer.after[layer.live[:, row], row].numpy()
+        ways[number, : len(way)] = ((way[::-1] if layer.reverse else way) - centre) @ axes.T
     return PointSet(
         **vars(found),
-        label=unit.label,
+        label=layer.label,
         axes=axes,
         centre=centre,
         explained=explained,
@@ -105,7 +104,7 @@ def _of_unit(unit: Unit, starts: int, units: int) -> PointSet:
 
 
 def _starts(states: Tensor, count: int) -> Tensor:
-    """The origin, then recorded states, every other one with noise as large as the states' own spread."""
+    """The origin, then recorded states, every second one with noise as large as the spread of the states."""
     generator = torch.Generator().manual_seed(0)
     chosen = states[torch.randint(len(states), (count,), generator=generator)]
     spread = (states - states.mean(0)).square().mean().sqrt()
@@ -139,25 +138,25 @@ def find_points(step: Map, starts: Tensor) -> Points:
 
 
 def _descend(step: Map, states: Tensor) -> tuple[Tensor, Tensor]:
-    """From each start to where ½‖F(s) − s‖² is least, and what it is there."""
+    """From each start to a minimum of ½‖F(s) − s‖², and its value there."""
     states = states.clone()
     rest = step(states).detach() - states
     speed = rest.square().sum(-1) / 2
     damping = torch.full_like(speed, 1e-3)
-    unit = torch.eye(states.shape[-1], dtype=states.dtype)
+    identity = torch.eye(states.shape[-1], dtype=states.dtype)
     for _ in range(ITERATIONS):
         arrived = speed <= 1e-12 * FIXED * (1 + states.square().sum(-1))
         going = (~arrived & (damping < 1e8) & speed.isfinite()).nonzero().squeeze(1)
         if not len(going):
             break
-        slope = _jacobians(step, states[going]) - unit
+        slope = _jacobians(step, states[going]) - identity
         going, slope = going[fine := slope.isfinite().all(-1).all(-1)], slope[fine]
         square = slope.mT @ slope
         scale = square.diagonal(dim1=-2, dim2=-1).mean(-1).clamp(min=1e-300)
-        damped = square + (damping[going] * scale)[:, None, None] * unit
+        damped = square + (damping[going] * scale)[:, None, None] * identity
         factor, failed = torch.linalg.cholesky_ex(damped)
         move = torch.cholesky_solve(-(slope.mT @ rest[going].unsqueeze(-1)), factor).squeeze(-1)
-        move[failed > 0] = torch.nan  # then more damping is tried
+        move[failed > 0] = torch.nan  # not better, so that the damping grows
         trial = states[going] + move
         rest_there = step(trial).detach() - trial
         speed_there = rest_there.square().sum(-1) / 2
@@ -170,7 +169,7 @@ def _descend(step: Map, states: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _jacobians(step: Map, states: Tensor) -> Tensor:
-    """∂F/∂s of rows: (n, states, states)."""
+    """∂F/∂s at n states: (n, states, states)."""
     count, width = states.shape
     old = states.detach().requires_grad_()
     with torch.enable_grad():
@@ -183,7 +182,7 @@ def _jacobians(step: Map, states: Tensor) -> Tensor:
 
 
 def _plane(states: Tensor) -> tuple[Array, Array, Array]:
-    """Centre, axes and shares of variance of the first two principal components."""
+    """Center, axes and fractions of variance of the first two principal components."""
     width = states.shape[-1]
     values = states[:: -(-len(states) // STATES) if len(states) else 1].numpy()
     if not len(values) or not np.isfinite(values).all():
@@ -194,7 +193,8 @@ def _plane(states: Tensor) -> tuple[Array, Array, Array]:
     count = min(2, len(sizes))
     variance = np.square(sizes)
     axes[:count] = directions[:count]
-    axes *= np.where(axes[np.arange(2), np.abs(axes).argmax(1)] < 0, -1.0, 1.0)[:, None]  # the sign is free: fix it
+    # The sign of an axis is arbitrary: make its largest part positive.
+    axes *= np.where(axes[np.arange(2), np.abs(axes).argmax(1)] < 0, -1.0, 1.0)[:, None]
     if variance.sum() > 0:
         explained[:count] = variance[:count] / variance.sum()
     return centre, axes, explained

@@ -1,4 +1,4 @@
-"""Gradient flow: how strong the loss's gradient is at every step of every unit, and how it fades with distance."""
+"""Gradient flow: the size of the loss's gradient at every step of every layer, and how it fades with distance."""
 
 from __future__ import annotations
 
@@ -12,49 +12,64 @@ from torch import Tensor
 
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Flow, Gradient, Recording
 
 Array = NDArray[np.float64]
-#: A gradient that is zero but for some steps of some rows: their places, time · rows + row, and the values there.
+#: A gradient that is zero except at some steps of some sequences: their places, time · batch + sequence, and values.
 Places = tuple[Tensor, Tensor]
 
-#: Survival below this counts as gone.
+#: A gradient is gone when less than this fraction of it is left.
 HORIZON = 0.01
-#: Lags that are followed unless the caller says how many.
+#: Lags that are followed by default.
 LIMIT = 200
-#: Steps of rows times parameters to follow gradients through: sources are sampled to fit, and lags end at twice it.
+#: Steps × parameters to follow gradients through: sources are sampled to stay below, and lags end at twice it.
 WORK = 2e9
-#: Survival and distances below this tell nothing about a rate.
+#: Values below this are rounding, and say nothing about a rate.
 FLOOR = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class GradientFlow:
-    """∂L/∂s_t of every unit, s being all of its states, by time and by distance from the loss.
+    """∂L/∂s_t of every layer, where s are all of its states, by time and by distance from the loss.
 
-    A source is a gradient that reaches a unit's states without having crossed an edge between steps. `survival` is the
-    energy of all that has crossed k edges over that of the sources that have k steps before them; where no source has
-    so many, it is NaN. The unit of a scalar linear network with weight w has |w|^k exactly.
+    A source is a gradient that reaches a layer's states without crossing an edge between steps. `survival` is the norm
+    of what has crossed k edges, relative to the norm of the sources that have k steps before them; it is NaN where no
+    source has that many. A scalar linear network with weight w has exactly |w|^k.
     """
 
     labels: tuple[str, ...]
-    norms: Array  # (units, time): root mean square of ‖∂L/∂s_t‖ over live rows; NaN where none lives
-    survival: Array  # (units, lags)
-    rate: Array  # (units,): factor a step; NaN where fewer than two lags tell it
-    horizon: NDArray[np.int64]  # (units,): the last lag before survival first falls below HORIZON
-    censored: NDArray[np.bool_]  # (units,): it did not fall below HORIZON within the lags that are known
+    norms: Array  # (layers, time): root mean square of ‖∂L/∂s_t‖ over sequences; NaN where none has that step
+    survival: Array  # (layers, lags)
+    rate: Array  # (layers,): factor per step; NaN if fewer than two lags are known
+    horizon: NDArray[np.int64]  # (layers,): the last lag before survival first falls below HORIZON
+    censored: NDArray[np.bool_]  # (layers,): survival did not fall below HORIZON within the known lags
 
 
 def measure_flow(recording: Recording, gradient: Gradient | None = None, limit: int | None = None) -> GradientFlow:
-    """Norms by time, and survival over at most `limit` lags; large networks may have fewer measured."""
+    """The gradient's norm by time, and what is left of it by lag.
+
+    Args:
+        recording: the model.
+        gradient: `recording.gradient()`, if it is known already.
+        limit: number of lags; large networks may have fewer measured.
+
+    Returns:
+        Norms, survival, rate and horizon of each layer.
+
+    Example:
+        >>> recording = record(torch.nn.GRU(3, 4), lambda model: model(torch.randn(9, 2, 3))[0].sum())
+        >>> measure_flow(recording).survival.shape
+        (1, 9)
+    """
     if limit is not None and limit < 1:
         raise ArgumentError.of("limit", limit, "leaves no lag to measure", "Give at least 1")
     whole = recording.gradient() if gradient is None else gradient
     survival = _survival(recording, limit)
     horizons = [_horizon(row) for row in survival]
     return GradientFlow(
-        labels=tuple(unit.label for unit in recording.units),
-        norms=padded([_norms(whole.states[unit.name], unit.live) for unit in recording.units]),
+        labels=tuple(layer.label for layer in recording.layers),
+        norms=padded([_norms(whole.states[layer.name], layer.live) for layer in recording.layers]),
         survival=survival,
         rate=np.array([factor_per_step(row) for row in survival]),
         horizon=np.array([lag for lag, _ in horizons], np.int64),
@@ -63,7 +78,7 @@ def measure_flow(recording: Recording, gradient: Gradient | None = None, limit: 
 
 
 def norm_of(values: Tensor) -> float:
-    """The Euclidean norm of all values, also of such whose squares no number can hold."""
+    """The Euclidean norm of all values, even if their squares overflow or underflow."""
     largest = float(values.abs().max()) if values.numel() else 0.0
     if not 0 < largest < np.inf:
         return largest
@@ -71,7 +86,7 @@ def norm_of(values: Tensor) -> float:
 
 
 def factor_per_step(values: Array, floor: float = FLOOR) -> float:
-    """exp of the slope of log values over their number, where they are finite and above the floor; else NaN."""
+    """exp of the slope of log values against their index, where they are finite and above the floor; else NaN."""
     with np.errstate(invalid="ignore"):
         steps = np.flatnonzero(np.isfinite(values) & (values > floor))
     if len(steps) < 2:
@@ -107,62 +122,81 @@ def _horizon(survival: Array) -> tuple[int, bool]:
 
 
 def _survival(recording: Recording, limit: int | None) -> Array:
-    names = [call.unit.name for call in recording.calls]
+    """What is left of the gradient by layer and lag, (layers, lags)."""
     distances = _distances(recording)
     longest = max(1 + int(each.max(initial=0)) for each in distances)
     lags = min(longest, LIMIT if limit is None else limit)
-    found = np.zeros((len(recording.units), lags))
+    found = np.zeros((len(recording.layers), lags))
     sources = np.zeros_like(found)
     followed, spent = 0, 0.0
-    for lag, parts in enumerate(_apart(recording, _affordable(recording, lags))):
-        for row, unit in enumerate(recording.units):
-            own = [number for number, name in enumerate(names) if name == unit.name]
-            found[row, lag] = norm_of(torch.cat([parts[number][1] for number in own]))
-            if not lag:
-                values = torch.cat([parts[number][1] for number in own])
-                before = np.concatenate([distances[number][parts[number][0].numpy()] for number in own])
-                sources[row] = [norm_of(values[torch.from_numpy(before >= least)]) for least in range(lags)]
+    for lag, parts in enumerate(_split(recording, _affordable(recording, lags))):
+        if not lag:
+            sources = _sources(recording, parts, distances, lags)
+        found[:, lag] = [norm_of(_of_layer(recording, layer, parts)) for layer in recording.layers]
         spent += sum(len(part[0]) * _size(call) for part, call in zip(parts, recording.calls, strict=True))
         followed = lag + 1
         if followed == lags or spent > 2 * WORK:
             break
     else:
-        followed = lags  # nothing was left to follow: what comes later is zero
+        followed = lags  # nothing was left to follow: the rest is zero
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(sources > 0, found / sources, np.nan)[:, :followed]
 
 
+def _sources(recording: Recording, parts: Sequence[Places], distances: Sequence[NDArray[np.int64]], lags: int) -> Array:
+    """Norms of the sources of each layer that have at least 0, 1, … steps before them, (layers, lags)."""
+    found = np.zeros((len(recording.layers), lags))
+    for row, layer in enumerate(recording.layers):
+        values = _of_layer(recording, layer, parts)
+        before = np.concatenate(
+            [
+                steps[places.numpy()]
+                for call, steps, (places, _) in zip(recording.calls, distances, parts, strict=True)
+                if call.layer.name == layer.name
+            ]
+        )
+        found[row] = [norm_of(values[torch.from_numpy(before >= least)]) for least in range(lags)]
+    return found
+
+
+def _of_layer(recording: Recording, layer: RecordedLayer, parts: Sequence[Places]) -> Tensor:
+    """The values of all calls of one layer."""
+    return torch.cat(
+        [values for call, (_, values) in zip(recording.calls, parts, strict=True) if call.layer.name == layer.name]
+    )
+
+
 def _distances(recording: Recording) -> list[NDArray[np.int64]]:
-    """For every call, how many steps of the unit lie before each place; a call may go on from an earlier one."""
+    """For every call, how many steps of the layer lie before each place; a call may continue an earlier one."""
     found: list[NDArray[np.int64]] = []
     ends: dict[str, NDArray[np.int64]] = {}
     for call in recording.calls:
         lengths = call.ends.numpy().astype(np.int64)
-        times = np.arange(len(call.unit.x))[:, None]
-        steps = lengths - 1 - times if call.unit.reverse else np.broadcast_to(times, (len(times), len(lengths)))
-        goes_on = call.unit.name in ends and any(start.requires_grad for start in call.starts)
-        earlier = ends[call.unit.name] if goes_on else np.zeros_like(lengths)
+        times = np.arange(len(call.layer.x))[:, None]
+        steps = lengths - 1 - times if call.layer.reverse else np.broadcast_to(times, (len(times), len(lengths)))
+        continues = call.layer.name in ends and any(start.requires_grad for start in call.starts)
+        earlier = ends[call.layer.name] if continues else np.zeros_like(lengths)
         found.append((steps + earlier).ravel())
-        ends[call.unit.name] = earlier + lengths
+        ends[call.layer.name] = earlier + lengths
     return found
 
 
 def _size(call: Call) -> int:
-    return sum(value.numel() for value in call.unit.parameters.values()) + 1
+    return sum(value.numel() for value in call.layer.parameters.values()) + 1
 
 
 def _affordable(recording: Recording, lags: int) -> int:
     return max(8, int(WORK / (lags * sum(map(_size, recording.calls)))))
 
 
-def _apart(recording: Recording, most: int) -> Iterator[list[Places]]:
-    """`Recording.lags` of the states by call, from at most so many sources a call, at the few places where it is."""
+def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
+    """`Recording.lags` of the states by call, sparse, from at most `most` sources per call."""
     calls = recording.calls
     flow = Flow(calls)
     flow.add([recording.loss], [torch.ones_like(recording.loss)])
     given = [_injected(call, flow.take(number)) for number, call in enumerate(calls)]
     carried = [_sampled(places, most, call) for call, (places, _) in zip(calls, given, strict=True)]
-    idle = [start for _, start in given]  # of rows without steps, whose start is their end
+    idle = [start for _, start in given]  # of empty sequences, whose start is their end
     flow = Flow(calls)
     while True:
         later = Flow(calls)
@@ -172,34 +206,39 @@ def _apart(recording: Recording, most: int) -> Iterator[list[Places]]:
             parts[number] = places, values = _merged([carried[number], came])
             x, before = _pulled(call, places, values)
             carried[number], start = _crossed(call, places, before)
-            if call.x.requires_grad:
-                dense = torch.zeros_like(call.x).flatten(0, 1)
-                dense[places] = x.to(dense)
-                flow.add([call.x], [dense.view_as(call.x)])
-            flow.add(list(call.starts), list(call.unit.split(idle[number] + waiting).values()))
-            later.add(list(call.starts), list(call.unit.split(start).values()))
+            _send_down(flow, call, places, x)
+            flow.add(list(call.starts), list(call.layer.split(idle[number] + waiting).values()))
+            later.add(list(call.starts), list(call.layer.split(start).values()))
         yield parts
         if later.empty and not any(bool(values.any()) for _, values in carried):
             return
         flow, idle = later, [torch.zeros_like(start) for start in idle]
 
 
+def _send_down(flow: Flow, call: Call, places: Tensor, x: Tensor) -> None:
+    """Pass the gradient of a call's input, known at some places, to the layers below."""
+    if call.x.requires_grad:
+        dense = torch.zeros_like(call.x).flatten(0, 1)
+        dense[places] = x.to(dense)
+        flow.add([call.x], [dense.view_as(call.x)])
+
+
 def _injected(call: Call, cotangents: Sequence[Tensor | None]) -> tuple[Places, Tensor]:
     """`Call.inject` at the places where it is not zero."""
-    rows, width = len(call.ends), call.unit.after.shape[-1]
-    found = [(call.ends.new_empty(0), call.unit.after.new_empty(0, width))]
+    rows, width = len(call.ends), call.layer.after.shape[-1]
+    found = [(call.ends.new_empty(0), call.layer.after.new_empty(0, width))]
     output = cotangents[0]
     if output is not None:
-        places = (output.ne(0).any(-1) & call.unit.live).flatten().nonzero().flatten()
-        values = call.unit.after.new_zeros(len(places), width)
+        places = (output.ne(0).any(-1) & call.layer.live).flatten().nonzero().flatten()
+        values = call.layer.after.new_zeros(len(places), width)
         values[:, : output.shape[-1]] = output.flatten(0, 1)[places].to(values)
         found.append((places, values))
-    idle = call.unit.after.new_zeros(rows, width)
+    idle = call.layer.after.new_zeros(rows, width)
     if any(got is not None for got in cotangents[1:]):
         pairs = zip(call.finals, cotangents[1:], strict=True)
         final = torch.cat([torch.zeros_like(leaf) if got is None else got for leaf, got in pairs], -1).to(idle)
         some = (call.ends > 0).nonzero().flatten()
-        last = torch.zeros_like(some) if call.unit.reverse else call.ends[some] - 1
+        last = torch.zeros_like(some) if call.layer.reverse else call.ends[some] - 1
         found.append((last * rows + some, final[some]))
         idle = final * (call.ends == 0).unsqueeze(-1)
     return _merged(found), idle
@@ -213,7 +252,7 @@ def _merged(parts: Sequence[Places]) -> Places:
 
 
 def _sampled(found: Places, most: int, call: Call) -> Places:
-    """At most so many places, evenly over rows and over the time of each."""
+    """At most `most` places, evenly over the sequences and over the time of each."""
     places, values = found
     if len(places) <= most:
         return found
@@ -223,11 +262,11 @@ def _sampled(found: Places, most: int, call: Call) -> Places:
 
 
 def _pulled(call: Call, places: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of x and of the states before, at the places, from those of the states after."""
-    unit = call.unit
-    x, before = (each.flatten(0, 1)[places].requires_grad_() for each in (unit.x, unit.before.detach()))
+    """Gradients of x and of the states before each place from those of the states after it."""
+    layer = call.layer
+    x, before = (each.flatten(0, 1)[places].requires_grad_() for each in (layer.x, layer.before.detach()))
     with torch.enable_grad():
-        after = unit.advance(x, before)
+        after = layer.advance(x, before)
     if not after.requires_grad:
         return torch.zeros_like(x), torch.zeros_like(before)
     found = torch.autograd.grad(after, [x, before], values, allow_unused=True, materialize_grads=True)
@@ -238,8 +277,8 @@ def _crossed(call: Call, places: Tensor, before: Tensor) -> tuple[Places, Tensor
     """`Call.cross` of some places."""
     rows = len(call.ends)
     row, time = places % rows, places // rows
-    begins = time == call.ends[row] - 1 if call.unit.reverse else time == 0
+    begins = time == call.ends[row] - 1 if call.layer.reverse else time == 0
     start = before.new_zeros(rows, before.shape[-1])
     start[row[begins]] = before[begins]
-    moved = places + rows if call.unit.reverse else places - rows
+    moved = places + rows if call.layer.reverse else places - rows
     return (moved[~begins], before[~begins]), start

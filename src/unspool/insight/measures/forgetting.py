@@ -1,4 +1,4 @@
-"""Forgetting: how long two different beginnings can be told apart in the states while the same continuation is read."""
+"""Forgetting: how long the states differ after two different prefixes, while the same suffix is read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from unspool.errors import ArgumentError
 from unspool.insight.measures.flow import FLOOR, HORIZON, factor_per_step, norm_of, padded
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recorder import Edit
 from unspool.insight.recording import Recording
-from unspool.insight.unit import Unit
 from unspool.nn.unroll import States
 
 Array = NDArray[np.float64]
@@ -21,38 +21,44 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Forgetting:
-    """The distance between states after different prefixes, s steps into the suffix that they have in common.
+    """The distance between states after different prefixes, s steps into the common suffix.
 
-    It is relative to the same rows' distance at the end of the prefixes, s = 0. NaN: units that run backwards, which
-    read the suffix first; steps that no row has; prefixes after which the states are equal.
+    It is relative to the distance at the end of the prefixes, s = 0. It is NaN for layers that run backward, which read
+    the suffix first; for steps that no sequence has; and for prefixes after which the states are equal.
     """
 
     labels: tuple[str, ...]
     steps: NDArray[np.int64]  # (steps,): 0, 1, …
-    distance: Array  # (units, steps)
-    rate: Array  # (units,): factor a step; NaN where fewer than two steps tell it
-    horizon: NDArray[np.int64]  # (units,): the first step from which distance is below HORIZON; else the last step
-    censored: NDArray[np.bool_]  # (units,): there is none, or nothing could be measured
+    distance: Array  # (layers, steps)
+    rate: Array  # (layers,): factor per step; NaN if fewer than two steps are known
+    horizon: NDArray[np.int64]  # (layers,): the first step from which distance stays below HORIZON; else the last step
+    censored: NDArray[np.bool_]  # (layers,): there is no such step, or nothing could be measured
 
 
 def measure_forgetting(recording: Recording, prefix: int | None = None) -> Forgetting:
-    """Every row with the first `prefix` steps (a quarter, unless given) of the next row, beside itself.
+    """The model run again with the prefixes of its sequences exchanged.
 
-    Rows that are shorter than the prefix take no part. If only one is long enough, it reads its prefix backwards.
+    Args:
+        recording: the model.
+        prefix: steps to exchange; by default a quarter. Each sequence gets the prefix of the next one. Sequences that
+            are shorter take no part. If only one is long enough, its prefix is reversed.
+
+    Returns:
+        The distance of the states from those without the exchange, by layer and step.
     """
-    longest = max(len(unit.x) for unit in recording.units)
+    longest = max(len(layer.x) for layer in recording.layers)
     if prefix is None:
         prefix = max(1, longest // 4)
     elif not 1 <= prefix <= longest:
-        raise ArgumentError.of("prefix", prefix, "is no part of the sequence", f"Give 1 to {longest}")
+        raise ArgumentError.of("prefix", prefix, "is not a part of the sequence", f"Give 1 to {longest}")
     other = recording.again(_exchange(recording, prefix))
-    pairs = zip(recording.units, other.units, strict=True)
-    distance = padded([_distance(unit, again, prefix) for unit, again in pairs])
-    # Below this, the distance of states is their rounding.
+    pairs = zip(recording.layers, other.layers, strict=True)
+    distance = padded([_distance(layer, again, prefix) for layer, again in pairs])
+    # Below this, the distance of the states is rounding.
     floor = max(FLOOR, 64 * torch.finfo(recording.calls[0].output.dtype).eps)
     horizons = [_horizon(row) for row in distance]
     return Forgetting(
-        labels=tuple(unit.label for unit in recording.units),
+        labels=tuple(layer.label for layer in recording.layers),
         steps=np.arange(distance.shape[1], dtype=np.int64),
         distance=distance,
         rate=np.array([factor_per_step(row, floor) for row in distance]),
@@ -62,15 +68,15 @@ def measure_forgetting(recording: Recording, prefix: int | None = None) -> Forge
 
 
 def _exchange(recording: Recording, prefix: int) -> Edit:
-    """The edit that gives the calls at the entrances other prefixes; a unit's prefix may be spread over its calls."""
-    units = {unit.name: unit for unit in recording.units}
-    passed = dict.fromkeys(units, 0)
+    """The edit that exchanges prefixes at the entrances; a layer's prefix may be spread over its calls."""
+    layers = {layer.name: layer for layer in recording.layers}
+    passed = dict.fromkeys(layers, 0)
     changed: dict[int, Tensor] = {}
     for number, call in enumerate(recording.calls):
-        first = passed[call.unit.name]
-        passed[call.unit.name] += len(call.unit.x)
+        first = passed[call.layer.name]
+        passed[call.layer.name] += len(call.layer.x)
         if number in recording.entrances:
-            changed[number] = _others(units[call.unit.name], prefix)[first : passed[call.unit.name]]
+            changed[number] = _others(layers[call.layer.name], prefix)[first : passed[call.layer.name]]
 
     def edit(number: int, x: Tensor, starts: States) -> tuple[Tensor, States]:
         if number in changed:
@@ -80,21 +86,21 @@ def _exchange(recording: Recording, prefix: int) -> Edit:
     return edit
 
 
-def _others(unit: Unit, prefix: int) -> Tensor:
-    own = unit.x[:prefix]
-    rows = unit.live[:prefix].all(0).nonzero().flatten()
+def _others(layer: RecordedLayer, prefix: int) -> Tensor:
+    own = layer.x[:prefix]
+    rows = layer.live[:prefix].all(0).nonzero().flatten()
     found = own.clone()
     found[:, rows] = own[:, rows].flip(0) if len(rows) == 1 else own[:, rows.roll(-1)]
     return found
 
 
-def _distance(unit: Unit, other: Unit, prefix: int) -> Array:
-    steps = len(unit.x) - prefix + 1
-    if unit.reverse or steps < 1:
+def _distance(layer: RecordedLayer, other: RecordedLayer, prefix: int) -> Array:
+    steps = len(layer.x) - prefix + 1
+    if layer.reverse or steps < 1:
         return np.full(max(steps, 0), np.nan)
-    apart = (unit.after - other.after)[prefix - 1 :]
+    apart = (layer.after - other.after)[prefix - 1 :]
     found = np.full(steps, np.nan)
-    for step, live in enumerate(unit.live[prefix - 1 :]):
+    for step, live in enumerate(layer.live[prefix - 1 :]):
         first = norm_of(apart[0, live])
         if first > 0:
             found[step] = norm_of(apart[step, live]) / first

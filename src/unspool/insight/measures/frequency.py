@@ -1,15 +1,17 @@
-"""Frequency response: how strongly each unit, and the network up to it, answers to sinusoids from slow to fast.
+"""Frequency response: how strongly each layer, and the network up to it, responds to sinusoids from slow to fast.
 
-Small sinusoids are added to the recorded input; the answer is followed to first order, exactly, and its amplitude is
-read off by least squares once what the beginning left has died away. Beside it stands the gain of the first-order
-filter h = a h + x, c/√(1 − 2a cos ω + a²), with the a and c that fit best.
+Small sinusoids are added to the recorded input. The response is followed to first order, exactly, and its amplitude is
+fitted by least squares after the transient has decayed. It is compared with the gain of the first-order filter
+h = a h + x, c/√(1 − 2a cos ω + a²), with the best-fitting a and c.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,60 +21,62 @@ from torch.autograd import forward_ad
 
 from unspool.errors import ArgumentError
 from unspool.insight.measures.jacobians import longest_chain, longest_rows
-from unspool.insight.measures.sensitivity import Entrance, find_entrance, random_directions, respond_by_unit
+from unspool.insight.measures.sensitivity import Entrance, find_entrance, random_directions, respond_by_layer
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
-from unspool.insight.unit import Unit
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
+#: The numbers of a frequency and of a direction.
+Slot = tuple[int, int]
 
-#: Random directions of the input that each frequency is measured in, at most; the same for all frequencies.
+#: At most this many random directions of the input per frequency, the same for all frequencies.
 DIRECTIONS = 2
-#: The least steps in which an amplitude is read off.
+#: An amplitude is fitted over at least this many steps.
 LEAST_STEPS = 4
-#: The nearest to 1 that a fitted pole may be: at 1 the filter's gain at rest has no bound.
+#: A fitted pole is at most this: at 1 the gain at frequency 0 is infinite.
 LARGEST_POLE = 1 - 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Frequency:
-    """Gains against angular frequency, per step.
+    """Gains by angular frequency, in radians per step.
 
-    The lowest frequency has one period within the steps that are read. Rows of values are NaN for a unit that runs
-    too few steps, and of `stack` and `phase` also for one that does not run the same steps as the entrance.
+    The lowest frequency has one period within the steps that are fitted. Values are NaN for a layer that runs too few
+    steps; in `stack` and `phase` also for one that does not run the same steps as the entrance.
     """
 
     labels: tuple[str, ...]
-    omega: Array  # (frequencies,): from low up to π; empty where rows are too short
-    gains: Array  # (units, frequencies): output of the unit over its own input, root mean square over directions
-    stack: Array  # (units, frequencies): output of the unit over the entrance's input
-    phase: Array  # (units, frequencies): of `stack`, each output counted with its sign at the lowest frequency
-    pole: Array  # (units,): a, the first-order filter that fits `gains`
-    theory: Array  # (units, frequencies): that filter's gain
+    omega: Array  # (frequencies,): from low up to π; empty if sequences are too short
+    gains: Array  # (layers, frequencies): output of the layer over its own input, root mean square over directions
+    stack: Array  # (layers, frequencies): output of the layer over the input at the entrance
+    phase: Array  # (layers, frequencies): of `stack`, each output with the sign that it has at the lowest frequency
+    pole: Array  # (layers,): a of the first-order filter that fits `gains`
+    theory: Array  # (layers, frequencies): that filter's gain
 
 
 def measure_frequency(recording: Recording, count: int = 12) -> Frequency:
-    """The response at `count` frequencies, evenly apart in their logarithm."""
+    """The response at `count` frequencies, evenly spaced on a logarithmic scale."""
     if count < 2:
-        raise ArgumentError.of("count", count, "is too few frequencies for a curve", "Give an integer of at least 2")
-    units = recording.units
-    labels = tuple(unit.label for unit in units)
+        raise ArgumentError.of("count", count, "is too few frequencies for a curve", "Give at least 2")
+    layers = recording.layers
+    labels = tuple(layer.label for layer in layers)
     entrance = find_entrance(recording)
-    span = range(0) if entrance is None else steady_span(units, entrance.steps)
+    span = range(0) if entrance is None else steady_span(layers, entrance.steps)
     if entrance is None or len(span) < LEAST_STEPS:
-        none = np.full((len(units), 0), np.nan)
-        return Frequency(labels, np.full(0, np.nan), none, none, none, np.full(len(units), np.nan), none)
+        none = np.full((len(layers), 0), np.nan)
+        return Frequency(labels, np.full(0, np.nan), none, none, none, np.full(len(layers), np.nan), none)
     omega = np.geomspace(2 * math.pi / len(span), math.pi, count)
-    gains = np.array([_own_gain(recording, unit, omega) for unit in units])
+    gains = np.array([_own_gain(recording, layer, omega) for layer in layers])
     stack, phase = _through_the_stack(recording, entrance, omega)
     fits = [first_order(omega, gain) for gain in gains]
     theory = np.array([scale * _filter(a, omega) for a, scale in fits])
     return Frequency(labels, omega, gains, stack, phase, np.array([a for a, _ in fits]), theory)
 
 
-def steady_span(units: list[Unit], steps: int) -> range:
-    """The steps, of so many, at which what rows began with has had time to die away."""
-    ahead, back = any(not unit.reverse for unit in units), any(unit.reverse for unit in units)
+def steady_span(layers: list[RecordedLayer], steps: int) -> range:
+    """The steps at which the transient has had time to decay."""
+    ahead, back = any(not layer.reverse for layer in layers), any(layer.reverse for layer in layers)
     if ahead and back:
         return range(steps // 3, steps - steps // 3)
     return range(steps - steps // 2) if back else range(steps // 2, steps)
@@ -81,17 +85,17 @@ def steady_span(units: list[Unit], steps: int) -> range:
 def amplitudes(signal: Array, omega: float, steps: range) -> Complex:
     """Y of the signal, (steps, width), that is nearest to Re(Y e^{iωt})."""
     angle = omega * np.array(steps)
-    # At ω = π the sine is zero but for rounding, which must not count as a part of the signal.
+    # At ω = π the sine is zero except for rounding, which must not count as a part of the signal.
     parts, *_ = np.linalg.lstsq(np.stack([np.cos(angle), np.sin(angle)], -1), signal, rcond=1e-9)
     found: Complex = parts[0] - 1j * parts[1]
     return found
 
 
 def first_order(omega: Array, gain: Array) -> tuple[float, float]:
-    """The a and c of the filter whose gain is nearest; NaN where there is no gain to fit.
+    """The a and c of the filter whose gain is nearest; NaN if there is no gain to fit.
 
-    1/g² = p − q cos ω is a line in cos ω, with p = (1 + a²)/c² and q = 2a/c²; that gives a. Of a and 1/a, which have
-    gains of the same shape, it is the one within the unit circle. Then c is the geometric mean of the rest.
+    1/g² = p − q cos ω is a line in cos ω, with p = (1 + a²)/c² and q = 2a/c²; that gives a. Of a and 1/a, whose gains
+    have the same shape, it is the one inside the unit circle. Then c is the geometric mean of what is left.
     """
     some = np.isfinite(gain) & (gain > 0)
     if some.sum() < 2:
@@ -110,29 +114,34 @@ def _filter(a: float, omega: Array) -> Array:
     return gain
 
 
-def _own_gain(recording: Recording, unit: Unit, omega: Array) -> Array:
-    """Sinusoids added to what the unit reads, all frequencies and directions as rows of one run along the recording."""
+def _own_gain(recording: Recording, layer: RecordedLayer, omega: Array) -> Array:
+    """Gains of a layer alone: sinusoids added to its input, all frequencies and directions in one run."""
     gains = np.full(len(omega), np.nan)
-    rows = longest_rows(unit, DIRECTIONS)
-    chains = [longest_chain(recording, unit, row) for row in rows]
-    length = max(map(len, chains), default=0)
+    pairs = _longest_pairs(recording, layer)
+    length = len(pairs[0][1]) if pairs else 0
     steady = range(length // 2, length)
     if len(steady) < LEAST_STEPS:
         return gains
-    pairs = [(row, chain) for row, chain in zip(rows, chains, strict=True) if len(chain) == length]
-    pairs = [pairs[number % len(pairs)] for number in range(DIRECTIONS)]
-    x = torch.stack([unit.x[chain, row] for row, chain in pairs], 1)
-    before = torch.stack([unit.before[chain, row] for row, chain in pairs], 1)
-    found = _follow(unit, x, before, omega, steady.start)
+    x = torch.stack([layer.x[chain, row] for row, chain in pairs], 1)
+    before = torch.stack([layer.before[chain, row] for row, chain in pairs], 1)
+    found = _follow(layer, x, before, omega, steady.start)
     for number, frequency in enumerate(omega):
         if 2 * math.pi / frequency <= len(steady) + 1e-9:
             gains[number] = _size(np.stack([amplitudes(one, frequency, steady) for one in found[number]]))
     return gains
 
 
-def _follow(unit: Unit, x: Tensor, before: Tensor, omega: Array, first: int) -> Array:
-    """Responses of the unit's output from step `first` on: (frequencies, directions, steps, width)."""
-    frequencies, width = len(omega), unit.output.shape[-1]
+def _longest_pairs(recording: Recording, layer: RecordedLayer) -> list[tuple[int, Tensor]]:
+    """For each direction a sequence and its steps, all of the same length; none if no sequence has a step."""
+    pairs = [(row, longest_chain(recording, layer, row)) for row in longest_rows(layer, DIRECTIONS)]
+    length = max((len(chain) for _, chain in pairs), default=0)
+    longest = [pair for pair in pairs if len(pair[1]) == length]
+    return [longest[number % len(longest)] for number in range(DIRECTIONS)] if longest else []
+
+
+def _follow(layer: RecordedLayer, x: Tensor, before: Tensor, omega: Array, first: int) -> Array:
+    """Responses of the layer's output from step `first` on: (frequencies, directions, steps, width)."""
+    frequencies, width = len(omega), layer.output.shape[-1]
     directions = random_directions(x.shape[1], x.shape[-1]).repeat(frequencies, 1)
     angles = torch.from_numpy(omega).repeat_interleave(x.shape[1]).unsqueeze(-1)
     change = torch.zeros(frequencies * x.shape[1], before.shape[-1], dtype=torch.float64)
@@ -142,7 +151,7 @@ def _follow(unit: Unit, x: Tensor, before: Tensor, omega: Array, first: int) -> 
         for t in range(len(x)):
             moved = forward_ad.make_dual(x[t].repeat(frequencies, 1), directions * (angles * t).cos())
             state = forward_ad.make_dual(before[t].repeat(frequencies, 1), change)
-            tangent = forward_ad.unpack_dual(unit.advance(moved, state)).tangent
+            tangent = forward_ad.unpack_dual(layer.advance(moved, state)).tangent
             change = torch.zeros_like(change) if tangent is None else tangent
             if t >= first:
                 found.append(change[:, :width])
@@ -150,45 +159,50 @@ def _follow(unit: Unit, x: Tensor, before: Tensor, omega: Array, first: int) -> 
 
 
 def _through_the_stack(recording: Recording, entrance: Entrance, omega: Array) -> tuple[Array, Array]:
-    """Gain and phase from the entrance to each unit.
-
-    A row carries one frequency in one direction, so that a pass measures as many of them as there are rows.
-    """
-    units = recording.units
-    gains, phases = np.full((2, len(units), len(omega)), np.nan)
-    steady = steady_span(units, entrance.steps)
-    rows = entrance.rows
-    slots = [(frequency, turn) for turn in range(min(DIRECTIONS, len(rows))) for frequency in range(len(omega))]
-    found: dict[str, dict[tuple[int, int], Complex]] = {
-        unit.name: {} for unit in units if len(unit.x) == len(entrance.unit.x)
-    }
-    for first in range(0, len(slots), len(rows)):
-        part = list(zip(rows, slots[first : first + len(rows)], strict=False))
-
-        def sinusoids(width: int, part: list[tuple[int, tuple[int, int]]] = part) -> Tensor:
-            change = torch.zeros(*entrance.unit.live.shape, width, dtype=torch.float64)
-            directions = random_directions(min(DIRECTIONS, len(rows)), width)
-            times = torch.arange(entrance.steps, dtype=torch.float64)
-            for row, (frequency, turn) in part:
-                change[: entrance.steps, row] = torch.outer((omega[frequency] * times).cos(), directions[turn])
-            return change
-
-        responses = respond_by_unit(recording, entrance, sinusoids)
-        for name, into in found.items():
-            for row, slot in part:
-                signal = responses[name][steady.start : steady.stop, row].numpy()
-                into[slot] = amplitudes(signal, omega[slot[0]], steady)
-    for number, unit in enumerate(units):
-        if unit.name in found:
-            table = np.array(
-                [[found[unit.name][f, k] for k in range(len(slots) // len(omega))] for f in range(len(omega))]
-            )
+    """Gain and phase from the entrance to each layer."""
+    layers = recording.layers
+    gains, phases = np.full((2, len(layers), len(omega)), np.nan)
+    found = _stack_amplitudes(recording, entrance, omega)
+    turns = min(DIRECTIONS, len(entrance.rows))
+    for number, layer in enumerate(layers):
+        if layer.name in found:
+            table = np.array([[found[layer.name][f, turn] for turn in range(turns)] for f in range(len(omega))])
             gains[number] = [_size(one) for one in table]
             signs = np.where(table[0].real < 0, -1.0, 1.0)
             phases[number] = np.unwrap(np.angle((table * signs).sum((1, 2))))
     return gains, phases
 
 
+def _stack_amplitudes(recording: Recording, entrance: Entrance, omega: Array) -> dict[str, dict[Slot, Complex]]:
+    """Amplitudes of every layer that runs the same steps as the entrance, by frequency and direction.
+
+    One sequence carries one frequency in one direction, so that a pass measures as many of them as it has sequences.
+    """
+    steady, rows = steady_span(recording.layers, entrance.steps), entrance.rows
+    slots = [(frequency, turn) for turn in range(min(DIRECTIONS, len(rows))) for frequency in range(len(omega))]
+    found: dict[str, dict[Slot, Complex]] = {
+        layer.name: {} for layer in recording.layers if len(layer.x) == len(entrance.layer.x)
+    }
+    for first in range(0, len(slots), len(rows)):
+        part = list(zip(rows, slots[first : first + len(rows)], strict=False))
+        responses = respond_by_layer(recording, entrance, partial(_sinusoids, entrance, omega, part))
+        for name, into in found.items():
+            for row, slot in part:
+                signal = responses[name][steady.start : steady.stop, row].numpy()
+                into[slot] = amplitudes(signal, omega[slot[0]], steady)
+    return found
+
+
+def _sinusoids(entrance: Entrance, omega: Array, part: Sequence[tuple[int, Slot]], width: int) -> Tensor:
+    """A change of the input in which each sequence has the frequency and the direction of its slot."""
+    change = torch.zeros(*entrance.layer.live.shape, width, dtype=torch.float64)
+    directions = random_directions(min(DIRECTIONS, len(entrance.rows)), width)
+    times = torch.arange(entrance.steps, dtype=torch.float64)
+    for row, (frequency, turn) in part:
+        change[: entrance.steps, row] = torch.outer((omega[frequency] * times).cos(), directions[turn])
+    return change
+
+
 def _size(found: Complex) -> float:
-    """Of amplitudes (directions, width), the norm over the width; root mean square over directions."""
+    """The size of amplitudes (directions, width): norm over the width, root mean square over directions."""
     return float(np.sqrt(np.square(np.abs(found)).sum(-1).mean()))

@@ -1,4 +1,4 @@
-"""Gates: how far the gates of every layer stand open, over time and over units."""
+"""Gates: how open the gates of every layer are, over time and over units."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.cells.symbols import Symbol
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
-from unspool.insight.unit import Unit
 
 Array = NDArray[np.float64]
 
-#: Which quantiles are told wherever a measure tells five.
+#: The quantiles of every measure that has five.
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 #: Bins of a histogram over [0, 1].
 BINS = 20
-#: Units that are shown one by one.
+#: Units that are kept one by one.
 SHOWN = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """One gate of one layer; NaN at steps, and everywhere, where no row lives."""
+    """One gate of one layer; NaN at steps that no sequence has."""
 
-    label: str  # of the unit that has it
+    label: str  # of the layer
     name: str  # in the equations
     role: str  # "keep" the old state, "write" new values, or any other "gate"
     mean: Array  # (time,)
-    quantiles: Array  # (time, 5): QUANTILES over rows and units
+    quantiles: Array  # (time, 5): QUANTILES over sequences and units
     edges: Array  # (21,): of the bins
-    histogram: Array  # (20,): shares of all steps, rows and units
-    over_time: Array  # (time, 20): shares of rows and units, by step
-    units: Array  # (time, n): the first 64 units, each a mean over rows
+    histogram: Array  # (20,): fractions of all steps, sequences and units
+    over_time: Array  # (time, 20): fractions of sequences and units, by step
+    units: Array  # (time, n): the first 64 units, each a mean over sequences
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,32 +44,39 @@ class Gates:
 
 
 def measure_gates(recording: Recording) -> Gates:
-    """How open the gates were; a model without gates has none."""
-    return Gates(tuple(_gate(unit, name, role) for unit in recording.units for name, role in gate_roles(unit).items()))
+    """How open the gates are; a model without gates has none."""
+    return Gates(
+        tuple(_gate(layer, name, role) for layer in recording.layers for name, role in gate_roles(layer).items())
+    )
 
 
-def gate_roles(unit: Unit) -> dict[str, str]:
-    """The gates of a unit's equations by name: "keep", "write" or "gate".
+def gate_roles(layer: RecordedLayer) -> dict[str, str]:
+    """The gates of a layer's equations by name: "keep", "write" or "gate".
 
-    A gate is a named sigmoid that multiplies another value, itself or what it leaves of 1; and whatever the cell says
-    keeps or writes. So the state of a network whose activation is a sigmoid is no gate.
+    A gate is a named sigmoid g where g or 1 − g multiplies another value, and whatever the cell declares to keep or
+    write. So the state of a network whose activation is a sigmoid is not a gate.
     """
-    equations, cell = unit.equations, unit.cell
-    factors = {value for node in equations.nodes if node.operation == "multiply" for value in node.inputs}
-    inverted = {node.inputs[1] for node in factors if node.operation == "subtract" and node.inputs[0].detail == 1}
+    cell, factors = layer.cell, _gating_factors(layer)
     roles = {}
-    for name, value in equations.named.items():
+    for name, value in layer.equations.named.items():
         if name in cell.keeps:
             roles[name] = "keep"
         elif name in cell.writes:
             roles[name] = "write"
-        elif value.operation == "sigmoid" and (value in factors or value in inverted):
+        elif value.operation == "sigmoid" and value in factors:
             roles[name] = "gate"
     return roles
 
 
-def _gate(unit: Unit, name: str, role: str) -> Gate:
-    values, live = unit.named[name].numpy(), unit.live.numpy()
+def _gating_factors(layer: RecordedLayer) -> set[Symbol]:
+    """Values v such that v or 1 − v is a factor of a product."""
+    factors = {value for node in layer.equations.nodes if node.operation == "multiply" for value in node.inputs}
+    inverted = {node.inputs[1] for node in factors if node.operation == "subtract" and node.inputs[0].detail == 1}
+    return factors | inverted
+
+
+def _gate(layer: RecordedLayer, name: str, role: str) -> Gate:
+    values, live = layer.named[name].numpy(), layer.live.numpy()
     steps, width = len(values), values.shape[-1]
     edges = np.linspace(0, 1, BINS + 1)
     mean = np.full(steps, np.nan)
@@ -83,19 +91,19 @@ def _gate(unit: Unit, name: str, role: str) -> Gate:
         units[step] = now[:, :SHOWN].mean(0)
     size = live.sum(1, keepdims=True) * float(width)
     return Gate(
-        label=unit.label,
+        label=layer.label,
         name=name,
         role=role,
         mean=mean,
         quantiles=quantiles,
         edges=edges,
-        histogram=_shares(counts.sum(0), size.sum()),
-        over_time=_shares(counts, size),
+        histogram=_fractions(counts.sum(0), size.sum()),
+        over_time=_fractions(counts, size),
         units=units,
     )
 
 
-def _shares(counts: Array, size: Array) -> Array:
-    shares = np.full(counts.shape, np.nan)
-    np.divide(counts, size, out=shares, where=size > 0)
-    return shares
+def _fractions(counts: Array, size: Array) -> Array:
+    fractions = np.full(counts.shape, np.nan)
+    np.divide(counts, size, out=fractions, where=size > 0)
+    return fractions

@@ -12,40 +12,40 @@ from unspool.insight.recording import Recording
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: A unit is as good as constant if its variance is below this share of the mean unit's, or its deviation below that.
+#: A unit is nearly constant if its variance is below this fraction of the mean unit's, or its deviation below this.
 NEAR_CONSTANT_VARIANCE = 1e-6
 NEAR_CONSTANT_DEVIATION = 1e-4
-#: Directions whose share of the variance is told.
+#: Directions whose fraction of the variance is kept.
 SHOWN = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Participation:
-    """The spread of every layer's output over steps and rows."""
+    """The spread of every layer's output over steps and sequences."""
 
     labels: tuple[str, ...]
-    ratio: Array  # (units,): (Σλ)² / Σλ² of the covariance, from 1 to `size`; 0 where nothing varies
-    size: Counts  # (units,): width of the output
-    spectrum: tuple[Array, ...]  # of each layer: shares of variance, descending, at most 64; 0 where nothing varies
-    near_constant: Array  # (units,): share of units that as good as never change
+    ratio: Array  # (layers,): (Σλ)² / Σλ² of the covariance, from 1 to `size`; 0 if nothing varies
+    size: Counts  # (layers,): width of the output
+    spectrum: tuple[Array, ...]  # of each layer: fractions of variance, descending, at most 64; 0 if nothing varies
+    near_constant: Array  # (layers,): fraction of units that hardly change
 
 
 def measure_participation(recording: Recording) -> Participation:
-    """The effective number of dimensions of the outputs, and the units that do not take part."""
-    spreads = [_spread(unit.output[unit.live].numpy()) for unit in recording.units]
+    """The effective number of dimensions of the outputs, and the fraction of units that hardly change."""
+    spreads = [_spread(layer.output[layer.live].numpy()) for layer in recording.layers]
     return Participation(
-        labels=tuple(unit.label for unit in recording.units),
+        labels=tuple(layer.label for layer in recording.layers),
         ratio=np.array([ratio for ratio, _, _ in spreads]),
-        size=np.array([unit.output.shape[-1] for unit in recording.units], dtype=np.int64),
+        size=np.array([layer.output.shape[-1] for layer in recording.layers], dtype=np.int64),
         spectrum=tuple(spectrum for _, spectrum, _ in spreads),
-        near_constant=np.array([share for _, _, share in spreads]),
+        near_constant=np.array([constant for _, _, constant in spreads]),
     )
 
 
 def _spread(outputs: Array) -> tuple[float, Array, float]:
-    """Ratio, spectrum and share of near-constant units of (places, units)."""
+    """Ratio, spectrum and fraction of near-constant units of outputs (places, units)."""
     width = outputs.shape[1]
-    # A mean of equal values can be off by a rounding, which would look like a direction.
+    # The mean of equal values can be off by rounding, which would look like a direction.
     still = (outputs == outputs[:1]).all(0)
     centred = np.where(still, 0, outputs - outputs.sum(0) / max(1, len(outputs)))
     covariance = centred.T @ centred / max(1, len(outputs))
@@ -55,5 +55,5 @@ def _spread(outputs: Array) -> tuple[float, Array, float]:
     constant = (variances < NEAR_CONSTANT_VARIANCE * variances.mean()) | (variances < NEAR_CONSTANT_DEVIATION**2)
     if not total:
         return 0.0, np.zeros(min(width, SHOWN)), float(constant.mean())
-    shares = values / total
-    return float(1 / (shares**2).sum()), shares[:SHOWN].copy(), float(constant.mean())
+    fractions = values / total
+    return float(1 / (fractions**2).sum()), fractions[:SHOWN].copy(), float(constant.mean())

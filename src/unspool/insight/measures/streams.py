@@ -1,4 +1,4 @@
-"""Streams: from which unit to which the gradient goes, across levels and between the directions of time."""
+"""Streams: from which layer to which the gradient flows, across levels and between directions of time."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ import torch
 from numpy.typing import NDArray
 
 from unspool.insight.measures.flow import norm_of
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Flow, Gradient, Recording
-from unspool.insight.unit import Unit
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """The gradient's ways between units.
+    """The gradient between layers.
 
-    What a unit reads is its input and the states that it starts from, so that a decoder's gradient is seen to reach its
-    encoder. A unit that is run several times, each from where the last one stopped, gives to itself.
+    A layer reads its input and its starting states, so that a decoder's gradient reaches its encoder. A layer that is
+    run several times, each continuing the last, gives to itself.
     """
 
     labels: tuple[str, ...]
-    flows: Array  # (units, units): [i, j], norm of what reaches unit j through what unit i reads, with no unit between
-    cross: float | None  # share of the energy between neighbouring levels that changes direction; None without both
-    paths: int  # ways down from the highest level to the lowest, both directions of a level being one
+    flows: Array  # (layers, layers): [i, j], norm of what reaches layer j through what layer i reads, directly
+    cross: float | None  # fraction of the energy between neighboring levels that changes direction; None without both
+    paths: int  # from the highest level to the lowest, where both directions of a level are one
 
 
 def measure_streams(recording: Recording, gradient: Gradient | None = None) -> Streams:
-    """The flows of the whole gradient, and what they tell of the wiring."""
+    """The flows of the whole gradient, and the paths that they take."""
     whole = recording.gradient() if gradient is None else gradient
-    flows = np.array([_given_by(recording, unit, whole) for unit in recording.units])
+    flows = np.array([_given_by(recording, layer, whole) for layer in recording.layers])
     return Streams(
-        labels=tuple(unit.label for unit in recording.units),
+        labels=tuple(layer.label for layer in recording.layers),
         flows=flows,
-        cross=_cross(flows, recording.units),
-        paths=_paths(flows, recording.units),
+        cross=_cross(flows, recording.layers),
+        paths=_paths(flows, recording.layers),
     )
 
 
-def _given_by(recording: Recording, unit: Unit, whole: Gradient) -> list[float]:
-    """Norms of what every unit gets through what this one reads."""
+def _given_by(recording: Recording, layer: RecordedLayer, whole: Gradient) -> list[float]:
+    """Norms of what every layer gets through what this one reads."""
     flow = Flow(recording.calls)
     first = 0
     for call in recording.calls:
-        if call.unit.name != unit.name:
+        if call.layer.name != layer.name:
             continue
-        steps = slice(first, first + len(call.unit.x))
+        steps = slice(first, first + len(call.layer.x))
         first = steps.stop
-        _, before, _ = call.pull(whole.states[unit.name][steps])
+        _, before, _ = call.pull(whole.states[layer.name][steps])
         _, start = call.cross(before)
-        flow.add([call.x, *call.starts], [whole.inputs[unit.name][steps], *call.unit.split(start).values()])
+        flow.add([call.x, *call.starts], [whole.inputs[layer.name][steps], *call.layer.split(start).values()])
     got: dict[str, list[torch.Tensor]] = {}
     for number, call in enumerate(recording.calls):
-        got.setdefault(call.unit.name, []).append(call.inject(flow.take(number))[0])
-    return [norm_of(torch.cat(got[other.name])) for other in recording.units]
+        got.setdefault(call.layer.name, []).append(call.inject(flow.take(number))[0])
+    return [norm_of(torch.cat(got[other.name])) for other in recording.layers]
 
 
-def _cross(flows: Array, units: Sequence[Unit]) -> float | None:
-    """None also where nothing flows between neighbouring levels."""
-    levels = np.array([unit.level for unit in units])
-    reverse = np.array([unit.reverse for unit in units])
+def _cross(flows: Array, layers: Sequence[RecordedLayer]) -> float | None:
+    """The fraction that changes direction; None also if nothing flows between neighboring levels."""
+    levels = np.array([layer.level for layer in layers])
+    reverse = np.array([layer.reverse for layer in layers])
     between = np.where(levels[:, None] == levels + 1, flows, 0.0)
     if reverse.all() or not reverse.any() or not between.max() > 0:
         return None
@@ -71,13 +71,13 @@ def _cross(flows: Array, units: Sequence[Unit]) -> float | None:
     return float(energy[reverse[:, None] != reverse].sum() / energy.sum())
 
 
-def _paths(flows: Array, units: Sequence[Unit]) -> int:
-    """Counted level by level: there are as many ways down to a level as to all levels above it that give to it."""
-    top = max(unit.level for unit in units)
+def _paths(flows: Array, layers: Sequence[RecordedLayer]) -> int:
+    """Counted level by level: a level has as many paths as all levels above that give to it."""
+    top = max(layer.level for layer in layers)
     edges = {
         (upper.level, lower.level)
-        for row, upper in enumerate(units)
-        for column, lower in enumerate(units)
+        for row, upper in enumerate(layers)
+        for column, lower in enumerate(layers)
         if flows[row, column] != 0
     }
     ways = {top: 1}

@@ -1,4 +1,4 @@
-"""Surprise: how unexpected every token was to a model, in nats."""
+"""Surprise: how unexpected each token is to a model, in nats."""
 
 from __future__ import annotations
 
@@ -12,40 +12,49 @@ from unspool.errors import ArgumentError, ShapeError
 
 Array = NDArray[np.float64]
 
-#: Places that are told as the worst.
+#: Number of the most surprising places that are kept.
 WORST = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Surprise:
-    """The surprise −ln p of the tokens that live, row after row."""
+    """The surprise −ln p of the tokens, sequence after sequence."""
 
     tokens: tuple[str, ...]
-    nats: Array  # (n,): inf where a token was held to be impossible
+    nats: Array  # (n,): inf for a token of probability 0
     mean: float  # its exp is the perplexity; NaN without tokens
     worst: tuple[int, ...]  # places in `tokens`, the most surprising first, at most 10
-    by_position: Array  # (time,): mean over rows, NaN where none lives
+    by_position: Array  # (time,): mean over sequences; NaN at steps that none has
 
 
 def measure_surprise(
     tokens: Sequence[Sequence[str]], nats: ArrayLike, live: NDArray[np.bool_] | None = None
 ) -> Surprise:
-    """Of `tokens` by time and row, with `nats` and `live` (time, rows); all live if that is not said."""
+    """The surprise of each token, their mean, and the mean by position.
+
+    Args:
+        tokens: [time][sequence].
+        nats: (time, batch), −ln p of each token.
+        live: (time, batch), which steps are within their sequence; by default all.
+
+    Returns:
+        The surprise of the tokens within their sequences.
+    """
     values = np.array(nats, dtype=np.float64)
     if values.ndim != 2:
-        raise ShapeError.of("nats", values.shape, "is not (time, rows)", "Give a number for each step of each row")
+        raise ShapeError.of("nats", values.shape, "is not (time, batch)", "Give one number per step and sequence")
     steps, rows = values.shape
     if len(tokens) != steps or any(len(step) != rows for step in tokens):
-        raise ShapeError.of(
-            "tokens", len(tokens), f"does not have a token for each of `nats`, {values.shape}", "Give tokens[time][row]"
-        )
+        problem = f"does not have a token for each of `nats`, {values.shape}"
+        raise ShapeError.of("tokens", len(tokens), problem, "Give tokens[time][sequence]")
     alive = np.ones(values.shape, dtype=np.bool_) if live is None else np.array(live, dtype=np.bool_)
     if alive.shape != values.shape:
-        raise ShapeError.of("live", alive.shape, f"is not of `nats`' shape {values.shape}", "Give (time, rows)")
+        problem = f"does not have the shape of `nats`, {values.shape}"
+        raise ShapeError.of("live", alive.shape, problem, "Give (time, batch)")
     wrong = np.argwhere(alive & np.isnan(values))
     if len(wrong):
         step, row = map(int, wrong[0])
-        raise ArgumentError.of(f"nats[{step}, {row}]", np.nan, "is no number", "Look for NaN in the model's weights")
+        raise ArgumentError.of(f"nats[{step}, {row}]", np.nan, "is not a number", "Look for NaN in the model's weights")
     flat = values.T[alive.T]
     worst = np.argsort(-flat, kind="stable")[:WORST]
     counts, sums = alive.sum(1), np.where(alive, values, 0).sum(1)

@@ -1,4 +1,4 @@
-"""Token states: what a layer holds after each kind of token, and how that depends on what came before."""
+"""Token states: the state of a layer after each type of token, and how it depends on the context."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.errors import ShapeError
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
-from unspool.insight.unit import Unit
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: Types that are looked at, the most frequent ones.
+#: The most frequent types are measured, at most this many.
 TYPES = 60
-#: Tokens of a context that are told, and places of one type among which the two farthest apart are sought.
+#: Tokens of a context that are kept, and places of one type among which the two farthest apart are searched.
 CONTEXT = 6
 PLACES = 256
 
@@ -33,32 +33,34 @@ class TokenStates:
     linkage: Array  # (n − 1, 4): clusters joined, their distance and size, by Ward; laid out as in scipy
     order: Counts  # (n,): types as the leaves of that tree
     same: float  # mean cosine distance between states of one type; NaN if none occurs twice
-    other: float  # and between states of different types; NaN if there is but one
+    other: float  # and between states of different types; NaN if there is only one
     example: tuple[str, ...]  # a type, and the two contexts in which its states differ most; empty if none occurs twice
 
 
 def measure_token_states(
-    recording: Recording, tokens: Sequence[Sequence[str]], unit: Unit | None = None
+    recording: Recording, tokens: Sequence[Sequence[str]], layer: RecordedLayer | None = None
 ) -> TokenStates:
-    """Of `tokens` by time and row, as the layer read them; by default the highest one that reads forwards."""
-    if unit is None:
-        unit = max(recording.units, key=lambda one: (not one.reverse, one.level))
-    live = unit.live.numpy()
-    steps, rows = live.shape
-    if len(tokens) != steps or any(len(step) != rows for step in tokens):
-        raise ShapeError.of(
-            "tokens",
-            len(tokens),
-            f"does not have a token for each of {steps} steps and {rows} rows",
-            "Give [time][row]",
-        )
-    places = np.argwhere(live.T)[:, ::-1]  # row after row, so that types come in reading order
+    """States by type of token, their clusters, and how far they are apart.
+
+    Args:
+        recording: the model.
+        tokens: [time][sequence], as the layer read them.
+        layer: one of the recording's; by default the highest one that reads forward.
+
+    Returns:
+        The most frequent types with their mean states.
+    """
+    if layer is None:
+        layer = max(recording.layers, key=lambda one: (not one.reverse, one.level))
+    live = layer.live.numpy()
+    _check_tokens(tokens, *live.shape)
+    places = np.argwhere(live.T)[:, ::-1]  # sequence after sequence, so that types are in reading order
     words = [tokens[step][row] for step, row in places]
     frequent = Counter(words).most_common(TYPES)
     types = tuple(word for word, _ in frequent)
     number = {word: n for n, word in enumerate(types)}
     kinds = np.array([number.get(word, -1) for word in words], dtype=np.int64)
-    places, states = places[kinds >= 0], unit.output.numpy()[live.T.nonzero()[::-1]][kinds >= 0]
+    places, states = places[kinds >= 0], layer.output.numpy()[live.T.nonzero()[::-1]][kinds >= 0]
     kinds = kinds[kinds >= 0]
     centres = np.array([states[kinds == kind].mean(0) for kind in range(len(types))]).reshape(-1, states.shape[1])
     linkage = link(centres)
@@ -72,12 +74,18 @@ def measure_token_states(
         order=_leaves(linkage, len(types)),
         same=same,
         other=other,
-        example=_example(tokens, places, types, kinds, directions, unit),
+        example=_example(tokens, places, types, kinds, directions, layer),
     )
 
 
+def _check_tokens(tokens: Sequence[Sequence[str]], steps: int, sequences: int) -> None:
+    if len(tokens) != steps or any(len(step) != sequences for step in tokens):
+        problem = f"does not have a token for each of {steps} steps and {sequences} sequences"
+        raise ShapeError.of("tokens", len(tokens), problem, "Give tokens[time][sequence]")
+
+
 def link(points: Array) -> Array:
-    """Ward's hierarchical clustering: those two clusters are joined first that the spread within grows least by.
+    """Ward's hierarchical clustering: first join the two clusters whose union adds least to the spread within.
 
     Row k joins two clusters to cluster n + k: their numbers, their distance, and how many points they have.
     """
@@ -99,7 +107,7 @@ def link(points: Array) -> Array:
 
 
 def _leaves(linkage: Array, count: int) -> Counts:
-    """The points from left to right, so that no two branches cross."""
+    """The points from left to right, so that no branches cross."""
     below = [[point] for point in range(count)]
     for left, right in linkage[:, :2].astype(np.int64):
         below.append(below[left] + below[right])
@@ -118,7 +126,7 @@ def _plane(centres: Array) -> Array:
 
 
 def _directions(states: Array) -> Array:
-    """States of length 1; a state of 0 stays so, and is at distance 1 from all."""
+    """States scaled to length 1; a zero state stays zero, at distance 1 from all."""
     lengths = np.sqrt((states**2).sum(-1, keepdims=True))
     directions = np.zeros_like(states)
     np.divide(states, lengths, out=directions, where=lengths > 0)
@@ -126,7 +134,7 @@ def _directions(states: Array) -> Array:
 
 
 def _mean_distances(directions: Array, kinds: Counts, types: int) -> tuple[float, float]:
-    """Over all pairs of places, of one type and of two; by sums, as there may be many pairs."""
+    """Over all pairs of places of one type, and of two types; by sums, as there may be many pairs."""
     counts = np.bincount(kinds, minlength=types).astype(np.float64)
     sums = np.array([directions[kinds == kind].sum(0) for kind in range(types)]).reshape(-1, directions.shape[1])
     whole, own, alone = (sums.sum(0) ** 2).sum(), (sums**2).sum(), (directions**2).sum()
@@ -142,9 +150,9 @@ def _example(
     types: tuple[str, ...],
     kinds: Counts,
     directions: Array,
-    unit: Unit,
+    layer: RecordedLayer,
 ) -> tuple[str, ...]:
-    """The type with the two places that are farthest apart; each context ends at the place, in order of reading."""
+    """The type with the two places that are farthest apart, with the context up to each place."""
     farthest, found = -np.inf, None
     for kind in range(len(types)):
         here = np.flatnonzero(kinds == kind)
@@ -157,9 +165,9 @@ def _example(
     if found is None:
         return ()
     kind, first, second = found
-    return types[kind], *(_context(tokens, int(places[at, 0]), int(places[at, 1]), unit) for at in (first, second))
+    return types[kind], *(_context(tokens, int(places[at, 0]), int(places[at, 1]), layer) for at in (first, second))
 
 
-def _context(tokens: Sequence[Sequence[str]], step: int, row: int, unit: Unit) -> str:
-    span = range(step, step + CONTEXT) if unit.reverse else range(step - CONTEXT + 1, step + 1)
-    return " ".join(tokens[at][row] for at in span if 0 <= at < len(tokens) and unit.live[at, row])
+def _context(tokens: Sequence[Sequence[str]], step: int, row: int, layer: RecordedLayer) -> str:
+    span = range(step, step + CONTEXT) if layer.reverse else range(step - CONTEXT + 1, step + 1)
+    return " ".join(tokens[at][row] for at in span if 0 <= at < len(tokens) and layer.live[at, row])

@@ -1,4 +1,4 @@
-"""Truncation: how far the gradient of truncated back-propagation is from the whole one, for every window."""
+"""Truncation: how far the gradient of truncated backpropagation is from the full one, for every window."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from unspool.errors import ArgumentError
 from unspool.insight.measures.flow import norm_of
@@ -15,64 +16,90 @@ from unspool.insight.recording import Gradient, Recording
 
 Array = NDArray[np.float64]
 
-#: The share of the gradient that the recommended window may lose.
+#: The relative error of the gradient that the recommended window may have.
 TOLERANCE = 0.01
-#: Windows that are measured unless the caller says how many.
+#: Windows that are measured by default.
 LIMIT = 256
-#: Steps of rows times parameters that may be passed through in all; large networks have fewer windows measured.
+#: Steps × parameters to follow gradients through in all; large networks have fewer windows measured.
 WORK = 2e10
 
 
 @dataclass(frozen=True, eq=False)
 class Truncation:
-    """The bias ‖G − G_k‖ / ‖G‖ of the parameters' gradient with window k; NaN where the gradient is zero.
+    """The bias ‖G − G_k‖ / ‖G‖ of the parameters' gradient with window k; NaN if the gradient is zero.
 
     Window k keeps the paths that cross fewer than k edges between steps, as `TruncatedBPTT(stride=1)` does. The windows
-    end where no path is left, or at the limit.
+    end when no path is left, or at the limit.
     """
 
     labels: tuple[str, ...]
     windows: NDArray[np.int64]  # (windows,): 1, 2, …
-    bias: Array  # (units, windows)
-    overall: Array  # (windows,): over the parameters of all units
-    recommended: int  # the least window whose overall bias is at most TOLERANCE; the last one if none is
-    censored: bool  # none is
+    bias: Array  # (layers, windows)
+    overall: Array  # (windows,): over the parameters of all layers
+    recommended: int  # the smallest window whose overall bias is at most TOLERANCE; the last one if none is
+    censored: bool  # no window's overall bias is at most TOLERANCE
+    bptt: int | None = None  # the window of the run's training; None: all steps, or unknown
+
+    @property
+    def lost(self) -> float | None:
+        """The overall bias with the run's own window; None if it is unknown or longer than what was measured."""
+        if self.bptt is None or self.bptt > len(self.windows):
+            return None
+        return float(self.overall[self.bptt - 1])
 
 
-def measure_truncation(recording: Recording, gradient: Gradient | None = None, limit: int | None = None) -> Truncation:
-    """The bias for windows up to at most `limit`; large networks may have fewer measured."""
+def measure_truncation(
+    recording: Recording, gradient: Gradient | None = None, limit: int | None = None, bptt: int | None = None
+) -> Truncation:
+    """The bias of the truncated gradient, by window.
+
+    Args:
+        recording: the model.
+        gradient: `recording.gradient()`, if it is known already.
+        limit: the longest window; large networks may have fewer measured.
+        bptt: the window of the run's training, to be judged.
+
+    Returns:
+        The bias of each layer and of all together, and the smallest window that is enough.
+    """
     if limit is not None and limit < 1:
         raise ArgumentError.of("limit", limit, "leaves no window to measure", "Give at least 1")
     whole = (recording.gradient() if gradient is None else gradient).parameters
-    names = [unit.name for unit in recording.units]
-    rest = {unit: {name: value.clone() for name, value in whole[unit].items()} for unit in names}
-    left = []
-    for lag in recording.lags(min(_affordable(recording), LIMIT if limit is None else limit)):
-        for unit in names:
-            for name, value in lag.parameters[unit].items():
-                rest[unit][name] -= value
-        left.append([_norm(rest[unit]) for unit in names])
-    sizes = np.array([_norm(whole[unit]) for unit in names])
-    remaining = np.array(left).T
+    sizes = np.array([_norm(whole[layer.name]) for layer in recording.layers])
+    remaining = _remaining(recording, whole, min(_affordable(recording), LIMIT if limit is None else limit))
     overall = _ratio(_together(remaining), _together(sizes))
     enough = np.flatnonzero(np.nan_to_num(overall, nan=np.inf) <= TOLERANCE)
-    windows = np.arange(1, len(left) + 1, dtype=np.int64)
+    windows = np.arange(1, remaining.shape[1] + 1, dtype=np.int64)
     return Truncation(
-        labels=tuple(unit.label for unit in recording.units),
+        labels=tuple(layer.label for layer in recording.layers),
         windows=windows,
         bias=_ratio(remaining, sizes[:, None]),
         overall=overall,
         recommended=int(windows[enough[0]] if len(enough) else windows[-1]),
         censored=not len(enough),
+        bptt=bptt,
     )
 
 
-def _norm(parameters: Mapping[str, torch.Tensor]) -> float:
+def _remaining(recording: Recording, whole: Mapping[str, Mapping[str, Tensor]], windows: int) -> Array:
+    """Norms of the gradient that each window leaves out, (layers, windows)."""
+    names = [layer.name for layer in recording.layers]
+    rest = {layer: {name: value.clone() for name, value in whole[layer].items()} for layer in names}
+    left = []
+    for lag in recording.lags(windows):
+        for layer in names:
+            for name, value in lag.parameters[layer].items():
+                rest[layer][name] -= value
+        left.append([_norm(rest[layer]) for layer in names])
+    return np.array(left).T
+
+
+def _norm(parameters: Mapping[str, Tensor]) -> float:
     return norm_of(torch.tensor([norm_of(value) for value in parameters.values()], dtype=torch.float64))
 
 
 def _together(norms: Array) -> Array:
-    """Of parts along the first axis."""
+    """The norm of parts along the first axis."""
     largest = norms.max(0, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     return np.asarray(scale * np.sqrt(np.square(norms / scale).sum(0)), np.float64)
@@ -85,7 +112,7 @@ def _ratio(part: Array, whole: Array) -> Array:
 
 def _affordable(recording: Recording) -> int:
     passed = sum(
-        int(unit.live.sum()) * (1 + sum(value.numel() for value in unit.parameters.values()))
-        for unit in recording.units
+        int(layer.live.sum()) * (1 + sum(value.numel() for value in layer.parameters.values()))
+        for layer in recording.layers
     )
     return max(8, int(WORK / max(passed, 1)))

@@ -1,36 +1,54 @@
-"""What a report is made of: verdicts, sections with pictures, facts and numbers."""
+"""What a report is made of: verdicts, sections with figures, facts and numbers. Data only; nothing is drawn here."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from plotly.graph_objects import Figure
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from unspool.errors import ArgumentError
-from unspool.insight.report.notebook import frame
-from unspool.insight.report.page import render, write_report
+from unspool.insight.report.advice import Retrain, Speller
+from unspool.insight.report.scalars import Scalar
 from unspool.insight.report.severity import LOOKS, Severity
-from unspool.insight.report.terminal import summarise
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 KEY = re.compile(r"[a-z][a-z0-9_-]*")
 
 
+def draw_nothing() -> tuple[Figure, ...]:
+    """The figures of a section that has none."""
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """One judgement: what is so, how it is known and what to do."""
+    """One judgement: what is the case, the evidence for it, and what to change.
+
+    Attributes:
+        key: names the rule that made it, such as `vanishing`.
+        severity: `fault`, `warning`, `note` or `good`.
+        title: the verdict in a few words.
+        evidence: the numbers behind it, in a sentence or two.
+        remedy: what to do; empty if there is nothing to do.
+        settings: settings of training to change, by name; empty if there is none that helps.
+        section: the key of the section that shows it.
+
+    Example:
+        >>> Verdict("vanishing", "fault", "Gradients vanish", "…", "Use a gated cell.", {"cell": "lstm"}).settings
+        {'cell': 'lstm'}
+    """
 
     key: str
     severity: Severity
     title: str
     evidence: str
     remedy: str
-    command: str | None = None  #: what to type
-    section: str | None = None  #: the key of the section with the picture
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    section: str | None = None
 
     def __post_init__(self) -> None:
         if self.severity not in LOOKS:
@@ -39,32 +57,61 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One question with its pictures and what they show."""
+    """One question with its figures and what they show.
+
+    Attributes:
+        key: names the section in links; lower-case letters, digits, - and _.
+        title: a few words.
+        question: what a student asks.
+        explanation: how to read the figures; an empty line begins a paragraph.
+        equation: MathML; anything else is shown as text.
+        draw: makes the figures; called when a page is rendered, not before.
+        findings: what the figures show in this model.
+    """
 
     key: str
     title: str
-    question: str  #: what a student asks
-    explanation: str  #: how to read the pictures; an empty line begins a paragraph
-    equation: str = ""  #: MathML; anything else is shown as text
-    figures: tuple[Figure, ...] = ()
+    question: str
+    explanation: str
+    equation: str = ""
+    draw: Callable[[], tuple[Figure, ...]] = draw_nothing
     findings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not KEY.fullmatch(self.key):
-            raise ArgumentError.of("key", self.key, "cannot be a link's target", "Use small letters, digits, - and _")
+            raise ArgumentError.of("key", self.key, "cannot be a link's target", "Use a-z, 0-9, - and _")
+
+    @cached_property
+    def figures(self) -> tuple[Figure, ...]:
+        """The figures, drawn when first asked for."""
+        return self.draw()
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
-    """Everything that one X-ray has to say; it prints as a summary, and a notebook shows the page."""
+class Content:
+    """Everything that a report says; `Report` adds how it is shown.
+
+    Attributes:
+        title: of the whole report.
+        subtitle: what was looked into, in a line.
+        facts: names and values about the model and its data.
+        verdicts: the most important first.
+        sections: one for each measure that has something to show.
+        missing: what could not be measured, and why.
+        numbers: everything that was measured, in the types of JSON.
+        scalars: the single numbers that people look for, and their names in words.
+        retrain: how to train the run again; None if the model is not from a run.
+    """
 
     title: str
     subtitle: str = ""
     facts: tuple[tuple[str, str], ...] = ()
-    verdicts: tuple[Verdict, ...] = ()  #: the most important first
+    verdicts: tuple[Verdict, ...] = ()
     sections: tuple[Section, ...] = ()
-    missing: tuple[str, ...] = ()  #: what could not be measured, and why
-    numbers: Mapping[str, Any] = field(default_factory=dict)  #: as `to_plain` makes them
+    missing: tuple[str, ...] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    scalars: tuple[Scalar, ...] = ()
+    retrain: Retrain | None = None
 
     def __post_init__(self) -> None:
         keys = [section.key for section in self.sections]
@@ -72,12 +119,8 @@ class Report:
             if keys.count(key) > 1:
                 raise ArgumentError.of("sections", key, "is there twice", "Give each section its own key")
 
-    def __str__(self) -> str:
-        return summarise(self)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """The page, as one file that opens without a network."""
-        return write_report(self, path)
-
-    def _repr_html_(self) -> str:
-        return frame(render(self), self.title)
+    def spell(self, verdict: Verdict, spell: Speller) -> str | None:
+        """How to follow a verdict, as `spell` writes it; None if it asks for no setting or the model has no run."""
+        if self.retrain is None or not verdict.settings:
+            return None
+        return spell(self.retrain, verdict.settings)

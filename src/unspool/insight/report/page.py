@@ -1,77 +1,49 @@
-"""The report's page: verdicts on top, then each question with its pictures, all in one file that opens offline."""
+"""The report's page: verdicts on top, then each question with its figures, all in one file that opens offline."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from unspool.insight.report.markup import document, embed, inert
-from unspool.insight.report.parts import (
-    NO_SCRIPT,
-    TITLE,
-    count_verdicts,
-    show_contents,
-    show_facts,
-    show_figures,
-    show_findings,
-    show_masthead,
-    show_missing,
-    show_reading,
-    show_verdicts,
-)
-from unspool.insight.report.plain import fit
+from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.contract import Content
+from unspool.insight.report.document import ROOM, render_document
+from unspool.insight.report.embedding import embed_figure
+from unspool.insight.report.parts import place_section, show_verdicts
+from unspool.insight.report.plain import fit, to_json
 from unspool.learning.files import write_file
 
-if TYPE_CHECKING:
-    from unspool.insight.report.contract import Report, Section
 
-#: Bytes of a whole page, and what its shell takes of them, most of which is plotly's script.
-LARGEST, SHELL = 8_000_000, 5_000_000
-DOWNLOAD = '<a id="download" download="xray.json">Download the numbers (JSON)</a>'
-
-
-def write_report(report: Report, path: str | os.PathLike[str]) -> Path:
+def write_report(report: Content, path: str | os.PathLike[str], spell: Speller = spell_python) -> Path:
     """Write the page to `path`, whole or not at all."""
     target = Path(path)
-    write_file(target, render(report).encode("utf-8"))
+    write_file(target, render(report, spell).encode("utf-8"))
     return target
 
 
-def render(report: Report) -> str:
-    """The page as HTML; of numbers that would make it larger than 8 MB, the longest lists are left out."""
-    shown = [_show_section(section) for section in report.sections]
-    data = [text for _, texts in shown for text in texts]
-    numbers, left_out = fit(report.numbers, LARGEST - SHELL - sum(map(len, data)))
-    missing = (*report.missing, *(f"The download has no {name}: too large for one page." for name in left_out))
-    count = f'<p class="count">{count_verdicts(report.verdicts)}</p>' if report.verdicts else ""
-    facts = f'<section id="facts"><h2>The run</h2>{show_facts(report.facts)}</section>' if report.facts else ""
-    body = (
-        f"{show_masthead(report.title, report.subtitle, DOWNLOAD)}"
-        f'<div class="columns">{show_contents(_contents(report, missing))}<main id="main">{NO_SCRIPT}'
-        f'<section id="verdicts"><h2>Verdicts</h2>{count}'
-        f"{show_verdicts(report)}</section>"
-        f"{facts}"
-        f"{''.join(text for text, _ in shown)}{show_missing(missing)}</main></div>"
-    )
-    return document(report.title, body, [*data, embed("numbers", numbers)], kind="report")
+def render(report: Content, spell: Speller = spell_python) -> str:
+    """The page of a report as HTML.
 
+    Args:
+        report: what to show. If its numbers would make the page larger than 8 MB, the longest lists are left out.
+        spell: writes the settings that verdicts advise; by default as a call in Python.
 
-def _contents(report: Report, missing: tuple[str, ...]) -> list[tuple[str, str]]:
-    sections = [(f"section-{section.key}", section.title) for section in report.sections]
-    return [
-        ("verdicts", "Verdicts"),
-        *([("facts", "The run")] if report.facts else []),
-        *sections,
-        *([("missing", "What could not be measured")] if missing else []),
-    ]
+    Returns:
+        A whole document that loads nothing.
 
-
-def _show_section(section: Section) -> tuple[str, list[str]]:
-    figures, data = show_figures(section)
-    return (
-        f'<section class="topic" id="section-{section.key}"><h2>{inert(section.title, TITLE)}</h2>'
-        f'<p class="question">{inert(section.question)}</p>{show_findings(section.findings)}{figures}'
-        f"{show_reading(section)}</section>",
-        data,
+    Example:
+        >>> Path("xray.html").write_text(render(report), encoding="utf-8")  # doctest: +SKIP
+    """
+    places = {section.key: place_section(section) for section in report.sections}
+    data = {f"data-{place.name}": embed_figure(figure) for drawn in places.values() for place, figure in drawn.items()}
+    numbers, left_out = fit(report.numbers, ROOM - sum(map(len, data.values())))
+    return render_document(
+        "report.html.j2",
+        report.title,
+        {**data, "numbers": to_json(numbers)},
+        ["page.js"],
+        report=report,
+        verdicts=show_verdicts(report, spell),
+        places={key: list(drawn) for key, drawn in places.items()},
+        missing=[*report.missing, *(f"The download has no {name}: too large for one page." for name in left_out)],
     )

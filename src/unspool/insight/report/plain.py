@@ -17,35 +17,47 @@ DIGITS = 7
 
 
 def to_plain(value: Any, digits: int | None = None) -> Any:
-    """`value` in JSON's types: NaN is null, infinities are "inf" and "-inf", complex numbers {"real", "imag"}.
+    """A value in JSON's types: NaN is null, infinities are "inf" and "-inf", complex numbers {"real", "imag"}.
 
-    Dataclasses and mappings become objects, arrays, tuples and lists become lists. `digits` rounds to so many
-    significant ones.
+    Args:
+        value: a dataclass, a mapping, an array, a tuple, a list or a plain value, nested in any way.
+        digits: significant digits to round to; by default all.
+
+    Returns:
+        Objects, lists, numbers, strings, booleans and null.
+
+    Example:
+        >>> to_plain({"x": np.array([1.0, np.nan])})
+        {'x': [1.0, None]}
     """
     match value:
-        case None | bool() | str():
-            return value
-        case np.generic():
-            return to_plain(value.item(), digits)
-        case int():
+        case np.generic() | np.ndarray():  # before float, as a float64 is one too
+            return _from_numpy(value, digits)
+        case None | bool() | str() | int():
             return value
         case float():
             return _number(value, digits)
         case complex():
             return {"real": _number(value.real, digits), "imag": _number(value.imag, digits)}
-        case np.ndarray() if np.iscomplexobj(value):
-            return {"real": to_plain(value.real, digits), "imag": to_plain(value.imag, digits)}
-        case np.ndarray():
-            return to_plain(value.tolist(), digits)
         case Mapping():
             return {str(key): to_plain(inner, digits) for key, inner in value.items()}
         case tuple() | list():
             return [to_plain(inner, digits) for inner in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {part.name: to_plain(getattr(value, part.name), digits) for part in dataclasses.fields(value)}
-    raise ArgumentTypeError.of(
-        "value", value, f"is a {type(value).__name__}, which JSON has no form for", "Leave it out"
-    )
+    return _from_dataclass(value, digits)
+
+
+def _from_numpy(value: np.generic | np.ndarray[Any, Any], digits: int | None) -> Any:
+    if isinstance(value, np.ndarray) and np.iscomplexobj(value):
+        return {"real": to_plain(value.real, digits), "imag": to_plain(value.imag, digits)}
+    return to_plain(value.tolist(), digits)
+
+
+def _from_dataclass(value: Any, digits: int | None) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise ArgumentTypeError.of(
+            "value", value, f"is a {type(value).__name__}, which JSON cannot hold", "Leave it out"
+        )
+    return {part.name: to_plain(getattr(value, part.name), digits) for part in dataclasses.fields(value)}
 
 
 def _number(value: float, digits: int | None) -> float | str | None:
@@ -57,15 +69,15 @@ def _number(value: float, digits: int | None) -> float | str | None:
 
 
 def to_json(value: Any) -> str:
-    """JSON that can stand inside a script element of any page: no `<` ends the element or opens a comment."""
+    """JSON that is safe inside a script element: no `<` ends the element or opens a comment."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def fit(numbers: Mapping[str, Any], budget: int) -> tuple[dict[str, Any], list[str]]:
-    """The numbers rounded, without the largest lists where they would not go into `budget` characters of JSON.
+    """The numbers rounded, without the largest lists if they do not fit into `budget` characters of JSON.
 
-    The second value names what was left out; in its place stands a sentence.
+    Also the names of what was left out; a note stands in its place.
     """
     kept: dict[str, Any] = to_plain(numbers, DIGITS)
     excess = len(to_json(kept)) - budget
@@ -85,7 +97,7 @@ def fit(numbers: Mapping[str, Any], budget: int) -> tuple[dict[str, Any], list[s
 
 
 def _lists(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], list[Any]]]:
-    """Every outermost list of numbers, with the way to it; a list of objects is gone through."""
+    """Every outermost list of numbers with its path; lists of objects are searched."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _lists(inner, (*path, key))

@@ -2,71 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from unspool.insight.report.plain import to_plain
 
-#: What people look for, the most wanted first, and in which words.
-WORDS = {
-    "flow · horizon": "gradient horizon (steps)",
-    "forgetting · horizon": "forgetting horizon (steps)",
-    "truncation · recommended": "recommended window (steps)",
-    "lyapunov · largest": "largest Lyapunov exponent (per step)",
-    "flow · rate": "gradient kept at each step",
-    "forgetting · rate": "difference kept at each step",
-    "jacobians · radius": "spectral radius of a step",
-    "participation · ratio": "directions in use",
-    "participation · size": "hidden units",
-    "participation · near constant": "share of units that stay constant",
-    "sensitivity · delta": "response added by recurrence",
-    "frequency · pole": "pole of the frequency response",
-    "dependence · memory": "memory that the data ask for (steps)",
-    "surprise · mean": "mean surprise (nats)",
-    "streams · paths": "gradient paths through the layers",
-    "streams · cross": "gradient that turns in time (share)",
-}
-#: How many of these are shown even if only one of two runs has them.
-KEY = 4
-#: Settings, which tell nothing of a network.
-SETTINGS = ("time constants · dt",)
+#: Between the parts of a number's name: measure, field, layer.
+BETWEEN = " · "
+#: Ranks below this are key numbers: a comparison shows them even if only one of two runs has them.
+KEY = 10
+#: Longest list beside `labels` that gives one number for each label.
+MOST = 16
 
 
-def find_scalars(numbers: Mapping[str, Any], most: int = 16) -> dict[str, float]:
-    """Single numbers by their names, such as `flow · rate · layer 1`: those of `WORDS` first, then as they stand.
+@dataclass(frozen=True)
+class Scalar:
+    """A single number that people look for.
 
-    A list of up to `most` numbers beside `labels` of the same length gives one for each label.
+    Attributes:
+        name: the field that holds it, such as `horizon`; within a report after its measure, `flow · horizon`.
+        words: its name for people; None for an input of the measure, which says nothing about a network: not shown.
+        rank: its place among all, the most wanted first; those below 10 are key numbers.
+
+    Example:
+        >>> Scalar("horizon", "gradient horizon (steps)", rank=0).words
+        'gradient horizon (steps)'
     """
-    found = dict(_scalars(to_plain(numbers), (), most))
-    return {name: found[name] for name in sorted(found, key=rank) if name not in SETTINGS}
+
+    name: str
+    words: str | None
+    rank: int = 100
 
 
-def rank(name: str) -> int:
-    """The place of a number's name among `WORDS`, or the place after them."""
-    return next((place for place, known in enumerate(WORDS) if _is_of(name, known)), len(WORDS))
+class Glossary:
+    """The words and the order for the single numbers of one report or several."""
+
+    def __init__(self, scalars: Iterable[Scalar]) -> None:
+        self._known = sorted({scalar.name: scalar for scalar in scalars}.values(), key=lambda scalar: scalar.rank)
+
+    def find(self, numbers: Mapping[str, Any]) -> dict[str, float]:
+        """Single numbers by name, such as `flow · rate · layer 1`: those with words first, then as they stand.
+
+        A list of up to 16 numbers beside `labels` of the same length gives one number for each label.
+        """
+        found = dict(_scalars(to_plain(numbers), ()))
+        return {name: found[name] for name in self.sort(found) if not self._is_input(name)}
+
+    def sort(self, names: Iterable[str]) -> list[str]:
+        """Names in the order in which people look for them; those without words last, as they stand."""
+        return sorted(names, key=self._place)
+
+    def is_key(self, name: str) -> bool:
+        """Whether a comparison shows the number even if only one of two runs has it."""
+        known = self._scalar(name)
+        return known is not None and known.rank < KEY
+
+    def words(self, name: str) -> str:
+        """A number's name in words, such as `gradient kept per step, layer 1`."""
+        known = self._scalar(name)
+        if known is None or known.words is None:
+            return name
+        label = name.removeprefix(known.name).removeprefix(BETWEEN)
+        return f"{known.words}, {label}" if label else known.words
+
+    def _place(self, name: str) -> int:
+        known = self._scalar(name)
+        return len(self._known) if known is None else self._known.index(known)
+
+    def _is_input(self, name: str) -> bool:
+        known = self._scalar(name)
+        return known is not None and known.words is None
+
+    def _scalar(self, name: str) -> Scalar | None:
+        return next(
+            (known for known in self._known if name == known.name or name.startswith(f"{known.name}{BETWEEN}")), None
+        )
 
 
-def say_name(name: str) -> str:
-    """A number's name in words, such as `gradient kept at each step, layer 1`."""
-    for known, words in WORDS.items():
-        if _is_of(name, known):
-            label = name.removeprefix(known).removeprefix(" · ")
-            return f"{words}, {label}" if label else words
-    return name
-
-
-def _is_of(name: str, known: str) -> bool:
-    return name == known or name.startswith(f"{known} · ")
-
-
-def _scalars(value: Any, path: tuple[str, ...], most: int) -> Iterator[tuple[str, float]]:
+def _scalars(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
     if isinstance(value, dict):
-        labels = value.get("labels")
         for key, inner in value.items():
-            if isinstance(inner, list) and isinstance(labels, list) and len(inner) == len(labels) <= most:
-                for label, item in zip(labels, inner, strict=True):
-                    yield from _scalars(item, (*path, key, str(label)), most)
-            else:
-                yield from _scalars(inner, (*path, str(key)), most)
+            for label, item in _items(inner, value.get("labels")):
+                yield from _scalars(item, (*path, str(key), *label))
     elif value in ("inf", "-inf") or (isinstance(value, int | float) and not isinstance(value, bool)):
-        yield " · ".join(part.replace("_", " ") for part in path), float(value)
+        yield BETWEEN.join(part.replace("_", " ") for part in path), float(value)
+
+
+def _items(value: Any, labels: Any) -> list[tuple[tuple[str, ...], Any]]:
+    """The items of a list with their labels, if it has one for each; else the value without a label."""
+    if isinstance(value, list) and isinstance(labels, list) and len(value) == len(labels) <= MOST:
+        return [((str(label),), item) for label, item in zip(labels, value, strict=True)]
+    return [((), value)]

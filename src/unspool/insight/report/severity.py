@@ -1,4 +1,4 @@
-"""How grave a verdict is: the word, the mark and the plural that every view shows."""
+"""How serious a verdict is: the word, the mark and the plural that every view shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Severity = Literal["fault", "warning", "note", "good"]
 
 
 class Look(NamedTuple):
-    """How a severity is told apart without its colour."""
+    """How a severity is recognized without its color."""
 
     word: str
     plural: str
@@ -16,7 +16,7 @@ class Look(NamedTuple):
     drawing: str  #: the path of its icon, in a square of 24
 
 
-#: From the gravest down.
+#: The most serious first.
 LOOKS: dict[str, Look] = {
     "fault": Look("Fault", "faults", "✖", "M8 2h8l6 6v8l-6 6H8l-6-6V8zM8.5 8.5l7 7M15.5 8.5l-7 7"),
     "warning": Look("Warning", "warnings", "▲", "M12 3 22.5 21H1.5zM12 10v5M12 17.6v.4"),

@@ -2,51 +2,67 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, chop_cells
 
+from unspool.harmless import shorten, with_code_points
+from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.contract import Content, Verdict
 from unspool.insight.report.severity import LOOKS
-
-if TYPE_CHECKING:
-    from unspool.insight.report.contract import Report
 
 COLUMNS = 100
 #: Columns of a fact's name.
 NAME = 24
 #: Characters of one text; a token can have thousands.
 LONGEST = 600
-#: Invisible characters that letters and emoji are joined by; all other invisible ones are shown by their number.
-JOINERS = "\u200c\u200d"
 
 
-def summarise(report: Report) -> str:
-    """Title, facts, verdicts with evidence and remedy, and what is missing, as lines of plain text."""
+def summarize(report: Content, spell: Speller = spell_python) -> str:
+    """A report as lines of plain text: title, facts, verdicts with evidence and remedy, and what is missing.
+
+    Args:
+        report: what to say.
+        spell: writes the settings that verdicts advise; by default as a call in Python.
+
+    Returns:
+        Lines of at most 100 columns. Nothing in them acts on a terminal.
+
+    Example:
+        >>> print(summarize(report))  # doctest: +SKIP
+    """
     lines = [*_wrap(report.title, ""), *(_wrap(report.subtitle, "") if report.subtitle else ())]
-    names = [next(iter(chop_cells(_visible(name), NAME)), "") for name, _ in report.facts]
-    widest = max(map(cell_len, names), default=0)
-    for name, (_, value) in zip(names, report.facts, strict=True):
-        lines += _wrap(value, f"  {name}{' ' * (widest - cell_len(name))}  ", 4 + widest)
-    lines.append("")
-    lines += ["No verdict could be reached."] if not report.verdicts else []
+    lines += [*_facts(report), ""]
+    if not report.verdicts:
+        lines.append("No verdict could be reached.")
     for verdict in report.verdicts:
-        look = LOOKS[verdict.severity]
-        lines += _wrap(verdict.title, f"{look.mark} {look.word}: ", 2)
-        lines += _wrap(verdict.evidence, "  ", 2)
-        lines += _wrap(verdict.remedy, "  → ", 4) if verdict.remedy else ()
-        lines += _wrap(verdict.command, "    $ ", 6) if verdict.command else ()
-        lines.append("")
+        lines += [*_verdict(verdict, report.spell(verdict, spell)), ""]
     if report.missing:
         lines += ["Not measured:", *(line for reason in report.missing for line in _wrap(reason, "  – ", 4))]
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _facts(report: Content) -> Iterator[str]:
+    names = [next(iter(chop_cells(_safe(name), NAME)), "") for name, _ in report.facts]
+    widest = max(map(cell_len, names), default=0)
+    for name, (_, value) in zip(names, report.facts, strict=True):
+        yield from _wrap(value, f"  {name}{' ' * (widest - cell_len(name))}  ", 4 + widest)
+
+
+def _verdict(verdict: Verdict, command: str | None) -> Iterator[str]:
+    look = LOOKS[verdict.severity]
+    yield from _wrap(verdict.title, f"{look.mark} {look.word}: ", 2)
+    yield from _wrap(verdict.evidence, "  ", 2)
+    if verdict.remedy:
+        yield from _wrap(verdict.remedy, "  → ", 4)
+    if command is not None:
+        yield from _wrap(command, "    ", 6)
+
+
 def _wrap(text: str, first: str, indent: int = 0) -> Iterator[str]:
     """Lines of at most `COLUMNS` cells; the first begins with `first`, the others with `indent` spaces."""
     line, empty = first, True
-    for word in _visible(text).split():
+    for word in _safe(text).split():
         for piece in chop_cells(word, COLUMNS - max(cell_len(first), indent)):
             if cell_len(line) + (not empty) + cell_len(piece) > COLUMNS:
                 yield line.rstrip()
@@ -55,12 +71,5 @@ def _wrap(text: str, first: str, indent: int = 0) -> Iterator[str]:
     yield line.rstrip()
 
 
-def _visible(text: str) -> str:
-    """Text that cannot steer the terminal: control and direction characters by their numbers; long text is cut."""
-    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} characters)"
-    return "".join(
-        f"⟨U+{ord(letter):04X}⟩"
-        if unicodedata.category(letter) in ("Cc", "Cf", "Cs") and letter not in JOINERS and not letter.isspace()
-        else letter
-        for letter in cut
-    )
+def _safe(text: str) -> str:
+    return with_code_points(shorten(text, LONGEST))

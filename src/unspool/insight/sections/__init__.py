@@ -1,1 +1,4 @@
-"""Sections: what each picture asks, how a student reads it, and what it shows here."""
+"""Sections: one file per measure, with its record: what it measures, how a reader understands it, its key numbers.
+
+What draws the figures is imported when a page is rendered, so that a report without a page needs no plotly.
+"""

@@ -1,4 +1,4 @@
-"""A model of torch and a batch as a specimen."""
+"""A torch module and a batch as a specimen."""
 
 from __future__ import annotations
 
@@ -13,23 +13,33 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.insight.recording import record
 from unspool.insight.specimen import Specimen
-from unspool.nn.rnn import DropIn
+from unspool.nn.drop_in import DropIn
+from unspool.nn.leaves import leaves
 
 Loss = Callable[[Any], Tensor]
 
 
-def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, window: int | None = None) -> Specimen:
-    """`model` run over `batch`: a tensor, a tuple of arguments, or a dict of named ones.
+def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int | None = None) -> Specimen:
+    """A module run over a batch.
 
-    `loss` makes a number of what the model gives. Without it, what is followed is the loss that the model gives itself,
-    as one number or under the name "loss"; else a random projection of all that it gives: it stands for a loss at every
-    step that cares about every output alike. `window` is how many steps gradients go back in training, if they do not
-    go all the way.
+    Args:
+        model: has recurrent layers of `unspool.nn` or `torch.nn`.
+        batch: a tensor, a tuple of arguments or a dict of named ones.
+        loss: makes one number of the module's output. By default the loss that the module returns, as one number or
+            under the name "loss"; else a random projection of the output, which stands for a loss at every step that
+            weighs all outputs alike.
+        bptt: steps that gradients go back in training, if they do not go all the way.
+
+    Returns:
+        The recorded module.
+
+    Example:
+        >>> specimen = take_model(torch.nn.GRU(3, 4), torch.randn(9, 2, 3))
     """
     if not isinstance(model, nn.Module):
-        raise ArgumentTypeError.of("model", model, "is not a torch.nn.Module", "Give a model, or the folder of a run")
+        raise ArgumentTypeError.of("model", model, "is not a torch.nn.Module", "Give a module or the folder of a run")
     if batch is None:
-        raise ArgumentError.of("batch", None, "is missing", "Give what the model reads: xray(model, x)")
+        raise ArgumentError.of("batch", None, "is missing", "Give what the model reads: `xray(model, x)`")
     given = _arguments(batch)
     followed = [""]
 
@@ -45,52 +55,41 @@ def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, window: i
         return project(output)
 
     recording = record(model, run)
-    if not any(bool(unit.live.any()) for unit in recording.units):
-        raise ArgumentError.of("batch", tuple(recording.units[0].x.shape), "has no steps", "Give rows with steps")
-    widths = [unit.output.shape[-1] for unit in recording.units]
-    steps, rows = max((unit.live.shape for unit in recording.units), key=lambda shape: shape[0])
+    if not any(bool(layer.live.any()) for layer in recording.layers):
+        shape = tuple(recording.layers[0].x.shape)
+        raise ArgumentError.of("batch", shape, "has no steps", "Give sequences with at least one step")
+    widths = [layer.output.shape[-1] for layer in recording.layers]
+    steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
     facts = (
         ("model", type(model).__name__),
-        ("cells", ", ".join(dict.fromkeys(unit.equations.title for unit in recording.units))),
-        ("layers", ", ".join(f"{unit.label}: {width}" for unit, width in zip(recording.units, widths, strict=True))),
+        ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
+        ("layers", ", ".join(f"{layer.label}: {width}" for layer, width in zip(recording.layers, widths, strict=True))),
         ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
-        ("data", f"{rows} row(s) of {steps} steps"),
-        ("followed", f"{followed[0]}, {float(recording.loss.detach()):.4g}"),
+        ("data", f"{sequences} sequence(s) of {steps} steps"),
+        ("gradient of", f"{followed[0]}, {float(recording.loss.detach()):.4g}"),
     )
-    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, window=window, missing=tuple(_unseen(model)))
+    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, bptt=bptt, missing=tuple(_unseen(model)))
 
 
 def _unseen(model: nn.Module) -> Iterator[str]:
-    """Recurrent modules of torch that cannot be looked into."""
+    """Recurrent modules of torch that cannot be recorded."""
     for name, module in model.named_modules():
         kind = type(module)
         if isinstance(module, nn.RNNCellBase) or (
             isinstance(module, nn.RNNBase) and not isinstance(module, DropIn) and kind not in (nn.RNN, nn.GRU, nn.LSTM)
         ):
-            yield f"{name or 'the model'} ({kind.__name__}): only torch.nn.RNN, GRU and LSTM themselves are seen into."
+            yield f"{name or 'the model'} ({kind.__name__}): only torch.nn.RNN, GRU and LSTM can be recorded."
 
 
 def project(output: Any) -> Tensor:
-    """All floating numbers of an output, each times ±1 by a draw that is always the same, as one number."""
-    found = list(_tensors(output))
+    """A random projection of an output: each number times ±1, always by the same draw, and their sum."""
+    found = [tensor for tensor in leaves(output) if tensor.is_floating_point()]
     if not found:
-        raise ArgumentTypeError.of("output", type(output).__name__, "has no tensor of numbers", "Give a loss")
+        raise ArgumentTypeError.of("output", type(output).__name__, "has no floating-point tensor", "Give a `loss`")
     generator = torch.Generator().manual_seed(0)
-    first = found[0]  # of (output, state) the output says it all
+    first = found[0]  # of (output, state), the output depends on every state
     signs = torch.randint(0, 2, first.shape, generator=generator).to(first) * 2 - 1
     return (signs * first).sum() / math.sqrt(max(1, first.numel()))
-
-
-def _tensors(output: Any) -> list[Tensor]:
-    if isinstance(output, PackedSequence):
-        return [output.data]
-    if isinstance(output, Tensor):
-        return [output] if output.is_floating_point() else []
-    if isinstance(output, Mapping):
-        return [tensor for part in output.values() for tensor in _tensors(part)]
-    if isinstance(output, tuple | list):
-        return [tensor for part in output for tensor in _tensors(part)]
-    return []
 
 
 def _arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

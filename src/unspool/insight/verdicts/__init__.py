@@ -1,1 +1,1 @@
-"""Verdicts: rules with stated thresholds that turn numbers into what is wrong, how it is known and what to change."""
+"""Verdicts: rules that turn numbers into judgements, each with a threshold, the evidence and the settings to change."""

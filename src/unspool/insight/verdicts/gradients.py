@@ -2,68 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from unspool.insight.measures.activation import Activations
-from unspool.insight.measures.flow import HORIZON
+from unspool.insight.measures.flow import HORIZON, GradientFlow
+from unspool.insight.measures.forgetting import Forgetting
+from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
 from unspool.insight.report.severity import Severity
 from unspool.insight.verdicts.dynamics import is_chaotic
 from unspool.insight.verdicts.rules import Case, finite_max, percent
 
-#: A network from which no gradient above 1 % comes back so many steps cannot learn what lies further back.
+#: A network whose gradients all fall below 1 % within this number of steps cannot learn what lies further back.
 SHORTEST_HORIZON = 10
-#: Sequences shorter than this show no horizon worth a verdict.
+#: Shorter sequences show no horizon worth a verdict.
 SHORTEST_SEQUENCE = 8
-#: States that tell two pasts apart so many times as long as gradients come back are latched; else both fade together.
+#: If the states remember this many times longer than gradients reach, the memory is latched; else both fade together.
 LATCHED = 3
-#: A gradient that has grown so many times on its way back drowns those of the near steps.
+#: A gradient that has grown by this factor on its way back dominates those of the near steps.
 GROWN = 100.0
-#: It must also grow steadily: so much at each step.
+#: It must also grow steadily, by this factor per step.
 GROWTH = 1.02
-#: Of a gradient that truncation loses: beyond the first it is worth a word, beyond the second a change.
-LOSS_WORTH_A_WORD, LOSS_WORTH_A_CHANGE = 0.05, 0.2
-NONE = Activations(())
+#: Relative errors of the truncated gradient: above the first a warning, above the second a fault.
+LOSS_WORTH_A_WARNING, LOSS_WORTH_A_FAULT = 0.05, 0.2
 
 
 def vanishing(case: Case) -> Verdict | None:
-    """No unit's gradient comes back from further than a few steps."""
-    flow = case.found.flow
+    """In no layer a gradient reaches back further than a few steps."""
+    flow = case.found.get(GradientFlow)
     if flow is None or case.steps < SHORTEST_SEQUENCE:
         return None
     least = min(SHORTEST_HORIZON, case.steps // 2)
-    # of a unit that no loss reaches directly, or with too few steps, it is not known
+    # The horizon is unknown for a layer that no loss reaches directly, and for one with too few steps.
     known = np.isfinite(flow.survival).any(1) & ~(flow.censored & (flow.horizon < least))
     if not known.any() or int(flow.horizon[known].max()) >= least:
         return None
     best = int(np.where(known, flow.horizon, -1).argmax())
     horizon = int(flow.horizon[best])
     after = min(20, flow.survival.shape[1] - 1)
-    rate = f"a factor of {flow.rate[best]:.2f} at each step; " if np.isfinite(flow.rate[best]) else ""
+    rate = f"a factor of {flow.rate[best]:.2f} per step; " if np.isfinite(flow.rate[best]) else ""
     evidence = (
-        f"In the unit that remembers longest, {flow.labels[best]}, less than {percent(HORIZON)} of a gradient is left "
-        f"{horizon + 1} step(s) back ({rate}{flow.survival[best, after]:.1e} after {after})."
+        f"In {flow.labels[best]}, whose gradients reach back furthest, less than {percent(HORIZON)} of a gradient is "
+        f"left {horizon + 1} step(s) back ({rate}{flow.survival[best, after]:.1e} after {after} steps)."
     )
-    memory = case.found.forgetting
-    remember = 0 if memory is None else int(memory.horizon.max())
-    if remember >= max(least, LATCHED * horizon):
-        evidence += f" Yet its states tell two pasts apart for {remember} steps: what it keeps is latched."
-        remedy = "Nothing, if it does what it should: a latch holds a memory still, and lets no gradient through."
-        return Verdict("latched", "note", "Memory without gradients", evidence, remedy, None, "forgetting")
+    return _latched(case, evidence, max(least, LATCHED * horizon)) or _vanishing(case, evidence)
+
+
+def _latched(case: Case, evidence: str, enough: int) -> Verdict | None:
+    """Gradients vanish, but the states remember."""
+    memory = case.found.get(Forgetting)
+    remembered = 0 if memory is None else int(memory.horizon.max())
+    if remembered < enough:
+        return None
+    evidence += f" But its states still differ {remembered} steps after different inputs: the memory is latched."
+    remedy = "Nothing, if the model works: a latch holds a memory in place and lets no gradient through."
+    return Verdict("latched", "note", "Memory without gradients", evidence, remedy, {}, "forgetting")
+
+
+def _vanishing(case: Case, evidence: str) -> Verdict:
+    settings: dict[str, Any] = {"forget_bias": 2.0}
     if case.gated:
-        keep = "Let the gates that keep the state begin open, so that a gradient has a way back: a forget bias of 2."
-        return _fault("vanishing", "Gradients vanish", evidence, keep, case.command("--forget-bias", "2"), "flow")
-    remedy = (
-        "Take a cell whose state is kept by a gate that begins open (lstm with a forget bias of 2), or begin with "
-        "orthogonal recurrent matrices, which keep a gradient's norm."
-    )
-    command = case.command("--cell", "lstm", "--forget-bias", "2")
-    return _fault("vanishing", "Gradients vanish", evidence, remedy, command, "flow")
+        remedy = "Start with open gates, so that gradients have a way back: `forget_bias=2.0`."
+    else:
+        settings = {"cell": "lstm", **settings}
+        remedy = (
+            'Use a cell whose gate keeps the state, and start with that gate open: `cell="lstm"`, `forget_bias=2.0`. '
+            'Or start from orthogonal recurrent matrices, which preserve the norm of a gradient: `init="orthogonal"`.'
+        )
+    return Verdict("vanishing", "fault", "Gradients vanish", evidence, remedy, settings, "flow")
 
 
 def exploding(case: Case) -> Verdict | None:
-    """Gradients grow on their way back, and the states are not merely chaotic."""
-    flow = case.found.flow
+    """Gradients grow on their way back, and the network is not merely chaotic."""
+    flow = case.found.get(GradientFlow)
     if flow is None or is_chaotic(case):
         return None
     grown = np.array([finite_max(row) for row in flow.survival])
@@ -73,43 +86,38 @@ def exploding(case: Case) -> Verdict | None:
     worst = int(np.where(steep, grown, -np.inf).argmax())
     lag = int(np.nanargmax(flow.survival[worst]))
     evidence = (
-        f"In {flow.labels[worst]} a gradient is {grown[worst]:.3g} times as large {lag} steps back as where it began "
-        f"(a factor of {flow.rate[worst]:.2f} at each step)."
+        f"In {flow.labels[worst]}, a gradient is {grown[worst]:.3g} times as large {lag} steps back as where it began "
+        f"(a factor of {flow.rate[worst]:.2f} per step)."
     )
-    if any(activity.function == "relu" for activity in (case.found.activations or NONE).values):
+    activations = case.found.get(Activations) or Activations(())
+    if any(activity.function == "relu" for activity in activations.values):
         remedy = (
-            "Take a cell whose states are bounded and kept by a gate (lstm with a forget bias of 2): a relu lets "
-            "states grow without end. Limit the gradient's norm, so that one batch cannot throw the weights far off."
+            'Use a cell whose states are bounded and kept by a gate: `cell="lstm"`, `forget_bias=2.0`. The states of a '
+            "relu network can grow without limit. Clip gradients with `clip=1.0`, so that one batch cannot move the "
+            "weights far."
         )
-        options = ["--cell", "lstm", "--forget-bias", "2", "--clip", "1"]
+        settings: dict[str, Any] = {"cell": "lstm", "forget_bias": 2.0, "clip": 1.0}
     else:
         remedy = (
-            "Begin with orthogonal recurrent matrices, whose powers do not grow, and limit the gradient's norm, so "
-            "that one batch cannot throw the weights far off."
+            'Start from orthogonal recurrent matrices, whose powers do not grow: `init="orthogonal"`. Clip gradients '
+            "with `clip=1.0`, so that one batch cannot move the weights far."
         )
-        options = ["--initial", "orthogonal", "--clip", "1"]
-    return _fault("exploding", "Gradients explode", evidence, remedy, case.command(*options), "flow")
+        settings = {"init": "orthogonal", "clip": 1.0}
+    return Verdict("exploding", "fault", "Gradients explode", evidence, remedy, settings, "flow")
 
 
 def truncated(case: Case) -> Verdict | None:
     """Training goes back fewer steps than the gradient reaches."""
-    found, window = case.found.truncation, case.specimen.window
-    if found is None or window is None or window > len(found.windows):
+    found = case.found.get(Truncation)
+    if found is None or found.lost is None or not found.lost > LOSS_WORTH_A_WARNING:
         return None
-    lost = float(found.overall[window - 1])
-    if not lost > LOSS_WORTH_A_WORD:
-        return None
-    beyond = f"more than {len(found.windows)}" if found.censored else f"{found.recommended}"
+    needed = f"more than {len(found.windows)}" if found.censored else f"{found.recommended}"
     advised = len(found.windows) if found.censored else found.recommended
     evidence = (
-        f"With windows of {window} steps the gradient differs from the whole one by {percent(lost)} of its norm. To be "
-        f"within 1 % it needs {beyond} steps."
+        f"With `bptt={found.bptt}` the gradient differs from the full one by {percent(found.lost)} of its norm. An "
+        f"error of at most 1 % needs {needed} steps."
     )
-    remedy = f"Let gradients go back further: windows of {advised} steps."
-    severity: Severity = "fault" if lost > LOSS_WORTH_A_CHANGE else "warning"
-    command = case.command("--window", str(advised))
-    return Verdict("truncated", severity, "Training looks back too little", evidence, remedy, command, "truncation")
-
-
-def _fault(key: str, title: str, evidence: str, remedy: str, command: str | None, section: str) -> Verdict:
-    return Verdict(key, "fault", title, evidence, remedy, command, section)
+    remedy = f"Let gradients go back further: `bptt={advised}`."
+    severity: Severity = "fault" if found.lost > LOSS_WORTH_A_FAULT else "warning"
+    title = "Training looks back too few steps"
+    return Verdict("truncated", severity, title, evidence, remedy, {"bptt": advised}, "truncation")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from unspool.insight.measurements import Measurements
+from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.report.contract import Verdict
 from unspool.insight.specimen import Specimen
+from unspool.insight.verdicts.activity import dead, idle, saturated, shut
 from unspool.insight.verdicts.dynamics import chaotic
 from unspool.insight.verdicts.gradients import SHORTEST_SEQUENCE, exploding, truncated, vanishing
 from unspool.insight.verdicts.rules import Case, Rule
-from unspool.insight.verdicts.units import dead, idle, saturated, shut
 
-#: What stops learning altogether comes first, then what limits it, then what is worth knowing.
+#: First what stops learning, then what limits it, then what is worth knowing.
 RULES: tuple[Rule, ...] = (dead, chaotic, exploding, saturated, vanishing, truncated, shut, idle)
 ORDER = ("fault", "warning", "note", "good")
 
@@ -20,23 +21,23 @@ ORDER = ("fault", "warning", "note", "good")
 def judge(specimen: Specimen, found: Measurements) -> tuple[Verdict, ...]:
     """What is wrong, the most important first; or that nothing was found."""
     case = Case(specimen, found)
-    said = [verdict for rule in RULES if (verdict := rule(case)) is not None]
-    said.sort(key=lambda verdict: ORDER.index(verdict.severity))
-    if any(verdict.severity in ("fault", "warning") for verdict in said):
-        return tuple(said)
-    return (_nothing(case), *said)
+    verdicts = [verdict for rule in RULES if (verdict := rule(case)) is not None]
+    verdicts.sort(key=lambda verdict: ORDER.index(verdict.severity))
+    if any(verdict.severity in ("fault", "warning") for verdict in verdicts):
+        return tuple(verdicts)
+    return (_nothing_wrong(case), *verdicts)
 
 
-def _nothing(case: Case) -> Verdict:
-    found = case.found
-    looked = [name.replace("_", " ") for name, value in vars(found).items() if name != "missing" and value is not None]
-    evidence = f"Looked at: {', '.join(looked)}." if looked else "Nothing could be measured."
+def _nothing_wrong(case: Case) -> Verdict:
+    measured = [key.replace("_", " ") for key in case.found.values]
+    evidence = f"Measured: {', '.join(measured)}." if measured else "Nothing could be measured."
     if case.steps < SHORTEST_SEQUENCE:
-        said = f"The longest sequence has {case.steps} step(s): memory does not show over so few."
-        remedy = f"Give sequences of {SHORTEST_SEQUENCE} steps at least."
-        return Verdict("short", "note", "Too short to judge", f"{said} {evidence}", remedy)
-    if found.flow is not None and np.isfinite(found.flow.survival).any():
-        best = int(found.flow.horizon.argmax())
-        least = "at least " if found.flow.censored[best] else ""
-        evidence = f"Gradients come back from {least}{int(found.flow.horizon[best])} steps. {evidence}"
-    return Verdict("healthy", "good", "Nothing wrong found", evidence, "Nothing needs to be changed.")
+        evidence = f"The longest sequence has {case.steps} step(s), too few to show memory. {evidence}"
+        remedy = f"Give sequences of at least {SHORTEST_SEQUENCE} steps."
+        return Verdict("short", "note", "Sequences are too short to judge", evidence, remedy)
+    flow = case.found.get(GradientFlow)
+    if flow is not None and np.isfinite(flow.survival).any():
+        best = int(flow.horizon.argmax())
+        least = "at least " if flow.censored[best] else ""
+        evidence = f"Gradients reach back {least}{int(flow.horizon[best])} steps. {evidence}"
+    return Verdict("healthy", "good", "Nothing wrong found", evidence, "No change is needed.")

@@ -1,4 +1,4 @@
-"""A rule's material, and the few words that several rules share."""
+"""What a rule judges, and the few helpers that several rules share."""
 
 from __future__ import annotations
 
@@ -19,31 +19,27 @@ class Case(NamedTuple):
     specimen: Specimen
     found: Measurements
 
-    def command(self, *options: str) -> str | None:
-        """The run's command with other options; None where no run is known."""
-        retrain = self.specimen.retrain
-        return None if retrain is None else " ".join((retrain, *options))
-
     @property
     def steps(self) -> int:
-        """Of the longest sequence that any unit read."""
-        return max(int(unit.live.sum(0).max()) for unit in self.specimen.recording.units)
+        """Length of the longest sequence that any layer read."""
+        return max(int(layer.live.sum(0).max()) for layer in self.specimen.recording.layers)
 
     @property
     def gated(self) -> bool:
-        """Whether every unit has gates that keep its state."""
-        return all(unit.cell.keeps for unit in self.specimen.recording.units)
+        """Whether every layer has gates that keep its state."""
+        return all(layer.cell.keeps for layer in self.specimen.recording.layers)
 
 
+#: The verdict of one rule; None if it has nothing to say.
 Rule = Callable[[Case], Verdict | None]
 
 
-def percent(share: float) -> str:
-    """A share for people."""
-    return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1g} %"
+def percent(fraction: float) -> str:
+    """A fraction as a percentage, with one significant digit below 10 %."""
+    return f"{100 * fraction:.0f} %" if fraction >= 0.1 or fraction == 0 else f"{100 * fraction:.1g} %"
 
 
 def finite_max(values: NDArray[np.float64]) -> float:
-    """The largest of the numbers that are numbers; NaN where there is none."""
+    """The largest finite value; NaN if there is none."""
     known = values[np.isfinite(values)]
     return float(known.max()) if known.size else float("nan")

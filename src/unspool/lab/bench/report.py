@@ -118,9 +118,7 @@ class Report:
             ]
             return cls(document["machine"], document["settings"], rows, findings, document["remarks"])
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ArgumentError(
-                f"this is not a report of `unspool bench --json` ({type(error).__name__}: {error})."
-            ) from error
+            raise ArgumentError(f"this is not a benchmark's JSON report ({type(error).__name__}: {error}).") from error
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -85,7 +85,7 @@ const unspool = (() => {
     }
   }, { rootMargin: "600px 0px" });
 
-  function recolour() {
+  function recolor() {
     for (const place of drawn) Plotly.relayout(place, template());
   }
 
@@ -93,8 +93,8 @@ const unspool = (() => {
     if (value) root.dataset.theme = value;
     const button = document.getElementById("theme");
     button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", isDark() ? "Show in light colours" : "Show in dark colours");
-    recolour();
+    button.setAttribute("aria-label", isDark() ? "Show in light colors" : "Show in dark colors");
+    recolor();
   }
 
   function print() {

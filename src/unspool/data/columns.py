@@ -1,0 +1,56 @@
+"""Columns by name: which names say what a column holds, and the column that is meant where the user names none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from unspool.data.tables import Table
+from unspool.errors import DataError
+
+# Names in lower case; of several that a table has, the first in the list counts.
+TEXT_NAMES = ("text", "sentence", "utterance", "query", "content", "document", "comment", "review", "smiles")
+LABEL_NAMES = ("label", "class", "intent", "category", "target", "sentiment", "tag", "y")
+NUMBER_NAMES = ("target", "y", "value", "score", "rating", "label")
+TIME_NAMES = ("time", "date", "datetime", "timestamp", "year", "month", "week", "day", "hour", "ds")
+SERIES_NAMES = ("value", "target", "y")
+#: Of the texts to read and those to write; without a header, columns are numbered.
+SOURCE_NAMES = ("source", "src", "input", "1")
+TRANSLATION_NAMES = ("target", "tgt", "output", "2")
+
+
+def find_column(columns: Iterable[str], names: Sequence[str]) -> str | None:
+    """The column with one of these names, in any case; None if there is none.
+
+    Example:
+        find_column(["Date", "sales"], TIME_NAMES)  # "Date"
+    """
+    by_name = {column.lower(): column for column in columns}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def guess_column(table: Table, names: Sequence[str], what: str, setting: str, taken: Sequence[str] = ()) -> str:
+    """The column of a well-known name, or the only one that is left.
+
+    Args:
+        table: The table.
+        names: Well-known names, in lower case.
+        what: What the column holds, for the error message.
+        setting: The setting that names it, for the error message.
+        taken: Columns that hold something else.
+
+    Returns:
+        The column's name as the table has it.
+
+    Raises:
+        DataError: Several columns are left, and none has a well-known name.
+    """
+    free = [column for column in table.columns if column not in taken]
+    found = find_column(free, names)
+    if found is None and len(free) == 1:
+        found = free[0]
+    if found is None:
+        raise DataError(
+            f"{table.files[0]} has the columns {', '.join(map(repr, table.columns))}: which has {what} is not clear. "
+            f"Name it with `{setting}`."
+        )
+    return found

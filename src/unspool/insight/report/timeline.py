@@ -1,0 +1,204 @@
+"""The training timeline: one page with a slider over the X-rays that were taken during training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from plotly.graph_objects import Figure, Scatter
+
+from unspool.errors import ArgumentError, UnknownNameError
+from unspool.harmless import for_figure
+from unspool.insight.figures.theme import style
+from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.contract import Content, Section
+from unspool.insight.report.document import ROOM, render_document
+from unspool.insight.report.embedding import embed_figure
+from unspool.insight.report.parts import ShownVerdicts, place_figure, show_verdicts
+from unspool.insight.report.plain import to_json
+from unspool.insight.report.scalars import Glossary
+
+#: Characters of a line of a small chart's title, and of a moment's name below it.
+TITLE, MOMENT = 36, 12
+#: Longest names of moments of which three fit below a small chart.
+THREE_FIT = 10
+#: Frames, which a slider can be set to by hand; sections whose figures move; small charts below the slider.
+FRAMES, SECTIONS, LINES = 60, 4, 8
+#: Characters of a moment's name on the page.
+NAME = 80
+
+#: Names of moments, such as `step 400`, with the reports taken there, in their order.
+Frames = Sequence[tuple[str, Content]]
+
+
+class Moment(NamedTuple):
+    """One moment of training as the page shows it."""
+
+    name: str
+    verdicts: ShownVerdicts
+
+
+def render_timeline(
+    frames: Frames,
+    sections: Sequence[str] | None = None,
+    scalars: Sequence[str] | None = None,
+    spell: Speller = spell_python,
+) -> str:
+    """Reports that were taken during training as one page with a slider.
+
+    Args:
+        frames: names of moments, such as `step 400`, with the reports taken there, in their order. Of more than 60, or
+            more than fit into 8 MB, evenly spaced ones are kept, with the first and the last.
+        sections: keys of sections whose figures are shown; by default the first four with figures.
+        scalars: names of numbers, as `Glossary.find` gives them, for the small charts; by default the first eight that
+            change.
+        spell: writes the settings that verdicts advise; by default as a call in Python.
+
+    Returns:
+        A whole document that loads nothing.
+
+    Example:
+        >>> page = render_timeline([("step 100", early), ("step 200", late)])  # doctest: +SKIP
+    """
+    if not frames:
+        raise ArgumentError.of("frames", frames, "is empty", "Give at least one evaluation's report")
+    chosen = _choose_sections(frames, sections)
+    kept, data = _fit([*frames], [section.key for section in chosen])
+    glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
+    charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary)
+    data |= {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts.values())}
+    data["timeline"] = to_json({"frames": [name[:NAME] for name, _ in kept]})
+    title = kept[-1][1].title
+    return render_document(
+        "timeline.html.j2",
+        f"Training timeline of {title}",
+        data,
+        ["page.js", "timeline.js"],
+        report_title=title,
+        subtitle=f"Training timeline: {len(kept)} moments from {kept[0][0]} to {kept[-1][0]}",
+        moments=[Moment(name, show_verdicts(report, spell)) for name, report in kept],
+        lines=[
+            place_figure(f"line-{number}", chart, f"{glossary.words(name)} over training")
+            for number, (name, chart) in enumerate(charts.items())
+        ],
+        sections=[
+            (
+                section,
+                [
+                    place_figure(f"{section.key}-{number}", figure, section.question)
+                    for number, figure in enumerate(section.figures)
+                ],
+            )
+            for section in chosen
+        ],
+    )
+
+
+def _choose_sections(frames: Frames, keys: Sequence[str] | None) -> list[Section]:
+    if keys is None:
+        return list(islice((section for section in frames[-1][1].sections if section.figures), SECTIONS))
+    known = {section.key: section for _, report in frames for section in report.sections}
+    for key in keys:
+        if key not in known:
+            raise UnknownNameError.among("sections", key, known)
+    return [known[key] for key in keys]
+
+
+def _choose_scalars(frames: Frames, glossary: Glossary, names: Sequence[str] | None) -> dict[str, list[float | None]]:
+    """Values over the frames by name; None where a frame has none that can be drawn."""
+    found = [glossary.find(report.numbers) for _, report in frames]
+    known = {name: [_finite(each.get(name)) for each in found] for each in found for name in each}
+    if names is None:
+        changing = (name for name, values in known.items() if len(set(values)) > 1)
+        names = list(islice(changing, LINES))
+    for name in names:
+        if name not in known:
+            raise UnknownNameError.among("scalars", name, known)
+    return {name: known[name] for name in names}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _fit(frames: list[tuple[str, Content]], keys: Sequence[str]) -> tuple[Frames, dict[str, str]]:
+    """As many evenly spaced frames as fit into the page, with the data of their figures."""
+    count = min(len(frames), FRAMES)
+    while True:
+        places = sorted({round(place * (len(frames) - 1) / max(count - 1, 1)) for place in range(count)})
+        kept = [frames[place] for place in places] if count > 1 else frames[-1:]
+        data = _embed(kept, keys)
+        if count == 1 or sum(map(len, data.values())) <= ROOM:
+            return kept, data
+        count = max(count * 3 // 4, 1)
+
+
+def _embed(frames: Frames, keys: Sequence[str]) -> dict[str, str]:
+    data = {}
+    for key in keys:
+        series = [_figures_of(report, key) for _, report in frames]
+        for number in range(max(map(len, series))):
+            ranges = _common_ranges(figures[number] for figures in series if number < len(figures))
+            for moment, figures in enumerate(series):
+                if number < len(figures):
+                    data[f"data-{key}-{number}-{moment}"] = embed_figure(figures[number], ranges)
+    return data
+
+
+def _figures_of(report: Content, key: str) -> tuple[Figure, ...]:
+    return next((section.figures for section in report.sections if section.key == key), ())
+
+
+def _common_ranges(figures: Iterable[Figure]) -> dict[str, list[float]]:
+    """Of each axis with lines or points, the range of all frames: the data moves, the axis does not."""
+    found: dict[str, list[float]] = {}
+    for figure in figures:
+        for trace in figure.data:
+            if trace.type != "scatter":
+                continue
+            for letter in "xy":
+                name = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}"
+                found.setdefault(name, []).extend(_numbers(trace[letter], figure.layout[name].type == "log"))
+    return {
+        name: [min(values) - 0.04 * span, max(values) + 0.04 * span]
+        for name, values in found.items()
+        if values and (span := max(values) - min(values)) > 0
+    }
+
+
+def _numbers(values: Any, logarithm: bool) -> list[float]:
+    if values is None or any(isinstance(each, str) for each in values):
+        return []
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array) & ((array > 0) | (not logarithm))]
+    return [float(each) for each in (np.log10(finite) if logarithm else finite)]
+
+
+def _draw_charts(frames: Frames, scalars: dict[str, list[float | None]], glossary: Glossary) -> dict[str, Figure]:
+    """A small chart for each number."""
+    names = [for_figure(name) for name, _ in frames]
+    middle = [len(names) // 2] if max(map(len, names)) <= THREE_FIT else []
+    shown = sorted({0, *middle, len(names) - 1})
+    ticks = {
+        "tickvals": [names[place] for place in shown],
+        "ticktext": [for_figure(frames[place][0], MOMENT) for place in shown],
+    }
+    charts = {}
+    for name, values in scalars.items():
+        chart = Figure(Scatter(x=names, y=values, mode="lines+markers", line_color=style(0).color, marker_size=5))
+        title = {"text": _title(glossary.words(name)), "font": {"size": 13}, "x": 0.04, "yref": "container"}
+        chart.update_layout(title=title, height=220, showlegend=False, margin={"l": 44, "r": 12, "t": 52, "b": 30})
+        chart.update_xaxes(type="category", showgrid=False, tickangle=0, **ticks)
+        chart.update_yaxes(nticks=4, automargin=True)
+        charts[name] = chart
+    return charts
+
+
+def _title(name: str) -> str:
+    """A number's name in one line, or in two if it has a layer."""
+    words, _, label = name.partition(", ")
+    first = for_figure(words, TITLE)
+    return f"{first},<br>{for_figure(label, TITLE)}" if label else first

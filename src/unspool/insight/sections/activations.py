@@ -1,0 +1,49 @@
+"""Saturated and dead units in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.activation import Activations, Activity, measure_activations
+from unspool.insight.report.contract import Section
+from unspool.insight.sections.formula import formula, sup
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def tell(found: Activations) -> Section | None:
+    """Units at their limits; nothing for a linear network."""
+    if not found.values:
+        return None
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.hidden_units import draw_activations
+
+        return (draw_activations(found),)
+
+    return Section(
+        "activations",
+        "Saturated and dead units",
+        "Do some units pass no gradient?",
+        "A tanh near ±1 and a relu at 0 have no slope. No gradient passes, and the unit cannot learn from that step. A "
+        "relu unit that is zero at every step is dead: no gradient can bring it back.",
+        formula(sup("tanh", "′"), "(a) = 1 -", sup("tanh", "2"), "(a)"),
+        draw,
+        tuple(f"{one.label}, {one.name}: {_finding(one)}" for one in found.values),
+    )
+
+
+def _finding(one: Activity) -> str:
+    if one.function == "tanh":
+        return f"{one.saturated:.0%} of the values are saturated."
+    return f"{one.dead:.0%} of the units are dead."
+
+
+ACTIVATIONS = Measure(
+    key="activations",
+    measure=lambda specimen: measure_activations(specimen.recording),
+    tell=tell,
+    timeline="measured",
+)

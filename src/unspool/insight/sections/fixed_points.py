@@ -1,0 +1,48 @@
+"""Fixed points in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.fixed_points import FixedPoints, measure_fixed_points
+from unspool.insight.report.contract import Section
+from unspool.insight.sections.formula import formula, frac, norm, sup
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def tell(found: FixedPoints) -> Section:
+    """Where the state settles."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.dynamics import draw_eigenvalues, draw_phase_portrait
+
+        return draw_phase_portrait(found), draw_eigenvalues(found)
+
+    return Section(
+        "fixed_points",
+        "Where the state settles",
+        "Which states does the network move towards?",
+        "With a constant input, a network moves towards states that no longer change, or drifts slowly along others. "
+        "These states are its memories. The plane shows the two directions in which states vary most, with the paths "
+        "that the data took. A fixed point is stable if all eigenvalues of its Jacobian are inside the unit circle. An "
+        "eigenvalue outside drives the state away; one near the circle moves it slowly, which is memory.",
+        formula(
+            sup("h", "∗"), "= F(", sup("h", "∗"), ", mean x)", ",", "q(h) =", frac("1", "2"), sup(norm("F(h) - h"), "2")
+        ),
+        draw,
+        tuple(
+            f"{one.label}: {int(one.stable.sum())} stable, {int((~one.stable & ~one.slow).sum())} unstable and "
+            f"{int(one.slow.sum())} slow point(s) at the mean input."
+            for one in found.sets
+        ),
+    )
+
+
+FIXED_POINTS = Measure(
+    key="fixed_points",
+    measure=lambda specimen: measure_fixed_points(specimen.recording),
+    tell=tell,
+)

@@ -1,0 +1,62 @@
+"""Forgetting in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.forgetting import Forgetting, measure_forgetting
+from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
+from unspool.insight.sections.formula import both, formula, frac, norm, row, sub
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def tell(found: Forgetting) -> Section:
+    """How long the states differ after different prefixes."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.memory import draw_forgetting
+
+        return (draw_forgetting(found),)
+
+    return Section(
+        "forgetting",
+        "How fast the state forgets",
+        "How long does the state remember what came before?",
+        "The network reads two different prefixes and then the same suffix. The distance between its two states shows "
+        "what is left of the difference. This measures memory in a second, independent way: forward through the "
+        "states, where gradients go backward. A distance that stays is a past that is remembered; one that grows is "
+        "chaos.",
+        formula(
+            "d(s) =",
+            frac(
+                norm(row(sub("h", "p+s"), "-", both("h", "p+s", "′"))),
+                norm(row(sub("h", "p"), "-", both("h", "p", "′"))),
+            ),
+        ),
+        draw,
+        tuple(
+            f"{label}: the states differ for {'at least ' if censored else ''}{int(horizon)} steps."
+            for label, horizon, censored, distance in zip(
+                found.labels, found.horizon, found.censored, found.distance, strict=True
+            )
+            if np.isfinite(distance).any()
+        ),
+    )
+
+
+FORGETTING = Measure(
+    key="forgetting",
+    measure=lambda specimen: measure_forgetting(specimen.recording),
+    tell=tell,
+    scalars=(
+        Scalar("horizon", "forgetting horizon (steps)", rank=1),
+        Scalar("rate", "difference kept per step", rank=11),
+    ),
+    timeline="measured",
+)

@@ -1,0 +1,70 @@
+"""MathML from a few functions: letters, operators, indices, fractions."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+_PIECES = re.compile(r"[A-Za-zα-ωΑ-Ωℓ∂∞]+|[0-9.]+|\s+|.")
+
+
+def formula(*parts: str) -> str:
+    """An equation of parts, each MathML from a function here or text such as "h = f"."""
+    return f'<math display="block">{row(*parts)}</math>'
+
+
+def row(*parts: str) -> str:
+    """Parts side by side."""
+    return f"<mrow>{''.join(map(_part, parts))}</mrow>"
+
+
+def sub(base: str, index: str) -> str:
+    """A base with an index below."""
+    return f"<msub>{row(base)}{row(index)}</msub>"
+
+
+def sup(base: str, index: str) -> str:
+    """A base with an index above."""
+    return f"<msup>{row(base)}{row(index)}</msup>"
+
+
+def both(base: str, below: str, above: str) -> str:
+    """A base with indices below and above."""
+    return f"<msubsup>{row(base)}{row(below)}{row(above)}</msubsup>"
+
+
+def frac(above: str, below: str) -> str:
+    """A fraction."""
+    return f"<mfrac>{row(above)}{row(below)}</mfrac>"
+
+
+def root(inside: str) -> str:
+    """A square root."""
+    return f"<msqrt>{row(inside)}</msqrt>"
+
+
+def total(below: str) -> str:
+    """A summation sign with its index."""
+    return f"<munder><mo>∑</mo>{row(below)}</munder>"
+
+
+def product(below: str) -> str:
+    """A product sign with its index."""
+    return f"<munder><mo>∏</mo>{row(below)}</munder>"
+
+
+def norm(inside: str) -> str:
+    """A norm: double bars around."""
+    return row("<mo>‖</mo>", inside, "<mo>‖</mo>")
+
+
+def _part(text: str) -> str:
+    if text.startswith("<m"):
+        return text
+    found = []
+    for piece in _PIECES.findall(text):
+        if piece.isspace():
+            continue
+        kind = "mn" if piece[0].isdigit() else "mi" if piece[0].isalpha() or piece in "∂∞" else "mo"
+        found.append(f"<{kind}>{escape(piece)}</{kind}>")
+    return "".join(found)

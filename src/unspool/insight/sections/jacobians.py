@@ -1,0 +1,66 @@
+"""Jacobians in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.jacobians import Jacobians, measure_jacobians
+from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
+from unspool.insight.sections.formula import formula, frac, product, row, sub
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def tell(found: Jacobians) -> Section:
+    """What one step does to a small change."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.jacobians import draw_lag_bands, draw_step_bands
+
+        return draw_lag_bands(found), draw_step_bands(found)
+
+    return Section(
+        "jacobians",
+        "What a step does to a small change",
+        "Does the network stretch or shrink what it remembers?",
+        "The Jacobian of a step says how a small change of the state before the step appears after it. Its singular "
+        "values are factors of stretching, one for each direction. The bands by lag show how they multiply over many "
+        "steps: a falling band is a direction that is forgotten, an upper edge near 1 is memory that lasts.",
+        formula(
+            sub("J", "t"),
+            "=",
+            frac(row("∂", sub("h", "t")), row("∂", sub("h", "t-1"))),
+            ",",
+            row("σ", "("),
+            product("j<k"),
+            sub("J", "t-j"),
+            ")",
+        ),
+        draw,
+        tuple(_findings(found)),
+    )
+
+
+def _findings(found: Jacobians) -> list[str]:
+    lines = []
+    for label, steps, radius in zip(found.labels, found.singular, found.radius, strict=True):
+        known = steps[np.isfinite(steps[:, 2])]
+        if len(known):
+            lines.append(
+                f"{label}: a step multiplies a small change by {np.median(known[:, 2]):.2f} in the median direction "
+                f"and by {np.median(known[:, 4]):.2f} in the strongest; the mean spectral radius is {radius:.2f}."
+            )
+    return lines
+
+
+JACOBIANS = Measure(
+    key="jacobians",
+    measure=lambda specimen: measure_jacobians(specimen.recording),
+    tell=tell,
+    scalars=(Scalar("radius", "spectral radius of a step", rank=12),),
+)

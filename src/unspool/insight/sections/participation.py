@@ -1,0 +1,56 @@
+"""Participation in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.participation import Participation, measure_participation
+from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
+from unspool.insight.sections.formula import both, formula, frac, row, sub, sup, total
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def tell(found: Participation) -> Section:
+    """How many directions the states use."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.hidden_units import draw_participation
+
+        return (draw_participation(found),)
+
+    return Section(
+        "participation",
+        "How much of the state is used",
+        "How many of the units are needed?",
+        "If all units moved independently, the states would use as many directions as there are units. The "
+        "participation ratio estimates how many directions are used. The curve shows how the variance is distributed "
+        "among them.",
+        formula(
+            "PR =",
+            frac(
+                row(sup(row("(", total("i"), sub("λ", "i"), ")"), "2")),
+                row(total("i"), both("λ", "i", "2")),
+            ),
+        ),
+        draw,
+        tuple(
+            f"{label}: {ratio:.1f} of {size} directions."
+            for label, ratio, size in zip(found.labels, found.ratio, found.size, strict=True)
+        ),
+    )
+
+
+PARTICIPATION = Measure(
+    key="participation",
+    measure=lambda specimen: measure_participation(specimen.recording),
+    tell=tell,
+    scalars=(
+        Scalar("ratio", "directions in use", rank=13),
+        Scalar("size", "hidden units", rank=14),
+        Scalar("near_constant", "fraction of near-constant units", rank=15),
+    ),
+)

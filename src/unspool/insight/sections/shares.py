@@ -1,0 +1,54 @@
+"""Shares of the steps in the weights' gradient in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.shares import WeightShares, measure_shares
+from unspool.insight.report.contract import Section
+from unspool.insight.sections.formula import formula, frac, row, sub, total
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def tell(found: WeightShares) -> Section:
+    """Which steps the weights' gradient comes from."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.gradient import draw_step_shares
+
+        return (draw_step_shares(found),)
+
+    return Section(
+        "shares",
+        "Which steps teach the weights",
+        "Which steps does the gradient of the shared weights come from?",
+        "All steps use the same weights, so the gradient of a weight is a sum over its uses. The line shows the share "
+        "of each step in that sum. The shares add up to 1; a negative share pulls against the others. If few steps "
+        "provide most of the gradient, the network hardly learns from the rest of the sequence.",
+        formula("G =", total("t"), sub("G", "t"), ",", "share =", frac(row("⟨", sub("G", "t"), ", G⟩"), row("⟨G, G⟩"))),
+        draw,
+        tuple(_findings(found)),
+    )
+
+
+def _findings(found: WeightShares) -> list[str]:
+    lines = []
+    for label, shares in zip(found.labels, found.shares, strict=True):
+        known = np.nan_to_num(shares)
+        order = np.sort(np.abs(known))[::-1]
+        if order.sum() > 0:
+            few = int(np.searchsorted(np.cumsum(order) / order.sum(), 0.5)) + 1
+            lines.append(f"{label}: half of the gradient comes from {few} of {len(known)} steps.")
+    return lines
+
+
+SHARES = Measure(
+    key="shares",
+    measure=lambda specimen: measure_shares(specimen.recording, specimen.gradient),
+    tell=tell,
+)

@@ -1,0 +1,58 @@
+"""Surprise in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.surprise import Surprise, measure_surprise
+from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
+from unspool.insight.sections.formula import formula, row, sub
+from unspool.insight.specimen import Specimen
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def applies(specimen: Specimen) -> bool:
+    """For models that predict tokens."""
+    return specimen.tokens is not None and specimen.surprise is not None
+
+
+def measure(specimen: Specimen) -> Surprise:
+    """The surprise of the tokens within their sequences."""
+    assert specimen.tokens is not None
+    assert specimen.surprise is not None
+    return measure_surprise(specimen.tokens, specimen.surprise, specimen.recording.layers[-1].live.numpy())
+
+
+def tell(found: Surprise) -> Section:
+    """Which tokens the model did not expect."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.text import draw_surprise, draw_surprise_by_position
+
+        return draw_surprise(found), draw_surprise_by_position(found)
+
+    worst = ", ".join(dict.fromkeys(repr(found.tokens[place])[:40] for place in found.worst))
+    return Section(
+        "surprise",
+        "Surprise of each token",
+        "Where in the text is the model wrong?",
+        "The darker a token, the higher its surprise: minus the logarithm of the probability that the model gave it. "
+        "Zero is a certain prediction. The curve shows the mean by position in the sequence. It falls while the model "
+        "gathers context, and is flat where more context does not help.",
+        formula("surprise = -ln p(", sub("x", "t+1"), "|", row(sub("x", "1"), ", …,"), sub("x", "t"), ")"),
+        draw,
+        (f"The mean surprise is {found.mean:.2f} nats. The most surprising tokens are {worst}.",),
+    )
+
+
+SURPRISE = Measure(
+    key="surprise",
+    measure=measure,
+    tell=tell,
+    applies=applies,
+    scalars=(Scalar("mean", "mean surprise (nats)", rank=18),),
+)

@@ -1,0 +1,66 @@
+"""Truncation in the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.insight.measure import Measure
+from unspool.insight.measures.truncation import Truncation, measure_truncation
+from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
+from unspool.insight.sections.formula import formula, frac, norm, row, sub, total
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: Windows at most, as many as lags of the gradient flow.
+WINDOWS = 128
+
+
+def tell(found: Truncation) -> Section:
+    """What truncated backpropagation loses."""
+
+    def draw() -> tuple[Figure, ...]:
+        from unspool.insight.figures.gradient import draw_truncation
+
+        return (draw_truncation(found),)
+
+    windows = len(found.windows)
+    enough = f"More than {windows} steps are needed" if found.censored else f"{found.recommended} steps are enough"
+    findings = [f"{enough} for a gradient within 1 % of the full one."]
+    if found.lost is not None:
+        findings.append(f"With this run's `bptt={found.bptt}` the gradient is off by {found.lost:.1%}.")
+    return Section(
+        "truncation",
+        "What truncation costs",
+        "How many steps must training go back?",
+        "Truncated backpropagation follows the gradient over a window of k steps and drops the rest, which is the sum "
+        "of all longer paths. The curve shows how far the truncated gradient is from the full one, for every k. Where "
+        "it has fallen to 1 %, a longer window gains nothing.",
+        formula(
+            sub("G", "k"),
+            "-",
+            "G",
+            "=",
+            "-",
+            total("j≥k"),
+            sub("g", "j"),
+            ",",
+            "bias =",
+            frac(norm(row("G-", sub("G", "k"))), norm("G")),
+        ),
+        draw,
+        tuple(findings),
+    )
+
+
+TRUNCATION = Measure(
+    key="truncation",
+    measure=lambda specimen: measure_truncation(specimen.recording, specimen.gradient, WINDOWS, specimen.bptt),
+    tell=tell,
+    scalars=(
+        Scalar("recommended", "recommended window (steps)", rank=2),
+        Scalar("bptt", "training window (steps)", rank=20),
+    ),
+    timeline="shown",
+)

@@ -1,0 +1,68 @@
+"""Timeline: X-rays of a model during training, at evaluations, for one page with a slider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unspool.cells.cell import check_size
+from unspool.insight.catalogue import CATALOGUE
+from unspool.insight.examination import examine
+from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.contract import Content
+from unspool.insight.subjects.run import find_material, take_learner
+from unspool.learning.contract import Learner, Material, Task
+from unspool.learning.events import Evaluated
+from unspool.learning.files import write_file
+from unspool.runs.config import Config
+
+#: What changes during training and is quick to measure; and the sections that the page shows.
+MEASURED = tuple(measure.key for measure in CATALOGUE if measure.timeline is not None)
+SHOWN = tuple(measure.key for measure in CATALOGUE if measure.timeline == "shown")
+
+
+class Timeline:
+    """Looks into a model after every n-th evaluation, always over the same data.
+
+    Args:
+        every: look at the first evaluation, then at every n-th, and at the last.
+
+    Example:
+        >>> timeline = Timeline(every=2)
+        >>> unspool.train("book.txt", out="runs/book", watch=timeline.watch)  # doctest: +SKIP
+        >>> timeline.save("runs/book/timeline.html")  # doctest: +SKIP
+    """
+
+    def __init__(self, every: int) -> None:
+        self.every = check_size("every", every)
+        self._seen = 0
+        self._frames: list[tuple[str, Content]] = []
+        self._material: Material | None = None
+
+    def watch(self, config: Config, task: Task, learner: Learner, run: str | Path, event: Evaluated) -> None:
+        """Take note of one evaluation."""
+        self._seen += 1
+        if (self._seen - 1) % self.every and event.fraction < 1:  # the last one always counts
+            return
+        if self._material is None:
+            self._material = find_material(task, learner, config, None, lambda: task)
+        specimen = take_learner(learner, config, self._material, run)
+        self._frames.append((f"step {event.step:,}", examine(specimen, only=MEASURED)))
+
+    def save(self, path: str | Path, spell: Speller = spell_python) -> Path | None:
+        """Write the page.
+
+        Args:
+            path: the file.
+            spell: writes the settings that verdicts advise; by default as a call in Python.
+
+        Returns:
+            The path; None if there was no evaluation, so that there is no page.
+        """
+        if not self._frames:
+            return None
+        from unspool.insight.report.timeline import render_timeline  # brings plotly, which takes a second
+
+        known = {section.key for _, report in self._frames for section in report.sections}
+        page = render_timeline(self._frames, [key for key in SHOWN if key in known], spell=spell)
+        write_file(Path(path), page.encode())
+        return Path(path)

@@ -1,0 +1,1 @@
+"""Torch models for the tasks: embedding, backbone of recurrent layers, head."""

@@ -1,0 +1,92 @@
+"""Models that predict from a whole sequence: encoder, pooling, head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unspool.data.inputs import Inputs
+from unspool.data.scale import Scale
+from unspool.errors import ArgumentError
+from unspool.learning.contract import Apart, Outcome
+from unspool.models.backbone import initialize_weights
+from unspool.models.baselines.encoders import MemorylessEncoder
+from unspool.models.encoder import Encoder
+from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.nn import make_pooling
+from unspool.settings.model import PooledSettings
+
+
+class PooledModel(ExampleLearner):
+    """Scores (batch, outputs) of sequences."""
+
+    def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
+        super().__init__()
+        self.supervision = list(settings.supervised.values()) if settings.backbone == "recurrent" else []
+        self.encoder: nn.Module
+        if settings.backbone == "recurrent":
+            self.encoder = Encoder(settings, tokens=inputs.tokens, features=inputs.features)
+            sizes, both = self.encoder.level_sizes, settings.bidirectional
+            self.poolings = nn.ModuleList(make_pooling(settings.pooling, size, bidirectional=both) for size in sizes)
+        else:
+            self.encoder = MemorylessEncoder(settings, inputs)
+            sizes = [self.encoder.output_size]
+        self.heads = nn.ModuleList(nn.Linear(size, outputs) for size in sizes)
+        initialize_weights(self, settings)
+
+    def token_embedding(self) -> nn.Embedding | None:
+        assert isinstance(self.encoder, Encoder | MemorylessEncoder)
+        return self.encoder.embedding
+
+    def score(self, batch: Batch) -> Scores:
+        if not isinstance(self.encoder, Encoder):
+            return Scores([self.heads[0](self.encoder(batch.inputs, batch.lengths))])
+        found = self.encoder.encode(batch.inputs, batch.lengths)
+        levels = [self._head(level, one, batch) for level, one in enumerate(found.sequences)]
+        return Scores(levels, found.sequences[-1], found.extra)
+
+    def take_apart(self, batch: Batch) -> Apart:
+        if not isinstance(self.encoder, Encoder):
+            problem = f"is not for a {type(self).__name__} without recurrent layers"
+            raise ArgumentError.of(
+                "learning_rule", "predictive-coding", problem, "Give `backbone='recurrent'`, or `learning_rule='bptt'`"
+            )
+        layers = self.encoder.plain_layers()
+
+        def outcome(output: Tensor) -> Outcome:
+            return self.outcome(Scores([self._head(0, output, batch)], output), batch)
+
+        return Apart(layers, self.encoder.embed(batch.inputs), batch.lengths, outcome)
+
+    def _head(self, level: int, sequence: Tensor, batch: Batch) -> Tensor:
+        """The scores from the sequence of one of the layers."""
+        assert isinstance(self.encoder, Encoder)
+        scores: Tensor = self.heads[level](self.encoder.drop(self.poolings[level](sequence, lengths=batch.lengths)))
+        return scores
+
+
+class Classifier(PooledModel):
+    """log P(label | sequence)."""
+
+    def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+        return functional.cross_entropy(scores, batch.targets, reduction="sum")
+
+    def predictions(self, scores: Tensor, batch: Batch) -> Sequence[Any]:  # noqa: ARG002
+        return list(scores.cpu().double().softmax(-1).numpy())
+
+
+class Regressor(PooledModel):
+    """Standardized targets; the loss is the mean squared error over examples and targets."""
+
+    def __init__(self, settings: PooledSettings, inputs: Inputs, scale: Scale) -> None:
+        super().__init__(settings, inputs, len(scale.mean))
+        self.scale = scale
+
+    def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+        return functional.mse_loss(scores, batch.targets, reduction="sum") / scores.shape[-1]
+
+    def predictions(self, scores: Tensor, batch: Batch) -> Sequence[Any]:  # noqa: ARG002
+        return list(self.scale.undo(scores.cpu().double().numpy()))

@@ -1,0 +1,112 @@
+"""Tagger: word vectors with their characters, an encoder over them, and a chain of tags on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unspool.models.backbone import initialize_weights, make_backbone
+from unspool.models.baselines.encoders import WordwiseEncoder
+from unspool.models.encoder import Encoder, embedding_width
+from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.nn import LastState, LinearChainCRF
+from unspool.nn.layer import valid_steps
+from unspool.settings.model import TaggerSettings
+
+#: The id of all words, and of all characters, that have none of their own.
+UNKNOWN = 0
+
+
+class WordBatch(NamedTuple):
+    """A batch of words; the characters of each different word are there once."""
+
+    ids: Tensor  # (time, batch)
+    forms: Tensor  # (time, batch): which of the different words it is
+    characters: Tensor  # (characters, forms)
+    lengths: Tensor  # of each form, in characters
+
+
+class TagPrediction(NamedTuple):
+    """The tags of a sentence, and the probability of each of them."""
+
+    tags: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+
+
+class WordVectors(nn.Module):
+    """The vector of a word: its embedding, beside the final states of a bidirectional layer over its characters."""
+
+    def __init__(self, settings: TaggerSettings, words: int, characters: int) -> None:
+        super().__init__()
+        self.word_dropout = settings.word_dropout
+        self.embedding = nn.Embedding(words, embedding_width(settings))
+        self.output_size = self.embedding.embedding_dim
+        self.letters: nn.Embedding | None = None
+        if settings.char_hidden:
+            self.letters = nn.Embedding(characters, settings.char_hidden)
+            one_layer = settings.with_one_layer(settings.char_hidden)
+            self.speller = make_backbone(one_layer, settings.char_hidden, bidirectional=True)
+            self.ends = LastState(2 * settings.char_hidden, bidirectional=True)
+            self.output_size += self.ends.output_size
+
+    def forward(self, words: WordBatch) -> Tensor:
+        ids = words.ids
+        if self.training and self.word_dropout:
+            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, UNKNOWN)
+        vectors: Tensor = self.embedding(ids)
+        if self.letters is None:
+            return vectors
+        sequence, _ = self.speller(self.letters(words.characters), lengths=words.lengths)
+        spelled = self.ends(sequence, lengths=words.lengths)
+        # embedding, not an index: the gradients of a form that many words share are summed without sorting
+        return torch.cat((vectors, functional.embedding(words.forms, spelled)), -1)
+
+
+class Tagger(ExampleLearner):
+    """log P(tags | words): the heads of all levels give scores (time, batch, tags), and share one chain of tags."""
+
+    def __init__(
+        self, settings: TaggerSettings, words: int, characters: int, tags: int, allowed: NDArray[np.bool_]
+    ) -> None:
+        super().__init__()
+        recurrent = settings.backbone == "recurrent"
+        self.supervision = list(settings.supervised.values()) if recurrent else []
+        self.words = WordVectors(settings, words, characters)
+        width = self.words.output_size
+        self.encoder = Encoder(settings, features=width) if recurrent else WordwiseEncoder(settings, width)
+        self.heads = nn.ModuleList(nn.Linear(size, tags) for size in self.encoder.level_sizes)
+        self.crf = LinearChainCRF(tags, allowed=allowed) if settings.crf else None
+        initialize_weights(self, settings)
+
+    def token_embedding(self) -> nn.Embedding:
+        return self.words.embedding
+
+    def score(self, batch: Batch) -> Scores:
+        found = self.encoder.encode(self.words(batch.inputs), batch.lengths)
+        levels = [head(self.encoder.drop(one)) for head, one in zip(self.heads, found.sequences, strict=True)]
+        return Scores(levels, found.sequences[-1], found.extra)
+
+    def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+        if self.crf is not None:
+            return -self.crf.log_likelihood(scores, batch.targets, batch.lengths).sum()
+        inside = valid_steps(batch.lengths, len(scores)).squeeze(-1)
+        return functional.cross_entropy(scores[inside], batch.targets[inside], reduction="sum")
+
+    def predictions(self, scores: Tensor, batch: Batch) -> Sequence[Any]:
+        if self.crf is None:
+            highest = scores.cpu().double().softmax(-1).max(-1)
+            each = zip(highest.indices.unbind(1), highest.values.unbind(1), batch.lengths.tolist(), strict=True)
+            return [TagPrediction(tags[:n].numpy(), p[:n].numpy()) for tags, p, n in each]
+        sequences, _ = self.crf.decode(scores, batch.lengths)
+        marginals = self.crf.marginals(scores, batch.lengths).cpu().double().clamp(0.0, 1.0).numpy()
+        found = []
+        for index, sequence in enumerate(sequences):
+            tags = np.array(sequence, np.int64)
+            found.append(TagPrediction(tags, marginals[np.arange(len(tags)), index, tags]))
+        return found

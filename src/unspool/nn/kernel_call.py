@@ -1,0 +1,212 @@
+"""KernelCall: one call of a kernel on torch tensors, forward and backward, and its place under autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool import engine
+from unspool.cells.evaluate import Evaluator
+from unspool.nn import tapes
+from unspool.nn.layout import Layout, Tensors
+from unspool.nn.route import PLAIN
+from unspool.nn.unroll import States, Trace, unroll
+
+#: The first arguments of both passes of a kernel.
+Given = tuple[int, tuple[int, int], int, bool, int, int, list[int], list[int]]
+#: Output, final states, and what is kept for the backward pass.
+Found = tuple[Tensor, list[Tensor], Tensors]
+
+
+class KernelCall:
+    """One call of a kernel on torch tensors: x, then the initial states if there are any, then the parameters.
+
+    With `stacked`, final states have a first dimension of one, as torch.nn's have.
+    """
+
+    def __init__(
+        self,
+        kernel: engine.Kernel,
+        layout: Layout,
+        step: Evaluator,
+        ends: Tensor | None = None,
+        reverse: bool = False,
+        stacked: bool = False,
+    ) -> None:
+        self.kernel, self.layout, self.step, self.reverse = kernel, layout, step, reverse
+        self.lead = (1,) if stacked else ()
+        self.ends = None if ends is None else ends.to("cpu", torch.int64, copy=True).contiguous()
+
+    def split(self, tensors: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+        """x, the states (or none) and the parameters."""
+        first = len(tensors) - len(self.layout.names)
+        return tensors[0], tensors[1:first], tensors[first:]
+
+    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False) -> Found:
+        """Output, final states and, to `keep`, the tape; a `clean` tape has zeros beyond the end of a sequence."""
+        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
+        out, final = self.results(x)
+        tape = self.tape(x, clean) if keep else None
+        given = self.given(x, start, parameters, self.ends)
+        self.kernel.forward(*given, out.data_ptr(), addresses(final), address(tape))
+        return out, final, () if tape is None else (tape,)
+
+    def trace(self, tensors: Tensors) -> tuple[Tensor, States, Trace]:
+        """Output, final states, and every named value."""
+        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
+        out, final = self.results(x)
+        values = [x.new_empty(*x.shape[:2], width) for width in self.kernel.named_widths]
+        given = self.given(x, start, parameters, self.ends)
+        self.kernel.forward(*given, out.data_ptr(), addresses(final), 0, addresses(values))
+        return out, tuple(final), dict(zip(self.kernel.equations.named, values, strict=True))
+
+    def backward(
+        self, tensors: Tensors, out: Tensor, kept: Tensors, gradients: Sequence[Tensor | None], wants_x: bool
+    ) -> list[Tensor | None]:
+        """Gradients of x, the states (if any were given) and the parameters."""
+        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
+        d_out, d_final = kernel_gradients(gradients)
+        d_x = torch.empty_like(x) if wants_x else None
+        given = self.given(x, start, parameters, self.ends)
+        d_start, d_parameters = self.backward_pass(given, (start, parameters), out, kept[0], d_out, d_final, d_x)
+        return [d_x, *d_start, *d_parameters]
+
+    def eager(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The same by the eager loop."""
+        x, states, parameters = self.split(tensors)
+        start = tuple(states) or tuple(x.new_zeros(x.shape[1], width) for width in self.kernel.state_widths)
+        out, final, _ = unroll(self.step, self.layout.named(parameters), x, start, self.ends, self.reverse)
+        return out, *(state.reshape(*self.lead, *state.shape) for state in final)
+
+    # The parts of a call, on contiguous tensors
+
+    def results(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Memory for the output and the final states."""
+        steps, rows, _ = x.shape
+        widths = self.kernel.state_widths
+        return x.new_empty(steps, rows, widths[0]), [x.new_empty(*self.lead, rows, width) for width in widths]
+
+    def tape(self, x: Tensor, clean: bool = False) -> Tensor:
+        """Memory for what the backward pass reads."""
+        numbers = x.shape[0] * x.shape[1] * self.kernel.record
+        return x.new_zeros(numbers) if clean else tapes.take(x, numbers)
+
+    def given(self, x: Tensor, start: Tensors, parameters: Tensors, ends: Tensor | None) -> Given:
+        """The first arguments of both passes of the kernel."""
+        steps, rows, _ = x.shape
+        return (
+            x.element_size(),
+            (steps, rows),
+            torch.get_num_threads(),
+            self.reverse,
+            address(ends),
+            x.data_ptr(),
+            addresses(parameters),
+            addresses(start),
+        )
+
+    def backward_pass(
+        self,
+        given: Given,
+        inputs: tuple[Tensors, Tensors],
+        out: Tensor,
+        tape: Tensor,
+        d_out: Tensor | None,
+        d_final: Sequence[Tensor | None],
+        d_x: Tensor | None,
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Gradients of the `inputs`, which are the states (if any were given) and the parameters; d_x is filled."""
+        d_start, d_parameters = ([torch.empty_like(tensor) for tensor in group] for group in inputs)
+        self.kernel.backward(
+            *given,
+            out.data_ptr(),
+            tape.data_ptr(),
+            address(d_out),
+            [address(gradient) for gradient in d_final],
+            address(d_x),
+            addresses(d_parameters),
+            addresses(d_start),
+            d_out is not None and d_out.dim() == 1,
+        )
+        return d_start, d_parameters
+
+
+class Differentiable(torch.autograd.Function):
+    """Gives the results of a forward pass their place in autograd's graph.
+
+    The backward pass is the kernel's. A second differentiation goes through the eager loop.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, call: KernelCall, found: Found, *tensors: Tensor) -> tuple[Tensor, ...]:
+        out, final, kept = found
+        ctx.call, ctx.count = call, len(tensors)
+        ctx.save_for_backward(*tensors, out, *kept)
+        ctx.set_materialize_grads(False)
+        return out, *final
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        tensors, out, kept = saved[: ctx.count], saved[ctx.count], saved[ctx.count + 1 :]
+        if all(g is None for g in gradients):
+            return (None,) * (2 + len(tensors))
+        if torch.is_grad_enabled() or not all(map(_is_plain, gradients)):
+            # The gradient is itself to be differentiated, or comes in a batch.
+            return None, None, *_eager_gradients(ctx, tensors, gradients)
+        return None, None, *ctx.call.backward(tensors, out, kept, gradients, ctx.needs_input_grad[2])
+
+
+def _is_plain(gradient: Tensor | None) -> bool:
+    """Whether a gradient has its own memory. One of a batch of gradients has none, nor has torch's zero tensor."""
+    if gradient is None:
+        return True
+    try:
+        there = gradient.data_ptr() != 0
+    except RuntimeError:
+        return False
+    return there and type(gradient) in PLAIN and not gradient.is_neg()
+
+
+def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # Views of their own: an input may depend on another one, or be the same, and each gets only its own paths.
+        tensors = [tensor.view_as(tensor) for tensor in tensors]
+        results = ctx.call.eager(*tensors)
+    pairs = [(result, g) for result, g in zip(results, gradients, strict=True) if g is not None]
+    wanted = [tensor for tensor, needed in zip(tensors, ctx.needs_input_grad[2:], strict=True) if needed]
+    found = iter(
+        torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True)
+    )
+    return [next(found) if needed else None for needed in ctx.needs_input_grad[2:]]
+
+
+def kernel_gradients(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, list[Tensor | None]]:
+    """Gradients of the output and of the final states as the kernel takes them.
+
+    Where all steps and rows of the output's gradient share their memory, as in the gradient of a sum or a mean, it is
+    that one row, (width,).
+    """
+    d_out, *d_final = gradients
+    if d_out is not None:
+        d_out = d_out[0, 0].contiguous() if d_out.stride()[:2] == (0, 0) else contiguous(d_out)
+    return d_out, [None if gradient is None else contiguous(gradient) for gradient in d_final]
+
+
+def contiguous(tensor: Tensor) -> Tensor:
+    """The tensor itself, or a contiguous copy; quicker than torch's method where it is contiguous."""
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
+
+
+def address(tensor: Tensor | None) -> int:
+    """Where a tensor's memory begins; 0 for none."""
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def addresses(tensors: Tensors) -> list[int]:
+    """Where the tensors' memory begins."""
+    return [tensor.data_ptr() for tensor in tensors]

@@ -1,0 +1,67 @@
+"""LazyKernel: the compiled kernel of a recurrence, built at first use, or the reason why there is none."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool import engine
+from unspool.cells.equations import Equations
+from unspool.engine.kernel import Place
+from unspool.errors import UnspoolError
+from unspool.nn.compiling import constant_result
+from unspool.nn.layout import Tensors
+
+# torch's compiler uses this to recognise tensors: their types, sizes, strides and the modes that are active. It is not
+# public. A torch without it only makes small calls slower.
+TensorGuards: Any = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "TensorGuards", None)
+
+
+class LazyKernel:
+    """The kernel of one cell's equations for given sizes, and the kinds of tensors that it has run with."""
+
+    #: The kernel, once `why_not` has returned None.
+    built: engine.Kernel
+
+    def __init__(
+        self,
+        equations: Equations,
+        input_size: int,
+        hidden_size: int,
+        places: Sequence[tuple[Place, Place]] | None = None,
+    ) -> None:
+        self._made_of = equations, input_size, hidden_size, places
+        self._why_not: str | None = None
+        #: Each recognises tensors in every respect like those of an earlier call: `known.check(x, *parameters)`.
+        self.known: list[Any] = []
+
+    def why_not(self, itemsize: int) -> str | None:
+        """Build the kernel for numbers of this many bytes if needed. The reason if that fails, else None."""
+        if not engine.enabled():
+            return self._why_not or "UNSPOOL_ENGINE=off"
+        if self._why_not is None:
+            try:
+                if not hasattr(self, "built"):
+                    self.built = engine.Kernel(*self._made_of)
+                self.built.prepare(itemsize)
+            except UnspoolError as error:
+                self._why_not = str(error)
+                warnings.warn(f"{self._made_of[0].title} runs eagerly: {error}", RuntimeWarning, stacklevel=2)
+        return self._why_not
+
+    @constant_result
+    def can_build(self, dtype: torch.dtype) -> bool:
+        """Whether there is a kernel for this dtype, for torch.compile, which cannot trace the build."""
+        return self.why_not(dtype.itemsize) is None
+
+    def remember(self, x: Tensor, parameters: Tensors) -> None:
+        """Recognise tensors of this kind from now on. x may have any number of steps and any batch size."""
+        if TensorGuards is not None and all(tensor.is_contiguous() for tensor in parameters):
+            sizes = [[None, None, x.shape[2]], *(list(tensor.shape) for tensor in parameters)]
+            strides = [[None, None, None], *(list(tensor.stride()) for tensor in parameters)]
+            known = TensorGuards(x, *parameters, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+            self.known = [known, *self.known[:3]]

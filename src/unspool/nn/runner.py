@@ -1,0 +1,184 @@
+"""Runner: a cell's equations bound to sizes, ready to run over time with any parameters of these sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unspool import engine
+from unspool.cells import document
+from unspool.cells.equations import Equations
+from unspool.cells.evaluate import Evaluator
+from unspool.errors import DeviceError, ShapeError, UnspoolError
+from unspool.nn.kernel_call import Differentiable, KernelCall
+from unspool.nn.layout import Layout, Tensors
+from unspool.nn.lazy_kernel import LazyKernel
+from unspool.nn.observation import current_observer
+from unspool.nn.operations import OPERATIONS
+from unspool.nn.recompute import RecomputingCall, steps_between
+from unspool.nn.route import Route, choose_route, freed
+from unspool.nn.unroll import States, Trace, unroll
+
+
+class Runner:
+    """One cell's equations over time, by whichever route `choose_route` names.
+
+    Args:
+        equations: the cell's equations.
+        input_size: the width of x.
+        hidden_size: the number of units.
+        layout: how the parameter tensors hold the parameters; by default one tensor per parameter.
+    """
+
+    def __init__(self, equations: Equations, input_size: int, hidden_size: int, layout: Layout | None = None) -> None:
+        self.equations = equations
+        self.layout = layout or Layout(tuple(equations.parameters))
+        self.step = Evaluator(equations, OPERATIONS)
+        self.kernel = LazyKernel(equations, input_size, hidden_size, self.layout.places)
+        self.document = document.dump(equations)
+        self._sizes = input_size, hidden_size
+        self.widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
+        self._shapes = [torch.Size(shape) for shape in self.layout.shapes(equations, input_size, hidden_size)]
+
+    def run(
+        self,
+        parameters: Tensors,
+        x: Tensor,
+        states: States | None,
+        ends: Tensor | None = None,
+        reverse: bool = False,
+        trace: bool = False,
+        recompute: int | str | None = None,
+        stacked: bool = False,
+    ) -> tuple[Tensor, States, Trace]:
+        """Run over time.
+
+        Args:
+            parameters: the tensors of the layout.
+            x: the input, (time, batch, input_size).
+            states: the initial states, (batch, width) each; None for zeros.
+            ends: the length of each sequence; None where all are as long as x.
+            reverse: from each sequence's last step to its first.
+            trace: whether to return every named value.
+            recompute: as in `Recurrent`; the eager loop keeps everything.
+            stacked: give final states a first dimension of one, as torch.nn does.
+
+        Returns:
+            The output (time, batch, width), the final states, and every named value at every step if `trace`.
+        """
+        route = choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
+        if route.name == "quick kernel":
+            return *self.run_quick(parameters, x, reverse, stacked), {}
+        if route.name == "kernel":
+            self._check_parameters(parameters, x.device)
+            tensors = (x, *states, *parameters) if states else (x, *parameters)
+            call = self._make_call(len(x), ends, reverse, recompute, stacked)
+            if trace:
+                return call.trace(tensors)
+            if states is None and ends is None and recompute is None:
+                self.kernel.remember(x, parameters)
+            keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+            output, final, kept = call.forward(tensors, keep)
+            if keep:
+                output, *final = Differentiable.apply(call, (output, final, kept), *tensors)  # type: ignore[no-untyped-call]
+            return output, tuple(final), {}
+        start = states or zeros(x, self.widths)
+        return stack_states(self._run_without_kernel(route, parameters, x, start, ends, reverse, trace), stacked)
+
+    def run_quick(self, parameters: Tensors, x: Tensor, reverse: bool, stacked: bool) -> tuple[Tensor, States]:
+        """`run` from zeros, on tensors for which `is_quick` is true. Only their memory may have been freed since."""
+        places = [tensor.data_ptr() for tensor in parameters]
+        if not x.data_ptr() or not all(places):
+            raise freed(next(tensor for tensor in (x, *parameters) if not tensor.data_ptr()))
+        if torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in parameters)):
+            tensors = (x, *parameters)
+            call = KernelCall(self.kernel.built, self.layout, self.step, None, reverse, stacked)
+            output, *finals = Differentiable.apply(call, call.forward(tensors, True), *tensors)  # type: ignore[no-untyped-call]
+            return output, tuple(finals)
+        x = x if x.is_contiguous() else x.contiguous()
+        steps, rows, _ = x.shape
+        output = x.new_empty(steps, rows, self.widths[0])
+        lead = (1,) if stacked else ()
+        final = [x.new_empty(*lead, rows, width) for width in self.widths]
+        to = [state.data_ptr() for state in final]
+        size, threads = x.element_size(), torch.get_num_threads()
+        run = self.kernel.built.forward
+        run(size, (steps, rows), threads, reverse, 0, x.data_ptr(), places, (), output.data_ptr(), to)
+        return output, tuple(final)
+
+    def call(self, x: Tensor, ends: Tensor | None, reverse: bool) -> KernelCall:
+        """A call of the kernel, which is built now if needed."""
+        if why_not := self.kernel.why_not(x.element_size()):
+            raise UnspoolError(f"there is no kernel of {self.equations.title}: {why_not}")
+        return KernelCall(self.kernel.built, self.layout, self.step, ends, reverse)
+
+    @property
+    def record(self) -> int:
+        """How many numbers the kernel keeps per sequence and step."""
+        return engine.record_length(self.equations, *self._sizes)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Runner:
+        return self  # nothing in it changes with a layer
+
+    def _run_without_kernel(
+        self,
+        route: Route,
+        parameters: Tensors,
+        x: Tensor,
+        start: States,
+        ends: Tensor | None,
+        reverse: bool,
+        trace: bool,
+    ) -> tuple[Tensor, States, Trace]:
+        """The routes on which this runner does not call its kernel itself."""
+        if route.name == "observed":
+            return current_observer().recur(self, parameters, x, start, ends, reverse)  # type: ignore[union-attr]
+        if not torch.compiler.is_compiling():
+            self._check_parameters(parameters, x.device)
+        named = self.layout.named(parameters)
+        if route.name == "operator":
+            ordered = [named[name] for name in self.equations.parameters]
+            return run_operator(self.document, self._sizes[1], x, start, ordered, ends, reverse)
+        return unroll(self.step, named, x, start, ends, reverse, trace)
+
+    def _make_call(
+        self, steps: int, ends: Tensor | None, reverse: bool, recompute: int | str | None, stacked: bool
+    ) -> KernelCall:
+        given = self.kernel.built, self.layout, self.step, ends, reverse, stacked
+        return KernelCall(*given) if recompute is None else RecomputingCall(*given, steps_between(recompute, steps))
+
+    def _check_parameters(self, parameters: Tensors, device: torch.device) -> None:
+        """A kernel takes addresses: parameters that were replaced by others that do not fit must not reach it."""
+        for place, tensor in enumerate(parameters):
+            if tensor.shape != self._shapes[place]:
+                got, shape = tuple(tensor.shape), tuple(self._shapes[place])
+                raise ShapeError.of(
+                    self.layout.names[place], got, f"is not of shape {shape}", "Make a layer of these sizes"
+                )
+            if tensor.device != device:
+                name, where = self.layout.names[place], tensor.device
+                raise DeviceError.of(name, where, f"is not on {device}, where x is", "Move the layer by .to(device)")
+
+
+def run_operator(
+    document: str, hidden_size: int, x: Tensor, states: Tensors, parameters: Tensors, ends: Tensor | None, reverse: bool
+) -> tuple[Tensor, States, Trace]:
+    """The kernel as torch's compiler sees it: one operator, which carries the cell as JSON."""
+    keep = torch.is_grad_enabled()
+    given = document, hidden_size, x, list(states), list(parameters), ends, reverse, keep
+    found = torch.ops.unspool.recurrence(*given)
+    return found[0], tuple(found[1:-1]), {}
+
+
+def stack_states(results: tuple[Tensor, States, Trace], stacked: bool) -> tuple[Tensor, States, Trace]:
+    """Results with final states that have a first dimension of one, where that is wanted."""
+    output, final, values = results
+    return output, tuple(state.unsqueeze(0) for state in final) if stacked else final, values
+
+
+def zeros(x: Tensor, widths: Sequence[int]) -> States:
+    """States of zeros for the batch size of x."""
+    return tuple(x.new_zeros(x.shape[1], width) for width in widths)

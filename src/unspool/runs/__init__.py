@@ -1,0 +1,1 @@
+"""Runs: from settings to a finished run, and back from its folder."""

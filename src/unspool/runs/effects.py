@@ -1,0 +1,55 @@
+"""Settings that are given and have no effect: they are refused, so that nobody relies on what does not happen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unspool.settings.catalogue import TaskSettings
+from unspool.settings.section import Effect
+
+
+def find_ineffective(documents: Sequence[Mapping[str, Any]], task: TaskSettings) -> list[str]:
+    """One message for each setting without effect in documents of sections, the last of which holds options.
+
+    A document is judged by itself and those before it: what a recipe says is no mistake where an option chooses
+    otherwise. Nor is a file's setting that equals the task's default, as a run's config.toml has all of them, or a
+    setting that turns off what is off by default.
+    """
+    sections = task.sections.values()
+    effects = [effect for section in sections for effect in section.effects]
+    own = {name: field.get_default() for section in sections for name, field in section.model_fields.items()}
+    off = {name for name, value in own.items() if not value}
+    own |= {"task": task.name} | _settings(task.defaults)
+    held = dict(own)
+    mistakes: dict[str, str] = {}  # one per setting
+    for place, document in enumerate(documents, 1):
+        given = _settings(document)
+        held |= given
+        given = {name: value for name, value in given.items() if value or name not in off}
+        if place < len(documents):
+            given = {name: value for name, value in given.items() if _plain(value) != _plain(own.get(name))}
+        for effect in effects:
+            if (held[effect.other] in effect.values) == effect.among:
+                continue
+            for name in sorted(given.keys() & effect.settings):
+                mistakes.setdefault(name, _mistake(name, given[name], effect, held))
+    return list(mistakes.values())
+
+
+def _settings(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of all sections; no two sections have a setting of the same name."""
+    return {name: value for part in document.values() if isinstance(part, Mapping) for name, value in part.items()}
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _mistake(name: str, value: Any, effect: Effect, held: Mapping[str, Any]) -> str:
+    now = held[effect.other]
+    where = f"`{effect.other}` is {'not given' if now is None else now}"
+    fit = [str(one) for one in effect.values if one is not None] if effect.among else []
+    wanted = f" {' or '.join(filter(None, (', '.join(fit[:-1]), fit[-1])))}" if fit else ""
+    remedy = f"{'give' if wanted or now is None else 'change'} `{effect.other}`{wanted}"
+    return f"`{name}` (={value!r}) has no effect where {where}. Leave it out, or {remedy}."

@@ -1,0 +1,63 @@
+"""Pretrained word vectors in a model's embedding: their size, their coverage, and whether training changes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from unspool.data.vectors import Vectors, read_vectors, read_width
+from unspool.errors import ArgumentError
+from unspool.learning.contract import Learner, Task
+from unspool.runs.config import Config
+
+
+def with_vector_size(config: Config) -> Config:
+    """The config with the embedding as wide as the pretrained vectors, so that a run can be loaded without them."""
+    path = getattr(config.model, "pretrained_embeddings", None)
+    if path is None:
+        return config
+    width = read_width(path)
+    if config.model.embedding not in (None, width):
+        problem = f"is not the size of the vectors in {path}, {width}"
+        raise ArgumentError.of(
+            "embedding", config.model.embedding, problem, f"Leave it out, or give `embedding={width}`"
+        )
+    return replace(config, model=config.model.model_copy(update={"embedding": width}))
+
+
+def load_embeddings(learner: Learner, task: Task, config: Config) -> str:
+    """Start a new model's embedding from pretrained vectors.
+
+    Tokens without a vector keep their random one, scaled to the spread of the vectors.
+
+    Returns:
+        The coverage, for people.
+    """
+    path = config.model.pretrained_embeddings
+    tokens = task.embedded_tokens()
+    table = learner.token_embedding()
+    if table is None or not tokens:
+        problem = f"is for embeddings of whole tokens, and this {task.name} model has none"
+        raise ArgumentError.of("pretrained_embeddings", path, problem, "Use a char, word, jieba or smiles `tokenizer`")
+    vectors = read_vectors(path, tokens, lowercase=True)
+    if not vectors.tokens:
+        problem = f"has no vector for any of the {len(tokens):,} tokens"
+        raise ArgumentError.of("pretrained_embeddings", path, problem, "Give vectors of this language and tokenizer")
+    with torch.no_grad():
+        found = torch.from_numpy(vectors.matrix).to(table.weight)
+        table.weight.mul_(found.std() / table.weight.std())
+        table.weight[[tokens[token] for token in vectors.tokens]] = found
+    return _describe(vectors, len(tokens), bool(config.model.freeze_embeddings))
+
+
+def freeze_embeddings(learner: Learner, config: Config) -> None:
+    """Leave the embedding as it is in training, if the settings say so."""
+    table = learner.token_embedding()
+    if getattr(config.model, "freeze_embeddings", False) and table is not None:
+        table.weight.requires_grad_(False)
+
+
+def _describe(vectors: Vectors, count: int, frozen: bool) -> str:
+    covered = f"{len(vectors.tokens):,} of {count:,} tokens ({len(vectors.tokens) / count:.1%}) have a vector"
+    return "; ".join([covered, "frozen" if frozen else "tuned", *vectors.notes])

@@ -1,0 +1,347 @@
+"""train: from settings to a finished run, started or resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unspool.data.text import Source
+from unspool.errors import ArgumentError, DataError
+from unspool.learning.contract import Learner, Task
+from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Started
+from unspool.learning.loop import Loop
+from unspool.learning.ranks import Ranks, joined
+from unspool.learning.run_folder import RunFolder, check_free
+from unspool.learning.stopping import Stop, listening
+from unspool.runs.baselines import baselines_of, train_baselines
+from unspool.runs.card import write_card
+from unspool.runs.cells import compare_cells, dump_cells, keep_cells, load_own_cells, read_run_config, with_cells
+from unspool.runs.config import Config, read_config, read_toml, refuse, to_sections
+from unspool.runs.effects import find_ineffective
+from unspool.runs.embeddings import freeze_embeddings, load_embeddings, with_vector_size
+from unspool.runs.extension import check_ahead, is_over
+from unspool.runs.guess import Guess, guess_task
+from unspool.runs.load import is_kept, is_run, seal
+from unspool.runs.recipes import find_recipe
+from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
+from unspool.settings.training import ENDS
+
+#: What to do where a run was started with other settings.
+REMEDY = f"Leave them out, or start a new run; {', '.join(f'`{name}`' for name in RESUMABLE)} may change"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run: its folder, its task, the model with its best weights, and how training ended."""
+
+    path: Path
+    task: Task
+    learner: Learner
+    finished: Finished
+
+
+#: Sees a model in training: its settings, task, the model itself, the run's folder, and the evaluation that was made.
+Watch = Callable[[Config, Task, Learner, Path, Evaluated], None]
+
+
+def silent(event: Event) -> None:
+    """A listener that ignores every event."""
+
+
+def plan(
+    source: Source | None = None,
+    *,
+    task: str | None = None,
+    recipe: str | None = None,
+    config: str | Path | None = None,
+    **options: Any,
+) -> Config:
+    """Check the settings of a run: those of the recipe, then of the config file, then the options.
+
+    Args:
+        source: Files, folders and patterns; by default those of the config file.
+        task: The name of the task; by default guessed from the files.
+        recipe: The name of a recipe.
+        config: A TOML file.
+        **options: Settings by name, such as `hidden=128`; None stands for a setting that is not given.
+
+    Returns:
+        The checked settings, each with its default where it was not given.
+
+    Raises:
+        ArgumentError: One message that lists every mistake.
+    """
+    documents = _read_documents(recipe, config)
+    given = {name: value for name, value in options.items() if value is not None}
+    for path in list_files(source):
+        if is_run(Path(path)):
+            raise ArgumentError.of("FILE", path, "is a run folder", "Resume it with `resume=True`, or give data")
+    named = task or next((document["task"] for document in reversed(documents) if "task" in document), None)
+    guess = None
+    if named is None:
+        files = source or next((one["data"]["files"] for one in documents if "files" in one.get("data", ())), None)
+        guess = guess_task(files, given) if recipe is None else Guess("lm", f"the recipe {recipe} is for it")
+    settings = find_task_settings(str(named) if guess is None else guess.task)
+    if source is not None:
+        given["files"] = list_files(source)
+    documents.append(to_sections(given, settings.name))
+    found = read_config(*_with_one_end([settings.defaults, *documents]), task=settings.name)
+    refuse(find_ineffective(documents, settings))
+    found = with_vector_size(found)
+    return found if guess is None else replace(found, guessed=guess.why)
+
+
+def list_files(source: Source | None) -> list[str]:
+    """Names of files, whether one was given or several."""
+    if source is None:
+        return []
+    return [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
+
+
+def _read_documents(recipe: str | None, config: str | Path | None) -> list[Mapping[str, Any]]:
+    documents: list[Mapping[str, Any]] = [find_recipe(recipe)] if recipe is not None else []
+    if config is None:
+        return documents
+    return [*documents, with_cells(read_toml(Path(config)), load_own_cells(Path(config).parent))]
+
+
+def _with_one_end(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of the ends of training that different documents give, such as 10 epochs and 5 minutes, the last counts."""
+    found = list(documents)
+    giving = [place for place, document in enumerate(found) if {*ENDS} & set(document.get("training", ()))]
+    for place in giving[:-1]:
+        training = {key: value for key, value in found[place]["training"].items() if key not in ENDS}
+        found[place] = {**found[place], "training": training}
+    return found
+
+
+def resume_settings(
+    run: Path,
+    source: Source | None = None,
+    *,
+    recipe: str | None = None,
+    config: str | Path | None = None,
+    **options: Any,
+) -> tuple[Config, dict[str, Any]]:
+    """The settings with which a run is resumed, and those of them that are new.
+
+    What is given must be what the run was started with, but for settings that may change (`epochs`, `steps`,
+    `minutes`, `patience`): so the command that started a run resumes it.
+
+    Raises:
+        ArgumentError: One message that names every setting that differs.
+    """
+    kept = read_run_config(run)
+    given = {name: value for name, value in options.items() if value is not None and name != "task"}
+    if source is not None:
+        given["files"] = list_files(source)
+    if options.get("task") not in (None, kept.task.name):
+        raise ArgumentError.of("task", options["task"], f"is not the run's task, {kept.task.name}", REMEDY)
+    documents = [*_read_documents(recipe, config), to_sections(given, kept.task.name)]
+    documents = [keep_cells(document, kept) for document in (kept.dump(), *documents)]
+    new = read_config(*_with_one_end(documents), task=kept.task.name)
+    changed = _differences(kept, new) | compare_cells(kept, new)
+    for name in [name for name in changed if name in ENDS and changed[name][1] is None]:
+        del changed[name]  # replaced by another end
+    fixed = {name: values for name, values in changed.items() if name not in RESUMABLE}
+    if fixed:
+        listed = "; ".join(f"`{name}` is {was!r} in the run and {now!r} here" for name, (was, now) in fixed.items())
+        raise ArgumentError(f"{run} was started with other settings: {listed}. {REMEDY}.")
+    return new, {name: now for name, (_, now) in changed.items()}
+
+
+def _differences(kept: Config, new: Config) -> dict[str, tuple[Any, Any]]:
+    """Settings that differ, with both values as a config has them."""
+    before, after = kept.dump(), new.dump()
+    return {
+        name: (before[section].get(name), after[section].get(name))
+        for section in SECTIONS
+        for name in {**before[section], **after[section]}
+        if before[section].get(name) != after[section].get(name)
+    }
+
+
+def train(
+    source: Source | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    tell: Listener = silent,
+    watch: Watch | None = None,
+    task: str | None = None,
+    recipe: str | None = None,
+    config: str | Path | None = None,
+    **options: Any,
+) -> Trained:
+    """Train a model and keep everything about it in the folder `out`.
+
+    Args:
+        source: Files, folders and patterns of text or tables.
+        out: The run folder.
+        resume: Resume the run in `out`, or start it if there is none. Of the settings, `epochs`, `steps`, `minutes`
+            and `patience` may change.
+        overwrite: Replace a run that exists in `out`.
+        tell: Called with every event of training (`unspool.learning.events`).
+        watch: Called after every evaluation with (settings, task, model, folder, evaluation).
+        task: "lm", "classify", "regress", "tag", "seq2seq" or "forecast"; by default guessed from the files.
+        recipe: The name of a recipe.
+        config: A TOML file with settings.
+        **options: Settings by name; docs/reference.md lists them all.
+
+    Returns:
+        The folder, the task, the model with its best weights, and how training ended.
+
+    Example:
+        run = unspool.train("book.txt", out="runs/book", hidden=256, epochs=10)
+        run = unspool.train(out="runs/book", resume=True, epochs=20)
+    """
+    if out is None:
+        raise ArgumentError.of("out", out, "is missing", "Give the run folder, such as out='runs/book'")
+    path = Path(out)
+    given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
+    with joined() as ranks, ExitStack() as held:
+        with ranks.in_turn():
+            if resume and overwrite:
+                problem = "replaces a run, and `resume` continues one"
+                raise ArgumentError.of("overwrite", overwrite, problem, "Leave one out")
+            resume = resume and (is_run(path) or (source is None and config is None))
+            settings, new = resume_settings(path, **given) if resume else (plan(**given), {})
+            folder = RunFolder.open(path) if resume and ranks.first else RunFolder(path)
+            held.enter_context(closing(folder))
+            if ranks.first and not resume:
+                check_free(path, overwrite)
+            if settings.training.baselines and ranks.together:
+                raise ArgumentError.of("baselines", True, "are trained by one process", "Leave it out, or `nproc`")
+            stop = held.enter_context(listening())
+            loop = make_loop(settings, folder, tell, stop, new=not resume)
+            if watch is not None and ranks.first:
+                loop.tell = _showing(tell, watch, settings, loop, path)
+            if ranks.first and not resume:
+                folder.begin(settings.dump(), overwrite, dump_cells(settings))
+        return _run(settings, folder, loop, resume, new, tell, stop)
+
+
+def _showing(tell: Listener, watch: Watch, settings: Config, loop: Loop, path: Path) -> Listener:
+    """A listener that after every evaluation shows the model too."""
+
+    def show(event: Event) -> None:
+        tell(event)
+        if isinstance(event, Evaluated):
+            watch(settings, loop.task, loop.learner, path, event)
+
+    return show
+
+
+def make_loop(
+    settings: Config,
+    folder: RunFolder | None = None,
+    tell: Listener = silent,
+    stop: Stop | None = None,
+    new: bool = True,
+) -> Loop:
+    """Data and model, ready to be trained; without a folder nothing is kept.
+
+    A resumed run is not `new`: its weights come from a checkpoint.
+    """
+    training, ranks = settings.training, Ranks()
+    try:
+        task = settings.task.prepare(settings.data, training.seed)
+    except DataError as error:
+        if not settings.guessed:
+            raise
+        guessed = f"taken for {settings.task.name} because {settings.guessed}; give `task` to choose"
+        raise DataError(f"{error} It was {guessed}.") from error
+    torch.manual_seed(training.seed)
+    learner = task.make_learner(settings.model)
+    notes = {}
+    if new and getattr(settings.model, "pretrained_embeddings", None):
+        notes["embeddings"] = load_embeddings(learner, task, settings)
+    freeze_embeddings(learner, settings)
+    if ranks.together:
+        torch.manual_seed(ranks.seed(training.seed))  # each its own dropout
+    loop = Loop(task, learner, training, folder, tell if ranks.first else silent, stop or Stop())
+    loop.notes = notes
+    return loop
+
+
+def _run(
+    settings: Config,
+    folder: RunFolder,
+    loop: Loop,
+    resume: bool,
+    new: Mapping[str, Any],
+    tell: Listener,
+    stop: Stop,
+) -> Trained:
+    task, learner, ranks = loop.task, loop.learner, loop.ranks
+    if ranks.broadcast_text(task.digest) != task.digest:
+        raise DataError("the data is not that of the first process. Give all processes the same files.")
+    resumed = resume and loop.resume()
+    if ranks.first and new:
+        check_ahead(loop, new)
+        folder.write_config(settings.dump())
+    if ranks.first and not resumed:  # also where a run was ended before its first checkpoint
+        folder.truncate_logs({})
+    if ranks.first and not (resumed and is_kept(folder.path, settings)):
+        folder.write_task(seal(task.dump()))
+    if ranks.first:
+        tell(_started(settings, task, learner, folder, loop))
+        learns_more = settings.training.baselines and baselines_of(settings)
+        if resumed and not learns_more and (over := is_over(loop)):
+            tell(Advised(loop.position.step, over))
+    if not resumed:
+        loop.save()
+    finished = loop.run()
+    if settings.training.baselines and finished.reason != "interrupted" and baselines_of(settings):
+        tell(Advised(finished.step, "The model is trained. Training baselines without memory for comparison."))
+        finished = replace(
+            finished, baselines={**finished.baselines, **_baselines(settings, task, finished.step, stop)}
+        )
+    if ranks.first:
+        write_card(folder, settings, task, learner, finished)
+        tell(finished)
+    return Trained(folder.path, task, learner, finished)
+
+
+def _baselines(settings: Config, task: Task, steps: int, stop: Stop) -> dict[str, dict[str, float]]:
+    """Metrics of the baselines; none, if training them is interrupted: the model itself is kept."""
+    try:
+        return train_baselines(settings, task, steps, stop)
+    except KeyboardInterrupt:
+        return {}
+
+
+def _started(settings: Config, task: Task, learner: Learner, folder: RunFolder, loop: Loop) -> Started:
+    count = sum(parameter.numel() for parameter in learner.parameters())
+    return Started(
+        str(folder.path),
+        task.name,
+        {**describe(settings, loop), **task.describe()},
+        count,
+        task.unit,
+        loop.position.step,
+        loop.steps,
+        task.baselines(),
+    )
+
+
+def describe(settings: Config, loop: Loop) -> dict[str, str]:
+    """Model and training, in words."""
+    model, training = settings.model, settings.training
+    end = f"{training.minutes:g} minutes" if loop.steps is None else f"{loop.steps:,} updates"
+    bptt = "whole sequences" if training.bptt == "all" else f"{training.bptt} steps"
+    processes = f" in {loop.ranks.count} processes" if loop.ranks.together else ""
+    engine = " (torch.nn)" if model.engine == "torch" else ""
+    return {
+        **({"task": f"{settings.task.name}, guessed: {settings.guessed}"} if settings.guessed else {}),
+        "model": f"{model.describe()}{engine}",
+        "training": f"{training.optimizer} at {training.lr:g} ({training.schedule}), "
+        f"batch size {training.batch_size} × {bptt}, {end}{processes}",
+        **loop.notes,
+    }

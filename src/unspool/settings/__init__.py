@@ -1,0 +1,1 @@
+"""The one definition of every setting; without torch."""

@@ -1,0 +1,171 @@
+"""The settings of data: section [data] of a config."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from unspool.data.tagged import Scheme
+from unspool.data.vocabulary import TOKENIZERS, find_tokenizer
+from unspool.errors import ArgumentError
+from unspool.settings.section import Count, Effect, Files, Fraction, Portion, Section, Size, setting
+
+TEXT_TOKENIZER = "how text is divided into tokens: char, byte, word, jieba, bpe or smiles"
+AUTO_TOKENIZER = f"{TEXT_TOKENIZER}; auto: smiles in a column of that name, word where texts have spaces, else char"
+VOCAB_SIZE = "keep the most frequent tokens only; default: all (4,096 for bpe)"
+GUESSED = "guessed from the names by default"
+
+
+class DataFiles(Section):
+    """Where data comes from, and how it is split."""
+
+    files: Annotated[Files, Field(min_length=1)] = setting(..., "files, folders and patterns", "Data")
+    validation: Portion = setting(0.1, "validation data: a fraction such as 0.1, or files", "Data", common=True)
+    test: Portion = setting(0.0, "test data, evaluated at the end: a fraction, or files", "Data", common=True)
+    split_seed: Count = setting(0, "seed of the random split into training, validation and test", "Data")
+
+
+class TextData(DataFiles):
+    """Text, and how it is divided into tokens and parts."""
+
+    effects = (Effect(("split_seed",), "split", ("lines",)),)
+
+    tokenizer: Literal[tuple(TOKENIZERS)] = setting("char", TEXT_TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
+    vocab_size: Size | None = setting(None, VOCAB_SIZE, "Data", common=True)
+    split: Literal["tail", "lines"] = setting(
+        "tail",
+        "tail: validate on the end of the text; lines: assign lines at random, and shuffle them",
+        "Data",
+        common=True,
+    )
+
+    @model_validator(mode="after")
+    def _fits_tokenizer(self) -> Self:
+        find_tokenizer(self.tokenizer).check_size(self.vocab_size)
+        return self
+
+
+class ExampleData(DataFiles):
+    """Examples: each is a sequence and what is to be predicted from it."""
+
+    max_length: Size = setting(
+        10_000, "longest sequence, in steps; a longer one is refused, since memory grows with it", "Data"
+    )
+
+
+class SequenceData(ExampleData):
+    """Text, or sequences of numbers in long form (`id_column`, `time_column`, `features`)."""
+
+    effects = (
+        Effect(("time_column", "features"), "id_column", (None,), among=False),
+        Effect(("text_column", "tokenizer", "vocab_size", "lowercase"), "id_column", (None,)),
+    )
+
+    text_column: str | None = setting(None, f"column of texts; {GUESSED}", "Data", common=True)
+    tokenizer: Literal[("auto", *TOKENIZERS)] = setting("auto", AUTO_TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
+    vocab_size: Size | None = setting(None, VOCAB_SIZE, "Data", common=True)
+    lowercase: bool = setting(False, "lowercase the text", "Data")
+    id_column: str | None = setting(
+        None, "column with the sequence that a row belongs to, for numbers in long form", "Data", common=True
+    )
+    time_column: str | None = setting(None, f"column of times; rows are in its order; {GUESSED}", "Data", common=True)
+    features: tuple[str, ...] = setting(
+        (), "columns read as input, for numbers in long form; default: all others", "Data"
+    )
+
+
+class LabelledData(SequenceData):
+    """Labelled text, or labelled sequences of numbers."""
+
+    label_column: str | None = setting(None, f"column of labels; {GUESSED}", "Data", common=True)
+
+
+class MeasuredData(SequenceData):
+    """Text or sequences of numbers, and numbers to predict."""
+
+    target: tuple[str, ...] = setting((), f"columns to predict; {GUESSED}", "Data", common=True)
+    augment_smiles: Count = setting(
+        0, "alternative SMILES strings per molecule; the prediction is the mean over all of them", "Data"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        read = [self.text_column, self.id_column, self.time_column, *self.features]
+        for place, target in enumerate(self.target):
+            if target in read or target in self.target[:place]:
+                what = "is also an input" if target in read else "is given twice"
+                raise ArgumentError.of("target", target, what, "Name each column once")
+        if self.augment_smiles and self.id_column is not None:
+            problem = "is for molecules, and with `id_column` sequences are numbers"
+            raise ArgumentError.of("augment_smiles", self.augment_smiles, problem, "Leave one of them out")
+        return self
+
+
+class TaggedData(ExampleData):
+    """Sentences in column files: a word and, last, its tag on each line, an empty line between sentences."""
+
+    scheme: Literal["auto", Scheme] = setting(
+        "auto", "how tags mark spans: bio, bioes or io (also plain tags); auto: by their letters", "Data"
+    )
+    lowercase: bool = setting(False, "lowercase words, though not the characters they are spelled with", "Data")
+
+
+class PairedData(ExampleData):
+    """Pairs of texts: two columns without a header, or named columns of any table."""
+
+    source_column: str | None = setting(
+        None, f"column of source texts, or its number where there is no header; {GUESSED}", "Data"
+    )
+    target_column: str | None = setting(
+        None, f"column of target texts, or its number where there is no header; {GUESSED}", "Data"
+    )
+    tokenizer: Literal[("auto", *TOKENIZERS)] = setting("auto", AUTO_TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
+    vocab_size: Size | None = setting(None, VOCAB_SIZE, "Data", common=True)
+
+
+def _ordered(quantiles: tuple[float, ...]) -> tuple[float, ...]:
+    if list(quantiles) != sorted({*quantiles, 0.5}):
+        raise ArgumentError.of("quantiles", quantiles, "do not ascend, or lack 0.5", "Give, for example, 0.1, 0.5, 0.9")
+    return quantiles
+
+
+class SeriesData(Section):
+    """A table of series: a row is a step of one, in order of time. The last steps are for validation and test."""
+
+    files: Annotated[Files, Field(min_length=1)] = setting(..., "files, folders and patterns", "Data")
+    validation: Fraction | Size = setting(
+        0.2,
+        "steps of each series to validate on, or a fraction of the shortest; at least `horizon`",
+        "Data",
+        common=True,
+    )
+    test: Fraction | Size = setting(
+        0.0, "last steps of each series to test on, or a fraction of the shortest", "Data", common=True
+    )
+    time_column: str | None = setting(None, f"column of times; {GUESSED}", "Data", common=True)
+    target: tuple[str, ...] = setting((), f"columns to predict; {GUESSED}", "Data", common=True)
+    series_column: str | None = setting(
+        None, "column with the series that a row belongs to; default: one series", "Data"
+    )
+    future_covariates: tuple[str, ...] = setting(
+        (), "columns known ahead, such as holidays; rows without targets at the end give their future", "Data"
+    )
+    past_covariates: tuple[str, ...] = setting((), "further input columns, of which only the past is known", "Data")
+    horizon: Size = setting(12, "steps to forecast", "Data", common=True)
+    lookback: Size | None = setting(
+        None,
+        "steps that a forecast reads; default: two seasons and two horizons at least, if there is enough data",
+        "Data",
+        common=True,
+    )
+    season: Size | None = setting(
+        None, "steps per season, such as 12 for months; default: found from calendar and data", "Data"
+    )
+    quantiles: Annotated[
+        tuple[Annotated[float, Field(gt=0, lt=1)], ...], AfterValidator(_ordered), Field(min_length=1)
+    ] = setting((0.1, 0.5, 0.9), "quantiles to predict, the median among them", "Data")
+
+    def count_steps(self, given: float, shortest: int) -> int:
+        """Steps of `validation` or `test` in series of which the shortest has this many."""
+        return given if isinstance(given, int) else max(self.horizon, round(given * shortest)) if given else 0

@@ -1,0 +1,312 @@
+"""The settings of models: section [model] of a config. Every model is a backbone of recurrent layers and a head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from unspool.cells import CATALOGUE, Cell, find_cell
+from unspool.errors import ArgumentError
+from unspool.settings.cells import Cells, NamedCell
+from unspool.settings.section import Count, Effect, File, Fraction, NotNegative, Positive, Section, Size, setting
+
+#: Cells that torch.nn has.
+IN_TORCH = ("elman", "elman-relu", "lstm", "gru-reset-after")
+#: Settings of a backbone that torch.nn's layers do not have.
+NOT_IN_TORCH = (
+    *("residual", "skip", "variational_dropout", "recurrent_dropout", "weight_dropout", "zoneout", "forget_bias"),
+    *("gate_penalty", "deep_supervision"),
+)
+#: Settings of recurrent layers, without effect on models without memory.
+OF_LAYERS = ("cell", "layers", *NOT_IN_TORCH, "engine")
+#: Settings of training that concern the output of recurrent layers.
+OF_OUTPUT = ("activation_penalty", "temporal_penalty")
+#: Settings with which the gates of a layer do not follow from its input and output.
+HIDING_GATES = ("residual", "skip", "recurrent_dropout", "weight_dropout", "zoneout")
+
+AUTO_DROPOUT = "dropout between layers, and before and after them; auto: one rate per layer, set by its activity"
+BACKBONE = "recurrent, or a baseline without memory: "
+HIDDEN = "units per layer (and direction); give several for one per layer"
+VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
+CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
+FREEZE = "keep pretrained embeddings as they are in training"
+
+
+FREEZING = Effect(("freeze_embeddings",), "pretrained_embeddings", (None,), among=False)
+
+
+class Backbone(Section):
+    """The recurrent layers of a model."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (
+        Effect(("residual", "skip"), "layers", (1,), among=False),
+        Effect(("variational_dropout",), "dropout", (0,), among=False),
+        Effect(("forget_bias",), "init", (None, "orthogonal")),
+    )
+
+    cell: Cells = setting(
+        "lstm",
+        f"recurrent cell: {', '.join(CATALOGUE)}, or your own, as mine.py:Name; give several for one per layer",
+        "Model",
+        common=True,
+    )
+    hidden: Size | tuple[Size, ...] = setting(256, HIDDEN, "Model", common=True)
+    layers: Size = setting(1, "number of recurrent layers", "Model", common=True)
+    residual: bool = setting(False, "each layer from the second on adds its input to its output", "Model")
+    skip: bool = setting(False, "each layer also reads the output of the layer two below", "Model")
+    init: Positive | Literal["orthogonal"] | None = setting(
+        None,
+        "initial weights: uniform within ± this number, or orthogonal recurrent matrices; default: as torch.nn",
+        "Model",
+        common=True,
+    )
+    forget_bias: float | None = setting(
+        None, "initial bias of gates that keep the state, such as an LSTM's forget gate", "Model", common=True
+    )
+    engine: Literal["kernel", "torch"] = setting(
+        "kernel", "kernel: unspool's layers; torch: torch.nn's layers", "Model", common=True
+    )
+    dropout: Fraction | Literal["auto"] = setting(0.0, AUTO_DROPOUT, "Regularization", common=True)
+    variational_dropout: bool = setting(False, "dropout uses the same mask at every time step", "Regularization")
+    recurrent_dropout: Fraction = setting(
+        0.0, "dropout of the hidden state between time steps, one mask per batch", "Regularization"
+    )
+    weight_dropout: Fraction = setting(
+        0.0, "dropout of the recurrent weights (DropConnect), one mask per batch", "Regularization"
+    )
+    zoneout: Fraction = setting(0.0, "probability that a unit keeps its previous state", "Regularization")
+    gate_penalty: NotNegative = setting(
+        0.0,
+        "weight of a penalty on closed gates: a layer's output gate times the next layer's input gate (lstm)",
+        "Regularization",
+    )
+    deep_supervision: NotNegative | tuple[NotNegative, ...] = setting(
+        0.0, "weight of an auxiliary loss on each layer below the top; one number, or one per layer", "Regularization"
+    )
+
+    @model_validator(mode="after")
+    def _fits_engine(self) -> Self:
+        if self.engine != "torch":
+            return self
+        for cell in {self.cell} if isinstance(self.cell, str) else {*self.cell}:
+            if cell.lower() in IN_TORCH:
+                continue
+            problem = f"has no cell {str(cell)!r}"
+            raise ArgumentError.of(
+                "engine", "torch", problem, f"Use one of {', '.join(IN_TORCH)}, or `engine='kernel'`"
+            )
+        asked = [f"`{name}`" for name in self._given(NOT_IN_TORCH)]
+        asked += ["one `cell` per layer"] * isinstance(self.cell, tuple)
+        asked += ["one `hidden` per layer"] * isinstance(self.hidden, tuple)
+        asked += ["`dropout='auto'`"] * (self.dropout == "auto") + ["`init='orthogonal'`"] * (self.init == "orthogonal")
+        if asked:
+            problem = f"does not support {', '.join(asked)}"
+            raise ArgumentError.of("engine", "torch", problem, "Leave it out, or use `engine='kernel'`")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_layers(cls, given: Any) -> Any:
+        """Lists with one entry per layer say how many layers there are."""
+        if not isinstance(given, dict) or "layers" in given:
+            return given
+        lists = [given[name] for name in ("cell", "hidden") if isinstance(given.get(name), list | tuple)]
+        return {**given, "layers": len(lists[0])} if lists and len(lists[0]) else given
+
+    @model_validator(mode="after")
+    def _one_per_layer(self) -> Self:
+        for name in ("cell", "hidden"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.layers:
+                problem = f"is not one per layer: there are {self.layers} layer(s)"
+                raise ArgumentError.of(
+                    name, [*map(_plain, value)], problem, "Give one for all of them, or change `layers`"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_residual(self) -> Self:
+        if self.residual and len(set(self.sizes)) > 1:
+            problem = "adds a layer's input to its output, and `hidden` differs between layers"
+            raise ArgumentError.of("residual", True, problem, "Give all layers the same `hidden`, or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_layers(self) -> Self:
+        given = self.deep_supervision
+        if isinstance(given, tuple) and len(given) != self.layers - 1:
+            problem = f"is not one weight for each of the {self.layers - 1} layer(s) below the top"
+            raise ArgumentError.of("deep_supervision", given, problem, "Give one number for all of them")
+        if given and self.layers == 1:
+            problem = "is for layers below the top, and there is one layer"
+            raise ArgumentError.of("deep_supervision", given, problem, "Leave it out, or give `layers=2`")
+        return self
+
+    @model_validator(mode="after")
+    def _has_gates(self) -> Self:
+        if not self.gate_penalty:
+            return self
+        cell = self.cell.lower() if isinstance(self.cell, str) else "mixed"
+        hiding = [f"`{name}`" for name in self._given(HIDING_GATES)]
+        for refused, problem, remedy in (
+            (cell == "lstm-open", "is 0 for lstm-open, whose output gate is always open", "use `cell='lstm'`"),
+            (cell != "lstm", f"is for the gates of lstm, and the cell is {self.cell}", "use `cell='lstm'`"),
+            (self.layers < 2, "is between neighboring layers, and there is one layer", "give `layers=2`"),
+            (hiding, f"cannot be computed with {', '.join(hiding)}", "leave those out"),
+        ):
+            if refused:
+                raise ArgumentError.of("gate_penalty", self.gate_penalty, problem, f"Leave it out, or {remedy}")
+        return self
+
+    def _given(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if getattr(self, name) not in (None, False, 0)]
+
+    def describe(self) -> str:
+        """The layers in a few words: 2 × 128 lstm."""
+        if isinstance(self.cell, str) and isinstance(self.hidden, int):
+            return f"{self.layers} × {self.hidden} {self.cell}"
+        names = self.cell if isinstance(self.cell, tuple) else (self.cell,) * self.layers
+        return " + ".join(f"{size} {name}" for size, name in zip(self.sizes, names, strict=True))
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell of each layer, from the lowest up."""
+        each = self.cell if isinstance(self.cell, tuple) else (self.cell,) * self.layers
+        return tuple(one.cell if isinstance(one, NamedCell) else find_cell(one) for one in each)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The units of each layer, from the lowest up."""
+        return self.hidden if isinstance(self.hidden, tuple) else (self.hidden,) * self.layers
+
+    def with_one_layer(self, hidden: int | None = None) -> Self:
+        """The same settings for one layer, of the top's cell and size unless another size is given."""
+        cell = self.cell[-1] if isinstance(self.cell, tuple) else self.cell
+        size = self.sizes[-1] if hidden is None else hidden
+        return self.model_copy(update={"cell": cell, "hidden": size, "layers": 1, "residual": False, "skip": False})
+
+    @property
+    def supervised(self) -> dict[int, float]:
+        """Layers below the top that have heads of their own, by number, and the weights of their losses."""
+        given = self.deep_supervision
+        weights = given if isinstance(given, tuple) else (given,) * (self.layers - 1)
+        return {level: weight for level, weight in enumerate(weights) if weight}
+
+
+class LanguageModelSettings(Backbone):
+    """A language model: embedding, recurrent layers, head."""
+
+    effects = (*Backbone.effects, Effect(OF_LAYERS, "backbone", ("recurrent",)), FREEZING)
+
+    embedding: Size | None = setting(
+        None,
+        "size of the token embedding; default: `hidden`, at most 64 for characters and bytes, 128 outside lm",
+        "Model",
+        common=True,
+    )
+    pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
+    freeze_embeddings: bool = setting(False, FREEZE, "Model")
+    tied: bool = setting(False, "the head shares its weights with the embedding", "Model", common=True)
+    backbone: Literal["recurrent", "mlp"] = setting("recurrent", f"{BACKBONE}mlp", "Model")
+
+
+class EncoderSettings(Backbone):
+    """Recurrent layers that read a whole sequence before anything is predicted from it."""
+
+    effects: ClassVar[tuple[Effect, ...]] = (*Backbone.effects, FREEZING)
+
+    hidden: Size | tuple[Size, ...] = setting(128, HIDDEN, "Model", common=True)
+    bidirectional: bool = setting(True, "layers read the sequence in both directions", "Model", common=True)
+    embedding: Size | None = setting(
+        None, "size of the token embedding; default: `hidden`, at most 128", "Model", common=True
+    )
+    pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
+    freeze_embeddings: bool = setting(False, FREEZE, "Model")
+
+
+class PooledSettings(EncoderSettings):
+    """An encoder whose sequence is pooled into one vector."""
+
+    effects = (
+        *EncoderSettings.effects,
+        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "dropout", "pooling"), "backbone", ("recurrent",)),
+        Effect(("cnn_layers",), "backbone", ("cnn",)),
+        Effect(("embedding", "pretrained_embeddings"), "id_column", (None,)),
+    )
+
+    pooling: Literal["attention", "mean", "max", "last"] = setting(
+        "attention", "how a sequence becomes one vector: attention, mean, max or last", "Model", common=True
+    )
+    backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting(
+        "recurrent", f"{BACKBONE}bag (of vectors), fcn (shared, summed) or cnn (1-D convolution)", "Model"
+    )
+    cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
+
+
+class TaggerSettings(EncoderSettings):
+    """An encoder that predicts at every step."""
+
+    effects = (
+        *EncoderSettings.effects,
+        Effect(("time_delay",), "bidirectional", (False,)),
+        # the others also apply to the layer that reads a word's characters
+        Effect(
+            ("layers", "bidirectional", "residual", "skip", "variational_dropout", "deep_supervision", "gate_penalty"),
+            "backbone",
+            ("recurrent",),
+        ),
+    )
+
+    hidden: Size | tuple[Size, ...] = setting(200, HIDDEN, "Model", common=True)
+    dropout: Fraction | Literal["auto"] = setting(0.5, AUTO_DROPOUT, "Regularization", common=True)
+    char_hidden: Count = setting(
+        25, "units per direction of the layer that reads a word's characters; 0: characters are not read", "Model"
+    )
+    word_dropout: Fraction = setting(
+        0.05, "fraction of words read as unknown in training, by their characters alone", "Regularization"
+    )
+    crf: bool = setting(True, "predict tags jointly with a conditional random field", "Model", common=True)
+    time_delay: Count = setting(
+        0, "words that are read ahead of the one that is tagged, where layers read in one direction", "Model"
+    )
+    backbone: Literal["recurrent", "mlp"] = setting("recurrent", f"{BACKBONE}mlp", "Model")
+
+    @model_validator(mode="after")
+    def _fits_delay(self) -> Self:
+        if self.time_delay and (self.engine == "torch" or self.gate_penalty):
+            other = "`engine='torch'`" if self.engine == "torch" else "`gate_penalty`"
+            raise ArgumentError.of("time_delay", self.time_delay, f"does not work with {other}", "Leave one out")
+        return self
+
+
+class Seq2SeqSettings(EncoderSettings):
+    """An encoder that reads a text, and a decoder with as many layers that writes another."""
+
+    attention: bool = setting(True, "the decoder attends to the encoder's states", "Model")
+    beam_size: Size = setting(1, "width of beam search in decoding; 1: greedy", "Model")
+
+
+class ForecasterSettings(Backbone):
+    """Recurrent layers over the past, and one over the horizon."""
+
+    effects = (
+        *Backbone.effects,
+        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional"), "backbone", ("recurrent",)),
+        Effect(("cnn_layers",), "backbone", ("cnn",)),
+    )
+
+    hidden: Size | tuple[Size, ...] = setting(64, HIDDEN, "Model", common=True)
+    bidirectional: bool = setting(False, "layers read the sequence in both directions", "Model", common=True)
+    relative_to: Literal["season", "last", "none"] = setting(
+        "season", "predict differences from the last season, from the last value, or plain values", "Model"
+    )
+    backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting(
+        "recurrent", f"{BACKBONE}bag (of vectors), fcn (shared, summed) or cnn (1-D convolution)", "Model"
+    )
+    cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value

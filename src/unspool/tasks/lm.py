@@ -1,0 +1,288 @@
+"""Language modelling: text in, the next token out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unspool.data.batches import Windows
+from unspool.data.corpus import PARTS, Corpus, Division, prepare
+from unspool.data.glance import Glance
+from unspool.data.text import Source
+from unspool.data.tokens import Ids
+from unspool.data.vocabulary import Vocabulary, load_vocabulary
+from unspool.errors import DataError
+from unspool.learning.contract import Batches, Claim, Extent, Material, Proposal, Task, TrainingSequences
+from unspool.learning.device import to_device_of
+from unspool.models.baselines.ngram import NGram
+from unspool.models.generation import Sampling, generate
+from unspool.models.language_model import LanguageModel, make_model
+from unspool.settings.data import TextData
+from unspool.settings.model import LanguageModelSettings
+from unspool.settings.training import Training
+from unspool.tasks.tokens import decode_steps
+
+#: Steps of a window in evaluation: many, so that the loop costs nothing, and few enough to stay in cache.
+READING = 512
+#: Tokens that an n-gram baseline counts at most: the last ones of the training text.
+COUNTED = 2_000_000
+#: Tokens of a sample.
+SAMPLE = 300
+#: Tokens after which a line ends in any case.
+LINE = 120
+#: The fewest and the most steps of truncated BPTT that are proposed, and of which they are a multiple. The fewest are
+#: the default: single tokens tell less of each other than many tell together.
+FEWEST, MOST, MULTIPLE = 64, 512, 8
+#: X-ray reads a text over this many times `bptt`, so that what lies beyond it shows.
+SPANS = 3
+
+
+class TextWindows(Batches):
+    """Windows of a text as tensors."""
+
+    def __init__(self, tokens: Ids, batch_size: int, steps: int | None, rank: int = 0, ranks: int = 1) -> None:
+        self._windows = Windows(tokens, batch_size, steps or max(1, (len(tokens) - 1) // batch_size))
+        self._own = slice(batch_size * rank // ranks, batch_size * (rank + 1) // ranks)
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        inputs, targets = (
+            torch.from_numpy(np.ascontiguousarray(part[:, self._own])) for part in self._windows.window(number)
+        )
+        return inputs, targets
+
+
+class LanguageModelling(Task):
+    """Learning to predict the next token of a text.
+
+    Example:
+        task = LanguageModelling.prepare(TextData(files=("book.txt",)), seed=0)
+        model = task.make_learner(LanguageModelSettings(hidden=128))
+        task.evaluate(model, "validation")["perplexity"]
+    """
+
+    name = "lm"
+    generates = True
+    loss_unit = "nats"
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self._baselines: dict[str, dict[str, float]] = {}
+
+    # ── data ──
+
+    @classmethod
+    def recognize(cls, glance: Glance) -> Claim | None:
+        return None if glance.is_table else Claim(0, f"{glance.name} is text without columns")
+
+    @classmethod
+    def prepare(cls, data: TextData, seed: int) -> Self:  # noqa: ARG003 - the split has its own seed
+        division = Division(data.split, data.validation, data.test, data.split_seed)
+        corpus = prepare(data.files, division, data.tokenizer, data.vocab_size)
+        if len(corpus.training) < 2 or len(corpus.validation) < 2:
+            sizes = f"{len(corpus.training)} token(s) to train on and {len(corpus.validation)} to validate on"
+            raise DataError(f"{', '.join(data.files)}: {sizes} are too few. Give more text, or another `validation`.")
+        return cls(corpus)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Tokens and their ids."""
+        return self.corpus.vocabulary
+
+    def embedded_tokens(self) -> Mapping[str, int]:
+        return self.vocabulary.listed()
+
+    @property
+    def unit(self) -> str:
+        return self.vocabulary.unit
+
+    @property
+    def digest(self) -> str:
+        return self.corpus.digest
+
+    def describe(self) -> Mapping[str, str]:
+        parts = {part: len(getattr(self.corpus, part)) for part in PARTS}
+        return {
+            "data": ", ".join(f"{count:,} for {part}" for part, count in parts.items() if count) + f" ({self.unit})",
+            "vocabulary": f"{len(self.vocabulary):,} {self.unit}",
+        }
+
+    def batches(self, batch_size: int, bptt: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:  # noqa: ARG002
+        found = TextWindows(self.corpus.training, batch_size, bptt, rank, ranks)
+        length = (len(self.corpus.training) - 1) // batch_size
+        if bptt is not None and bptt > length:
+            raise DataError(
+                f"`bptt` (={bptt}) is longer than the text: {len(self.corpus.training):,} {self.unit} in a batch of "
+                f"{batch_size} are {length} steps. Give `bptt={max(1, length // 2)}` or less, or a smaller "
+                "`batch_size`."
+            )
+        return found
+
+    # ── the model ──
+
+    def make_learner(self, settings: LanguageModelSettings) -> LanguageModel:
+        return make_model(self.vocabulary, settings)
+
+    @torch.no_grad()
+    def evaluate(self, learner: Any, part: str, batch_size: int = 1, limit: int | None = None) -> dict[str, float]:
+        tokens = getattr(self.corpus, part)[: None if limit is None else limit + 1]
+        if len(tokens) < 2:
+            return {}
+        batch_size = max(1, min(batch_size, (len(tokens) - 1) // READING))
+        return loss_metrics(self.measure(learner, tokens, batch_size))
+
+    def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
+        """Loss, perplexity and bits of a text that is read once; and the fraction of `unknown` tokens, if any.
+
+        A token that does not occur in training counts as the unknown one, which is easier to predict than what it is.
+        """
+        ids = self._read(source)
+        if len(ids) < 2:
+            raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
+        unknown = sum(np.count_nonzero(ids == token) for token in textless_ids(self.vocabulary)) / len(ids)
+        return loss_metrics(self.measure(learner, ids)) | ({"unknown": unknown} if unknown else {})
+
+    @staticmethod
+    @torch.no_grad()
+    def measure(learner: LanguageModel, tokens: Ids, batch_size: int = 1) -> float:
+        """Mean cross-entropy of a text that is read once, in `batch_size` parallel parts, with the state carried on."""
+        was_training = learner.training
+        learner.eval()
+        total, count, state = 0.0, 0, learner.initial_state(batch_size)
+        windows = TextWindows(tokens, batch_size, READING)
+        for number in range(len(windows)):
+            found = learner(to_device_of(learner, windows[number]), state)
+            total, count, state = total + float(found.loss) * found.units, count + found.units, found.state
+        learner.train(was_training)
+        return total / count
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        self._baselines = self._baselines or {name: loss_metrics(loss) for name, loss in self._count().items()}
+        return self._baselines
+
+    def _count(self) -> dict[str, float]:
+        """The losses of baselines that count tokens."""
+        size = len(self.vocabulary)
+        training, validation = self.corpus.training[-COUNTED:], self.corpus.validation[:COUNTED]
+        found = {"uniform": math.log(size)}
+        for name, order in (("unigram", 1), ("5-gram", 5)):
+            model = NGram(order, size).fit(np.asarray(training))
+            # the first token of the validation text is context alone, as it is for the network
+            found[name] = float(-model.log_probability(np.asarray(validation))[1:].mean())
+        return found
+
+    def sample(self, learner: Any, seed: int) -> str:
+        was_training = learner.training
+        learner.eval()
+        try:
+            generator = torch.Generator().manual_seed(seed)
+            sampling = Sampling(temperature=0.8, banned=textless_ids(self.vocabulary))
+            ids = generate(learner, first_prompt(learner, self.vocabulary), SAMPLE, sampling, generator)
+            return self.vocabulary.decode(list(ids))
+        finally:
+            learner.train(was_training)
+
+    # ── what plan and X-ray ask ──
+
+    def sequences(self) -> TrainingSequences:
+        return TrainingSequences(self.unit, [[np.asarray(self.corpus.training)]])
+
+    def propose(self, memory: int, training: Training) -> list[Proposal]:
+        """`bptt` of twice the memory, as far as the text allows, and a `batch_size` for which the text is enough."""
+        targets, batch_size = len(self.corpus.training) - 1, training.batch_size
+        given = "batch_size" in training.model_fields_set
+        wanted = int(np.clip(MULTIPLE * math.ceil(2 * memory / MULTIPLE), FEWEST, MOST))
+        bptt = min(wanted, max(1, targets // (batch_size if given else 1)))
+        reason = _explain_bptt(wanted, memory)
+        if bptt < wanted:
+            reason = f"All that the text allows; {wanted} would be better."
+        found = [Proposal("bptt", bptt, reason)]
+        if not given and targets // batch_size < bptt:
+            fewer = max(1, targets // bptt)
+            reason = f"The text in a batch of {batch_size} would be shorter than {bptt} steps."
+            found.append(Proposal("batch_size", fewer, reason))
+        return found
+
+    def material(self, learner: Any, extent: Extent, source: Source | None = None) -> Material:  # noqa: ARG002
+        if source is None:
+            return self._material(self.corpus.validation, extent, "validation data")
+        return self._material(self._read(source), extent, str(source))
+
+    def own_material(self, learner: Any, extent: Extent) -> Material:
+        sampling = Sampling(temperature=1.0, banned=textless_ids(self.vocabulary))
+        prompt, count = first_prompt(learner, self.vocabulary), extent.batch_size * extent.steps + 1
+        ids = np.array(list(generate(learner, prompt, count, sampling, torch.Generator().manual_seed(0))))
+        return self._material(ids, extent, "text that the model generated")
+
+    def _material(self, ids: Ids, extent: Extent, source: str) -> Material:
+        if len(ids) < 3:
+            raise DataError(f"{source} has {len(ids)} token(s). Give text of three at least.")
+        wanted = extent.steps
+        if extent.bptt is not None:
+            wanted = max(wanted, min(SPANS * extent.bptt, 2 * extent.steps))
+        steps = min(wanted, len(ids) - 1)
+        batch_size = max(1, min(extent.batch_size, (len(ids) - 1) // steps))
+        batch = TextWindows(ids, batch_size, steps)[0]
+        return Material(batch, batch_size, decode_steps(batch[0], self.vocabulary), source)
+
+    def _read(self, source: Source) -> Ids:
+        """The tokens of files, in the vocabulary of the model."""
+        return prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
+
+    # ── what a run keeps ──
+
+    def dump(self) -> dict[str, Any]:
+        return self.vocabulary.dump()
+
+    @classmethod
+    def restore(cls, document: Mapping[str, Any], data: TextData) -> Self:  # noqa: ARG003 - a vocabulary is enough
+        nothing = np.zeros(0, np.int64)
+        return cls(Corpus(load_vocabulary(document), nothing, nothing, nothing, ""))
+
+
+def _explain_bptt(wanted: int, memory: int) -> str:
+    """Why gradients flow back so many steps."""
+    if wanted == MOST and memory > MOST // 2:
+        return f"Less than twice the memory of {memory:,}, as time and memory of a training step grow with it."
+    if wanted == FEWEST:
+        enough = f"and enough: twice the memory of {memory} is {2 * memory}" if memory else "as no memory was found"
+        return f"The default, {enough}."
+    return f"Twice the memory of {memory:,}: then at least half of all steps have their whole past within reach."
+
+
+@torch.no_grad()
+def first_prompt(model: LanguageModel, vocabulary: Vocabulary) -> list[int]:
+    """Ids to start from where there is no prompt: a line that the model generates, and its end.
+
+    In its initial state a model has read nothing; that a line starts it knows only after the end of another. Where
+    there are no lines, the most frequent token.
+    """
+    ends = vocabulary.ids("\n")
+    if len(ends) != 1 or vocabulary.decode(ends) != "\n":
+        return [min(1, len(vocabulary) - 1)]
+    sampling = Sampling(temperature=0.8, banned=textless_ids(vocabulary))
+    generated = generate(model, ends, LINE, sampling, torch.Generator().manual_seed(0))
+    return [*ends, *takewhile(lambda token: token != ends[0], generated), *ends]
+
+
+def loss_metrics(loss: float) -> dict[str, float]:
+    """A mean cross-entropy with its perplexity, and in bits per token.
+
+    Example:
+        loss_metrics(math.log(2))  # {"loss": 0.693, "perplexity": 2.0, "bits": 1.0}
+    """
+    perplexity = math.exp(loss) if loss < 700 else math.inf
+    return {"loss": loss, "perplexity": perplexity, "bits": loss / math.log(2)}
+
+
+def textless_ids(vocabulary: Vocabulary) -> tuple[int, ...]:
+    """Ids that stand for no text: the unknown token."""
+    return (0,) if vocabulary.kind not in ("byte", "bpe") and len(vocabulary) > 1 else ()

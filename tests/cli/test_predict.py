@@ -1,0 +1,165 @@
+"""unspool predict: the values of the task's own predictions, as CSV and as JSON lines, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tests.cli.calling import call, refused
+
+from unspool.cli.predict import as_csv
+from unspool.runs.load import load_run
+from unspool.runs.train import train
+
+Output = pytest.CaptureFixture[str]
+
+TINY: dict[str, Any] = {"engine": "torch", "hidden": 4, "steps": 3, "eval_every": 3, "batch_size": 4}
+WORDS = ("red", "green", "blue", "hot", "cold")
+
+
+class Example(NamedTuple):
+    """A run, and new data without targets."""
+
+    run: Path
+    data: Path
+
+
+def sentences(count: int) -> list[str]:
+    chance = np.random.default_rng(0)
+    return [" ".join(WORDS[one] for one in chance.integers(0, 5, 2 + number % 4)) for number in range(count)]
+
+
+TEXTS = sentences(24)
+#: By task: the names of the files, training data, new data without targets.
+DATA = {
+    "classify": (
+        "csv",
+        "text,label\n" + "".join(f"{text},{'xyz'[n % 3]}\n" for n, text in enumerate(TEXTS)),
+        'text\nred hot\n"blue, cold"\n',
+    ),
+    "regress": (
+        "csv",
+        "text,target\n" + "".join(f"{text},{len(text) / 4}\n" for text in TEXTS),
+        "text\nred hot\ncold\n",
+    ),
+    "tag": (
+        "conll",
+        "\n".join(
+            "".join(f"{word} {'B-x' if word in WORDS[3:] else 'O'}\n" for word in text.split()) for text in TEXTS
+        ),
+        "red\nhot\n\ncold\n",
+    ),
+    "seq2seq": ("tsv", "".join(f"{text}\t{text[::-1]}\n" for text in TEXTS), "red hot\ncold\n"),
+    "forecast": (
+        "csv",
+        "month,value\n" + "".join(f"{2001 + n // 12}-{n % 12 + 1:02},{n % 4 + n / 9:.2f}\n" for n in range(60)),
+        "month,value\n" + "".join(f"{2011 + n // 12}-{n % 12 + 1:02},{n % 4}.5\n" for n in range(24)),
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=DATA)
+def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Example:
+    folder = tmp_path_factory.mktemp(request.param)
+    suffix, training, new = DATA[request.param]
+    (folder / f"training.{suffix}").write_text(training, encoding="utf-8")
+    (folder / f"new.{suffix}").write_text(new, encoding="utf-8")
+    options = TINY | ({"horizon": 3, "validation": 6} if request.param == "forecast" else {})
+    train(folder / f"training.{suffix}", out=folder / "run", task=request.param, **options)
+    return Example(folder / "run", folder / f"new.{suffix}")
+
+
+def own_predictions(example: Example) -> tuple[Any, list[dict[str, Any]]]:
+    """The task, and what it predicts for the same file in Python."""
+    _, task, learner = load_run(example.run)
+    return task, list(task.predict_files(learner, [str(example.data)]))
+
+
+def test_json_lines_are_the_predictions_of_the_task(example: Example, capsys: Output) -> None:
+    assert call("predict", example.run, example.data, "--json") == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    task, expected = own_predictions(example)
+    assert printed == expected
+    assert [list(row) for row in printed] == [list(task.prediction_columns)] * len(expected)
+    assert len(printed) == (3 if task.name == "forecast" else 2)
+
+
+def test_csv_has_the_same_values_in_six_digits(example: Example, capsys: Output) -> None:
+    assert call("predict", example.run, example.data) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    task, expected = own_predictions(example)
+    assert [list(row) for row in rows] == [list(task.prediction_columns)] * len(expected)
+    for row, record in zip(rows, expected, strict=True):
+        for name, value in record.items():
+            if isinstance(value, float):
+                assert float(row[name]) == pytest.approx(value, rel=1e-5)
+            elif isinstance(value, list) and isinstance(value[0], float):
+                assert [float(one) for one in row[name].split(" ")] == pytest.approx(value, rel=1e-5)
+            elif isinstance(value, list):
+                assert row[name].split(" ") == value
+            else:
+                assert row[name] == value
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".JSONL"])
+def test_a_file_holds_what_is_printed(example: Example, suffix: str, tmp_path: Path, capsys: Output) -> None:
+    out = tmp_path / f"predictions{suffix}"
+    assert call("predict", example.run, example.data, *([] if suffix == ".csv" else ["--json"])) == 0
+    printed = capsys.readouterr().out
+    assert call("predict", example.run, example.data, "--out", out) == 0
+    told = capsys.readouterr()
+    assert out.read_text(encoding="utf-8") == printed
+    assert told.out == ""
+    assert told.err.split() == [str(len(own_predictions(example)[1])), "predictions", "in", str(out)]
+
+
+def test_targets_in_the_data_change_nothing(example: Example, capsys: Output) -> None:
+    """The training file has the targets, and gives predictions for every example of it."""
+    training = next(example.data.parent.glob("training.*"))
+    assert call("predict", example.run, training, "--json") == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    _, task, _ = load_run(example.run)
+    assert len(printed) == (3 if task.name == "forecast" else len(TEXTS))
+
+
+def test_the_next_steps_of_a_series_have_their_times_and_rising_quantiles(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.csv").write_text(DATA["forecast"][1], encoding="utf-8")
+    train("s.csv", out="run", task="forecast", horizon=3, validation=6, **TINY)
+    assert call("predict", "run", "s.csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["time"] for row in rows] == ["2006-01", "2006-02", "2006-03"]
+    assert [row["target"] for row in rows] == ["value"] * 3
+    for row in rows:
+        assert float(row["q0.1"]) < float(row["q0.5"]) < float(row["q0.9"])
+
+
+def test_a_table_without_rows_has_a_header() -> None:
+    assert as_csv([], ("text", "label")) == "text,label\n"
+    cells = {"text": 'a "b", c', "p": 0.123456789, "tags": ["O", "B-x"], "ps": [0.5, 1 / 3]}
+    assert as_csv([cells], tuple(cells)) == 'text,p,tags,ps\n"a ""b"", c",0.123457,O B-x,0.5 0.333333\n'
+
+
+def test_a_language_model_predicts_no_table(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))
+    text = tmp_path / "book.txt"
+    text.write_text("to be or not to be\n" * 40, encoding="utf-8")
+    train(text, out=tmp_path / "run", bptt=4, **TINY)
+    said = refused(capsys, "predict", tmp_path / "run", text)
+    assert "is of the task lm, which predicts no table" in said
+    assert f"unspool generate {tmp_path / 'run'} --prompt TEXT" in " ".join(said.split())
+
+
+def test_wrong_input_is_refused(example: Example, tmp_path: Path, capsys: Output) -> None:
+    said = refused(capsys, "predict", example.run, example.data, "--out", tmp_path / "predictions.txt")
+    assert "is neither CSV nor JSON lines. End it in .csv or .jsonl" in said
+    assert "there is no file" in refused(capsys, "predict", example.run, tmp_path / "none.csv")
+    assert not (tmp_path / "predictions.txt").exists()
+    refused(capsys, "predict", tmp_path / "no run", example.data)

@@ -1,0 +1,171 @@
+"""Every rule has a network that it must speak up about, and all the others, about which it must not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from tests.insight.patients import PATIENTS
+from torch import Tensor, nn
+
+from unspool.errors import ArgumentError
+from unspool.insight.catalogue import CATALOGUE
+from unspool.insight.measurements import Measurements, take_measurements
+from unspool.insight.measures.flow import GradientFlow
+from unspool.insight.measures.forgetting import Forgetting
+from unspool.insight.measures.participation import Participation
+from unspool.insight.measures.truncation import Truncation
+from unspool.insight.report.contract import Verdict
+from unspool.insight.specimen import Specimen
+from unspool.insight.subjects.module import take_model
+from unspool.insight.verdicts.activity import saturated
+from unspool.insight.verdicts.judge import RULES, judge
+from unspool.insight.verdicts.rules import Case
+from unspool.nn import Stack
+
+MEASURES = ("flow", "forgetting", "truncation", "lyapunov", "activations", "attenuation", "participation")
+
+
+@cache
+def examined(name: str) -> tuple[Specimen, Measurements, tuple[Verdict, ...]]:
+    specimen = PATIENTS[name]().specimen()
+    found = measure(specimen)
+    return specimen, found, judge(specimen, found)
+
+
+def measure(specimen: Specimen, only: tuple[str, ...] = MEASURES) -> Measurements:
+    return take_measurements(specimen, CATALOGUE, only=only)
+
+
+def changed(found: Measurements, **values: object) -> Measurements:
+    """The same measurements with others in their place."""
+    return replace(found, values={**found.values, **values})
+
+
+@pytest.mark.parametrize("name", PATIENTS)
+def test_the_first_verdict_is_right(name: str) -> None:
+    *_, verdicts = examined(name)
+    assert verdicts[0].key == name, [(one.key, one.evidence) for one in verdicts]
+
+
+@pytest.mark.parametrize("name", [name for name in PATIENTS if name != "healthy"])
+def test_a_rule_speaks_of_its_patient_and_not_of_the_healthy_one(name: str) -> None:
+    rule = next(rule for rule in RULES if any(one and one.key == name for one in [rule(Case(*examined(name)[:2]))]))
+    specimen, found, _ = examined("healthy")
+    assert rule(Case(specimen, found)) is None
+    verdict = rule(Case(*examined(name)[:2]))
+    assert verdict is not None
+    assert verdict.evidence
+    assert verdict.remedy
+
+
+@pytest.mark.parametrize("name", PATIENTS)
+def test_what_is_wrong_comes_with_settings_to_change(name: str) -> None:
+    *_, verdicts = examined(name)
+    assert bool(verdicts[0].settings) == (name != "healthy")
+    for setting, value in verdicts[0].settings.items():
+        written = f'{setting}="{value}"' if isinstance(value, str) else f"{setting}={value}"
+        assert f"`{written}`" in verdicts[0].remedy
+
+
+def test_nothing_wrong_says_what_was_looked_at() -> None:
+    *_, verdicts = examined("healthy")
+    assert verdicts[0].severity == "good"
+    assert "flow" in verdicts[0].evidence
+    assert "steps" in verdicts[0].evidence
+
+
+def test_windows_that_are_long_enough_are_no_fault() -> None:
+    specimen, found, _ = examined("truncated")
+    truncation = found.get(Truncation)
+    assert truncation is not None
+    assert truncation.bptt == specimen.bptt == 5
+    enough = replace(truncation, bptt=truncation.recommended)
+    assert all(one.key != "truncated" for one in judge(specimen, changed(found, truncation=enough)))
+
+
+def test_few_directions_are_a_note() -> None:
+    specimen, found, _ = examined("healthy")
+    participation = found.get(Participation)
+    assert participation is not None
+    few = replace(participation, ratio=np.array([1.2]), size=np.array([64]))
+    verdicts = judge(specimen, changed(found, participation=few))
+    assert [one.key for one in verdicts] == ["healthy", "idle"]
+    assert verdicts[1].severity == "note"
+    assert verdicts[1].settings == {"hidden": 32}
+
+
+def test_saturated_states_are_told_but_of_gated_cells() -> None:
+    for cell, expected in (("elman", "saturated"), ("lstm", None)):
+        torch.manual_seed(0)
+        model = Stack(cell, 3, 16)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if ".W_" in name:
+                    parameter.mul_(60)
+        specimen = take_model(model, torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)))
+        verdict = saturated(Case(specimen, measure(specimen, ("activations",))))
+        assert (None if verdict is None else verdict.key) == expected
+
+
+def test_the_longest_layer_decides_whether_sequences_are_long_enough() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.short, self.long = nn.RNN(3, 8), nn.RNN(3, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            found: Tensor = self.short(x[:4])[0].sum() + self.long(x)[0].sum()
+            return found
+
+    x = torch.randn(60, 4, 3, generator=torch.Generator().manual_seed(0))
+    specimen = take_model(Two(), x)
+    assert judge(specimen, measure(specimen))[0].key == "vanishing"
+    assert dict(specimen.facts)["data"] == "4 sequence(s) of 60 steps"
+    assert dict(specimen.facts)["gradient of"].startswith("the loss, ")
+
+
+def test_what_is_not_known_is_no_sign_of_health() -> None:
+    """An encoder is reached through its decoder's start alone: how far its gradients come is not known."""
+    specimen, found, _ = examined("vanishing")
+    flow = found.get(GradientFlow)
+    assert flow is not None
+    both = replace(
+        flow,
+        labels=("decoder", "encoder"),
+        survival=np.vstack([flow.survival, np.full_like(flow.survival, np.nan)]),
+        rate=np.append(flow.rate, np.nan),
+        horizon=np.append(flow.horizon, 0),
+        censored=np.append(flow.censored, False),
+    )
+    assert judge(specimen, changed(found, flow=both))[0].key == "vanishing"
+
+
+def test_short_sequences_are_not_judged() -> None:
+    specimen = take_model(nn.LSTM(3, 4), torch.randn(1, 2, 3))
+    verdict = judge(specimen, measure(specimen))[0]
+    assert (verdict.key, verdict.severity) == ("short", "note")
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="no steps"):
+        take_model(nn.LSTM(3, 4), torch.zeros(5, 0, 3))
+
+
+def test_layers_that_cannot_be_seen_into_are_named() -> None:
+    model = nn.ModuleDict({"seen": nn.LSTM(3, 4), "cell": nn.LSTMCell(3, 4)})
+    model.forward = lambda x: model["seen"](x)[0]
+    assert take_model(model, torch.randn(9, 2, 3)).missing[0].startswith("cell (LSTMCell)")
+
+
+def test_a_latch_remembers_without_gradients() -> None:
+    specimen, found, _ = examined("vanishing")
+    forgetting = found.get(Forgetting)
+    assert forgetting is not None
+    kept = replace(forgetting, horizon=np.array([45]), censored=np.array([True]))
+    said = judge(specimen, changed(found, forgetting=kept))
+    assert [one.key for one in said][:2] == ["healthy", "latched"]

@@ -1,0 +1,102 @@
+"""Which task a file is for: each kind of file, the options that decide, and what is not clear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.errors import DataError
+from unspool.runs.guess import guess_task
+from unspool.settings.catalogue import SETTINGS
+from unspool.tasks.catalogue import TASKS
+
+MEASURED = "smiles,solubility\n" + "".join(f"C{'C' * n},{n}.5\n" for n in range(4))
+LABELLED = "text,label\ngood day,yes\nbad day,no\n"
+SERIES = "month,passengers\n2001-01,5\n2001-02,6\n"
+CONLL = "Anna B-name\nsang O\n\nBerlin B-place\nis O\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task", "why"),
+    [
+        ("book.txt", "Call me Ishmael.\nSome years ago\n", "lm", "text without columns"),
+        ("two words.txt", "never mind\nsome words\n", "lm", "text without columns"),
+        ("a.csv", LABELLED, "classify", "`label` of a.csv holds labels"),
+        ("a.csv", LABELLED.replace("text,", "remark,"), "classify", "holds labels"),
+        (
+            "a.csv",
+            "text,label\n" + "".join(f"w,{n}.25\n" for n in range(3)),
+            "regress",
+            "`label` of a.csv holds numbers",
+        ),
+        ("a.csv", "text,label\nw,1\nv,2\n", "classify", "holds labels"),
+        ("a.csv", MEASURED, "regress", "`smiles`"),
+        ("a.csv", SERIES, "forecast", "`month` of a.csv holds times"),
+        ("a.jsonl", '{"sentence": "hi", "intent": "greet"}\n', "classify", "`intent`"),
+        ("a.tsv", "one\teins\ntwo\tzwei\n", "seq2seq", "pairs of texts"),
+        ("a.csv", "source,target\none,eins\n", "seq2seq", "pairs of texts"),
+        ("a.conll", CONLL, "tag", "ends in .conll"),
+        ("a.txt", CONLL, "tag", "a word and a tag"),
+    ],
+)
+def test_files(tmp_path: Path, name: str, content: str, task: str, why: str) -> None:
+    (tmp_path / name).write_text(content)
+    found = guess_task(tmp_path / name, {})
+    assert found.task == task
+    assert why in found.why
+
+
+@pytest.mark.parametrize(
+    ("options", "task"),
+    [
+        ({"label_column": "b"}, "classify"),
+        ({"target": ["b"]}, "regress"),
+        ({"target": ["b"], "time_column": "a"}, "forecast"),
+        ({"horizon": 3}, "forecast"),
+        ({"source_column": "a"}, "seq2seq"),
+    ],
+)
+def test_options_decide(tmp_path: Path, options: dict[str, Any], task: str) -> None:
+    (tmp_path / "a.csv").write_text("a,b,c\n1x,2,3\n")
+    assert guess_task(tmp_path / "a.csv", options).task == task
+
+
+def test_a_setting_that_one_task_has_decides_and_others_do_not(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(LABELLED)
+    decided = {}
+    for name, setting in SETTINGS.items():
+        if name != "target":
+            decided[name] = guess_task(tmp_path / "a.csv", {name: None})
+            expected = setting.tasks[0] if len(setting.tasks) == 1 else "classify"
+            assert decided[name].task == expected, name
+    assert decided["horizon"] == ("forecast", "only it has `horizon`")
+    assert decided["tied"] == ("lm", "only it has `tied`")
+    assert decided["crf"].task == "tag"
+    assert decided["hidden"].why == "`label` of a.csv holds labels"
+    assert {found.task for found in decided.values()} == {*TASKS}
+
+
+def test_settings_that_nobody_has_decide_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(LABELLED)
+    assert guess_task(tmp_path / "a.csv", {"hiden": 3}).task == "classify"
+    assert guess_task(None, {}) == ("lm", "nothing says otherwise")
+    assert guess_task(tmp_path / "none.csv", {}) == ("lm", "")
+
+
+def test_sequences_of_numbers_have_an_id(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,time,x,label\n1,0,0.5,a\n1,1,0.7,a\n")
+    assert guess_task(tmp_path / "a.csv", {"id_column": "id"}).task == "classify"
+    with pytest.raises(DataError, match="is not clear"):
+        guess_task(tmp_path / "a.csv", {})
+    assert guess_task(tmp_path / "a.csv", {"id_column": "id", "target": ["x"], "time_column": "time"}).task == "regress"
+
+
+def test_what_is_not_clear_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b,c\n1x,2,3\n")
+    with pytest.raises(DataError, match=r"columns 'a', 'b', 'c'.*`task='classify'` with `label_column`"):
+        guess_task(tmp_path / "a.csv", {})
+    (tmp_path / "b.csv").write_text("en,de\none,eins\n")  # the task would take such a header for a pair
+    with pytest.raises(DataError, match="is not clear"):
+        guess_task(tmp_path / "b.csv", {})

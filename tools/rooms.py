@@ -1,0 +1,91 @@
+"""The rooms of the package and which of them each may import: `tests/test_imports.py` enforces this list, and
+`tools/write_rooms.py` writes it into CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "unspool"
+
+
+@dataclass(frozen=True)
+class Room:
+    """A module or package directly below `unspool`.
+
+    Args:
+        name: Its name.
+        holds: What it holds, in Markdown.
+        imports: The rooms that it may import.
+        through: Whether it may also import what those may.
+    """
+
+    name: str
+    holds: str
+    imports: tuple[str, ...] = ()
+    through: bool = True
+
+
+#: From the bottom up: a room may only name rooms above it in this list.
+ROOMS = (
+    Room("errors", "the exception tree, and which extra brings which package"),
+    Room("harmless", "text of unknown origin without control characters"),
+    Room("cache", "the user's cache folder"),
+    Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
+    Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
+    Room("nn", "torch modules; one place decides how a recurrence runs", ("engine",)),
+    Room("exchange", "other libraries' models, both ways", ("nn",)),
+    Room("data", "from files to batches, without torch", ("errors", "cache")),
+    Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
+    Room("learning", "how it is learned: truncated BPTT, losses, penalties, optimizers, the loop", ("nn", "settings")),
+    Room("models", "torch models for the tasks: embedding, backbone, head", ("learning",)),
+    Room("tasks", "what is learned: one task per file", ("models",)),
+    Room("runs", "from settings to a finished run: config, recipes, train, load", ("tasks",)),
+    Room("estimators", "the tasks in scikit-learn's manner, on data in memory", ("runs",)),
+    Room("insight", "X-ray: measures, figures, verdicts, report; and `plan`", ("runs", "harmless")),
+    Room("lab", "measurements; `lab/bench/` is what `unspool bench` and `benchmarks/` run", ("insight",)),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "data")),
+    Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
+    Room(
+        "cli",
+        "the command line, one command per file",
+        ("unspool", "exchange", "estimators", "lab", "server", "runtime"),
+    ),
+    Room("__main__", "`python -m unspool`", ("cli",), through=False),
+)
+
+#: Rooms that import nothing but the standard library, and rooms that run without torch.
+STANDARD_LIBRARY_ONLY = ("errors", "harmless", "cells")
+WITHOUT_TORCH = ("cache", "engine", "data", "settings", "runtime", "server")
+
+
+def below() -> Mapping[str, tuple[str, ...]]:
+    """Room → every room that it may import besides itself."""
+    found: dict[str, tuple[str, ...]] = {"unspool": ()}
+    for room in ROOMS:
+        further = [name for named in room.imports for name in found[named]] if room.through else []
+        found[room.name] = tuple(dict.fromkeys((*room.imports, *further)))
+    return found
+
+
+def table(source: Path = SOURCE) -> str:
+    """The rooms that there are, as a table in Markdown."""
+    lines = ["| room | holds | may import |", "|---|---|---|"]
+    for room in ROOMS:
+        place = next((name for name in (f"{room.name}.py", f"{room.name}/") if (source / name).exists()), None)
+        if place is not None:
+            lines.append(f"| `src/unspool/{place}` | {room.holds} | {_imports(room)} |")
+    lines.append(
+        "| `src/unspool_command.py` | the entry point of the command line: a Ctrl-C ends it without a trace, "
+        "even while torch is being imported | cli |"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _imports(room: Room) -> str:
+    if room.name == "cli":
+        return "everything"
+    named = ", ".join(room.imports) or "nothing"
+    more = room.through and any(set(below()[name]).difference(room.imports) for name in room.imports)
+    return f"{named} and what is below" if more else named
