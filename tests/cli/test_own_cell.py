@@ -19,8 +19,10 @@ from tests.runs.tiny_run import TEXT, content
 
 import unspool
 from unspool import Cell, sigmoid, tanh
+from unspool.cells.saved import SavedCell
 from unspool.errors import ArgumentError, DataError
 from unspool.runs.load import load_run
+from unspool.runs.train import plan
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -100,9 +102,9 @@ def test_the_equations_are_kept_as_data(folder: Path) -> None:
     call("train", "book.txt", "--cell", "mine.py:Minimal", *SMALL, "--steps", "2", "--out", "run", "--quiet")
     document = json.loads(Path("run/cell.json").read_text(encoding="utf-8"))
     assert list(document["cells"]) == ["mine.py:Minimal"]
+    (folder / "mine.py").write_text("raise SystemExit('this file was run')\n", encoding="utf-8")
     _, _, learner = load_run("run")
-    assert not any(type(module).__module__ == "mine" for module in learner.modules())
-    assert "mine" not in sys.modules
+    assert [type(layer.cell) for layer in layers_of(learner)] == [SavedCell]
 
 
 def test_python_s_class_and_instance_are_the_file_s_cell(folder: Path) -> None:
@@ -173,6 +175,8 @@ def test_a_cell_and_a_size_per_layer(folder: Path) -> None:
     [
         (["--cell", "lstm", "--cell", "gru", "--layers", "3"], "--cell (=['lstm', 'gru']) is not one per layer"),
         (["--hidden", "4", "--hidden", "5", "--residual"], "--residual (=True) adds a layer's input"),
+        (["--layers", "2", "--skip", "--residual"], "--residual (=True) adds a layer's input to its output, and with"),
+        (["--cell", "lstm", "--cell", "elman", "--forget-bias", "1"], "--forget-bias (=1.0) is for gates that keep"),
         (["--cell", "lstm(depth=3)"], "has an unknown option 'depth'"),
         (["--cell", "none.py:Minimal"], "names a file that does not exist"),
         (["--cell", "mine.py:Maximal"], "Maximal"),
@@ -182,6 +186,44 @@ def test_a_cell_and_a_size_per_layer(folder: Path) -> None:
 def test_what_does_not_fit_is_refused(words: list[str], said: str, folder: Path, capsys: Capture) -> None:
     assert said in refused(capsys, "train", "book.txt", *words)
     assert not (folder / "runs").exists()
+
+
+@pytest.mark.parametrize("words", [["--hidden", "12", "--hidden", "6"], ["--cell", "lstm", "--cell", "gru"]])
+def test_lists_say_how_many_layers_there_are(words: list[str], folder: Path) -> None:
+    """Also against the defaults of a task and of a recipe, and for settings that need several layers."""
+    assert plan("book.txt", **given(words), skip=True).model.layers == 2
+    assert plan("book.txt", **given(words), recipe="char-medium").model.layers == 2
+    assert plan("data.csv", task="regress", **given([*words, words[0], words[1]])).model.layers == 3
+
+
+def given(words: list[str]) -> dict[str, Any]:
+    """The setting that repeated options give."""
+    return {words[0].removeprefix("--"): [int(one) if one.isdigit() else one for one in words[1::2]]}
+
+
+def test_a_projected_lstm_in_a_tagger(folder: Path) -> None:
+    """Its output is narrower than its layers, also in the layer that reads characters."""
+    (folder / "data.conll").write_text("a O\nfox B-animal\n\n" * 20, encoding="utf-8")
+    words = ["--cell", "lstm(projection=3)", "--hidden", "8", "--steps", "2", "--out", "run", "--quiet"]
+    assert call("train", "data.conll", *words) == 0
+    config, task, learner = load_run("run")
+    assert task.evaluate_files(learner, ["data.conll"])["loss"] > 0
+
+
+def test_a_delayed_tagger_reads_ahead(folder: Path) -> None:
+    """A word whose tag depends on the next one can be tagged in one direction only with a delay."""
+    pairs = ["x B-one\na O\n\n", "x B-two\nb O\n\n"] * 40
+    (folder / "data.conll").write_text("".join(pairs), encoding="utf-8")
+    scores = {}
+    for delay in (0, 1):
+        out = f"run{delay}"
+        words = ["--no-bidirectional", "--hidden", "16", "--epochs", "12", "--lr", "0.02", "--dropout", "0", "--no-crf"]
+        more = ["--time-delay", str(delay)] if delay else []
+        assert call("train", "data.conll", *words, *more, "--out", out, "--quiet") == 0
+        _, task, learner = load_run(out)
+        scores[delay] = task.evaluate_files(learner, ["data.conll"])["accuracy"]
+    assert scores[0] <= 0.75 + 1e-9  # of two words one is a guess between two tags
+    assert scores[1] == 1.0
 
 
 def test_skips_in_depth_are_the_stack_s(folder: Path) -> None:

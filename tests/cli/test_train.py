@@ -140,6 +140,13 @@ def test_bad_input_is_refused_and_nothing_is_written(
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.parametrize(("command", "word"), [("evaluate", "--batch"), ("generate", "--force"), ("plan", "--rate")])
+def test_no_option_is_suggested_that_the_command_does_not_have(command: str, word: str, capsys: Capture) -> None:
+    text = refused(capsys, command, "book.txt", word, "3")
+    assert f"No such option: {word}" in text
+    assert not re.search("--batch-size|--overwrite|--lr", text)
+
+
 def test_five_mistakes_of_a_config_are_listed(folder: Path, capsys: Capture) -> None:
     text = refused(capsys, "train", "book.txt", "--config", "five.toml", "--out", "run")
     assert "5 mistakes in the settings:" in text

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unspool.cells import LSTM
 from unspool.errors import ArgumentError, DataError
 from unspool.insight.measures.depth import optimal_depth
 from unspool.insight.plan import Plan, plan
@@ -235,3 +236,15 @@ def test_bad_data_and_settings_are_refused(tmp_path: Path) -> None:
         plan(write(tmp_path / "a.txt", delayed(300, 2)), limit=0)
     with pytest.raises(ArgumentError, match="not known"):
         plan(tmp_path / "a.txt", hiden=3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"cell": ["lstm", "gru"]}, {"hidden": [32, 16, 8]}, {"cell": "deep-transition(depth=3)"}, {"cell": LSTM}],
+)
+def test_cells_and_sizes_that_are_given_are_kept(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text("the quick brown fox jumps over the lazy dog\n" * 60, encoding="utf-8")
+    found = plan(path, **options)
+    assert {name: found.settings[name] for name in options} == options
+    assert ("layers" in found.settings) == (not isinstance(next(iter(options.values())), list))

@@ -11,7 +11,10 @@ import torch
 
 import unspool
 from unspool.errors import ArgumentError
+from unspool.estimators import SequenceClassifier
 from unspool.learning.events import Event, Started
+from unspool.runs.baselines import baselines_of
+from unspool.runs.embeddings import make_model
 from unspool.runs.load import load_run
 from unspool.runs.train import plan
 
@@ -89,6 +92,32 @@ def test_every_task_with_tokens_takes_them(task: str, folder: Path) -> None:
 def test_what_does_not_fit_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         plan("book.txt", tokenizer="word", **options)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_from_the_vectors(folder: Path) -> None:
+    options: dict[str, Any] = {**SMALL, "pretrained_embeddings": "vectors.txt", "freeze_embeddings": True}
+    unspool.train("book.txt", out="run", **options)
+    for path in (folder / "run" / "model.safetensors", *(folder / "run" / "checkpoints").iterdir()):
+        path.unlink()
+    run = unspool.train(out="run", resume=True)
+    assert rows(run) == {token: VECTORS[token] for token in ("the", "fox", "dog")}
+
+
+def test_estimators_and_baselines_start_from_them_too(folder: Path) -> None:
+    texts, labels = ["the fox", "a dog", "the dog", "a fox"] * 6, ["one", "two"] * 12
+    further = {"pretrained_embeddings": "vectors.txt", "freeze_embeddings": True}
+    fitted = SequenceClassifier(hidden=4, epochs=1, tokenizer="word", settings=further, random_state=0)
+    fitted.fit(texts, labels)
+    table = fitted.learner_.token_embedding().weight
+    known = fitted.task_.embedded_tokens()
+    assert table[known["fox"]].tolist() == VECTORS["fox"]
+    config = plan("data.csv", task="classify", tokenizer="word", **further)
+    for baseline in baselines_of(config).values():
+        learner, notes = make_model(fitted.task_, baseline)
+        made = learner.token_embedding()
+        assert made is not None
+        assert made.weight[known["fox"]].tolist() == VECTORS["fox"]
+        assert "frozen" in notes["embeddings"]
 
 
 def test_parts_of_words_have_no_vectors(folder: Path) -> None:

@@ -172,6 +172,10 @@ def test_the_same_command_with_resume_starts_a_run_and_resumes_it(
     assert "--layers is 1 in the run and 2 here; --lr is 0.003 in the run and 0.1 here" in said
     assert "--epochs, --steps, --minutes, --patience may change" in said
     Path("other.txt").write_text("something else\n" * 99, encoding="utf-8")
+    config = ["--config", run / "config.toml", "--resume", "--quiet", "--steps", "15", "--out", "runs/again"]
+    assert call("train", *config) == 0
+    assert call("train", *config) == 0
+    assert ends(Path("runs/again")) == {"steps": 15}
     said = refused(capsys, "train", "other.txt", "--out", run, "--resume")
     assert f"FILE is ['{tmp_path / 'book.txt'}'] in the run and ['{tmp_path / 'other.txt'}'] here" in said
     assert content(run) == before

@@ -73,7 +73,7 @@ def test_no_two_sections_have_a_setting_of_the_same_name(task: str) -> None:
 
 
 def test_a_setting_has_one_declaration() -> None:
-    """Tasks that share a setting share its group, its place in the short help, and whether resume may change it."""
+    """Tasks that share a setting share its help, its group, and all else that is declared of it."""
 
     def subclasses(of: type[Section]) -> list[type[Section]]:
         return [one for found in of.__subclasses__() for one in (found, *subclasses(found))]
@@ -85,6 +85,7 @@ def test_a_setting_has_one_declaration() -> None:
             facts: Any = field.json_schema_extra
             one = SETTINGS[name]
             assert facts == {"group": one.group, "common": one.common, "resume": one.resume}, name
+            assert field.description == one.help, name
 
 
 def test_no_module_below_the_command_line_spells_an_option() -> None:

@@ -56,7 +56,8 @@ class SettingsCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except NoSuchOption as error:
             meant = SYNONYMS.get(error.option_name.lstrip("-").replace("-", "_"))
-            near = option(meant) if meant else next(iter(error.possibilities or ()), None)
+            known = {name for one in self.params for name in (*one.opts, *one.secondary_opts)}
+            near = next((name for name in (option(meant or ""), *(error.possibilities or ())) if name in known), None)
             if near:
                 error.message, error.possibilities = f"{error.message}. Did you mean {near}?", None
             raise

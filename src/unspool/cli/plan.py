@@ -98,7 +98,7 @@ def show(found: Any, out: Console) -> None:
 
 def draw(dependence: Any, out: Console) -> None:
     """The share by lag, as a curve."""
-    out.print(f"{dependence.measure}, as a share of what there is to tell, by lag", style="dim")
+    out.print(f"{dependence.measure}, as a fraction of the most that it could be, by lag", style="dim")
     # short lags matter most: the scale is logarithmic
     places = np.geomspace(1, dependence.lags[-1], 2 * WIDTH)
     curve = np.interp(places, dependence.lags, dependence.shares)

@@ -95,7 +95,7 @@ def train(
     """
     given = {"task": task, "recipe": recipe, "config": config, **settings}
     if resume:
-        files, out = find_resumed(files, out)
+        files, out = find_resumed(files, out, config)
         if dry_run or lr_find:
             problem = "resumes a run, and dry runs and learning-rate searches start from scratch"
             raise ArgumentError.of("resume", True, problem, "Leave one out")
@@ -121,9 +121,9 @@ def train(
             look.finish(out, json or quiet)
 
 
-def find_resumed(files: Many, out: Path | None) -> tuple[Many, Path]:
+def find_resumed(files: Many, out: Path | None, config: Path | None) -> tuple[Many, Path]:
     """The data, if any, and the folder of the run to resume: the one given, or the one named after the data."""
-    if not files and out is None:
+    if not files and out is None and config is None:
         raise ArgumentError.of("FILE", files, "is missing", "Give the run folder, or the data it was started with")
     paths = [Path(file) for file in files or ()]
     named = next((path for path in paths if is_run(path) or (path.parts[:1] == ("runs",) and not path.exists())), None)

@@ -22,6 +22,7 @@ from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
 from unspool.runs.cells import dump_cells, with_cells
 from unspool.runs.config import Config, read_config
+from unspool.runs.embeddings import make_model
 from unspool.runs.train import plan
 
 #: A cell by name, a cell, or a class of cells.
@@ -91,7 +92,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         with _LEARNING, torch.random.fork_rng(devices=[]):
             task = config.task.of(given, config.data, seed=seed)  # type: ignore[attr-defined]
             torch.manual_seed(seed)
-            learner = task.make_learner(config.model)
+            learner, _ = make_model(task, config)
             Loop(task, learner, config.training, None, self._hear, Stop()).run()
         self.config_, self.learner_ = config, learner.eval()
         self.task_ = config.task.restore(task.dump(), config.data)  # without the training data

@@ -162,9 +162,12 @@ def _explain_whole(whole: WholeSequence | None, longest: int, unit: str) -> str:
 
 def _propose(config: Config, dependence: Dependence, memory: int, steps: int) -> list[Proposal]:
     """The settings of every task that fit a memory of so many steps, learned from so many."""
-    found = [_cell(memory), _layers(memory, steps)]
-    cell = config.model.cell if "cell" in config.model.model_fields_set else str(found[0].value)
-    if memory >= BIASED and config.model.engine == "kernel" and find_cell(cell).keeps:
+    found = [_cell(memory)]
+    if isinstance(config.model.cell, str) and isinstance(config.model.hidden, int):  # lists say how many layers
+        found.append(_layers(memory, steps))
+    given = "cell" in config.model.model_fields_set
+    cells = config.model.cells if given else [find_cell(str(found[0].value))]
+    if memory >= BIASED and config.model.engine == "kernel" and all(cell.keeps for cell in cells):
         found.append(_forget_bias(memory))
     if dependence.memory <= 1 and baselines_of(config):
         found.append(Proposal("baselines", True, MEMORYLESS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 from unspool.cells.cell import check_size
@@ -43,6 +44,8 @@ class Timeline:
         self._seen += 1
         if (self._seen - 1) % self.every and event.fraction < 1:  # the last one always counts
             return
+        if any(parameter.device.type != "cpu" for parameter in learner.parameters()):
+            learner = deepcopy(learner).cpu()  # what is recorded is computed on the CPU
         if self._material is None:
             self._material = find_material(task, learner, config, None, lambda: task)
         specimen = take_learner(learner, config, self._material, run)

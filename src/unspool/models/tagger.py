@@ -51,8 +51,9 @@ class WordVectors(nn.Module):
         if settings.char_hidden:
             self.letters = nn.Embedding(characters, settings.char_hidden)
             one_layer = settings.with_one_layer(settings.char_hidden)
-            self.speller = make_backbone(one_layer, settings.char_hidden, bidirectional=True)
-            self.ends = LastState(2 * settings.char_hidden, bidirectional=True)
+            speller: Any = make_backbone(one_layer, settings.char_hidden, bidirectional=True)
+            self.speller = speller
+            self.ends = LastState(speller.output_size, bidirectional=True)
             self.output_size += self.ends.output_size
 
     def forward(self, words: WordBatch) -> Tensor:

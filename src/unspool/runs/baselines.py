@@ -13,6 +13,7 @@ from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
 from unspool.models.baselines.encoders import KERNEL_SIZE
 from unspool.runs.config import Config
+from unspool.runs.embeddings import make_model
 
 #: Values of `backbone` without memory, and how tables call them.
 NAMES = {
@@ -82,7 +83,7 @@ def train_baselines(settings: Config, task: Task, steps: int, stop: Stop) -> dic
     for name, baseline in baselines_of(settings).items():
         training = baseline.training.model_copy(update={"epochs": None, "minutes": None, "steps": steps})
         torch.manual_seed(training.seed)  # whatever was drawn before: a resumed run has drawn less
-        loop = Loop(task, task.make_learner(baseline.model), training, None, _ignore, stop)
+        loop = Loop(task, make_model(task, baseline)[0], training, None, _ignore, stop)
         finished = loop.run()
         if finished.reason == "interrupted":
             break

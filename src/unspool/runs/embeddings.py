@@ -1,4 +1,4 @@
-"""Pretrained word vectors in a model's embedding: their size, their coverage, and whether training changes them."""
+"""Models from a config, with pretrained word vectors: their size, their coverage, and whether training changes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,28 @@ def with_vector_size(config: Config) -> Config:
     return replace(config, model=config.model.model_copy(update={"embedding": width}))
 
 
-def load_embeddings(learner: Learner, task: Task, config: Config) -> str:
+def make_model(task: Task, config: Config, new: bool = True) -> tuple[Learner, dict[str, str]]:
+    """The model of a config, with pretrained vectors if it asks for them.
+
+    Args:
+        task: The task, with the tokens of its training data.
+        config: The settings.
+        new: Whether the weights stay as they are drawn; otherwise they come from a checkpoint.
+
+    Returns:
+        The model, and notes on it for people.
+    """
+    learner = task.make_learner(config.model)
+    notes = {}
+    if new and getattr(config.model, "pretrained_embeddings", None):
+        notes["embeddings"] = _load_embeddings(learner, task, config)
+    table = learner.token_embedding()
+    if getattr(config.model, "freeze_embeddings", False) and table is not None:
+        table.weight.requires_grad_(False)
+    return learner, notes
+
+
+def _load_embeddings(learner: Learner, task: Task, config: Config) -> str:
     """Start a new model's embedding from pretrained vectors.
 
     Tokens without a vector keep their random one, scaled to the spread of the vectors.
@@ -49,13 +70,6 @@ def load_embeddings(learner: Learner, task: Task, config: Config) -> str:
         table.weight.mul_(found.std() / table.weight.std())
         table.weight[[tokens[token] for token in vectors.tokens]] = found
     return _describe(vectors, len(tokens), bool(config.model.freeze_embeddings))
-
-
-def freeze_embeddings(learner: Learner, config: Config) -> None:
-    """Leave the embedding as it is in training, if the settings say so."""
-    table = learner.token_embedding()
-    if getattr(config.model, "freeze_embeddings", False) and table is not None:
-        table.weight.requires_grad_(False)
 
 
 def _describe(vectors: Vectors, count: int, frozen: bool) -> str:

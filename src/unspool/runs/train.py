@@ -23,7 +23,7 @@ from unspool.runs.card import write_card
 from unspool.runs.cells import compare_cells, dump_cells, keep_cells, load_own_cells, read_run_config, with_cells
 from unspool.runs.config import Config, read_config, read_toml, refuse, to_sections
 from unspool.runs.effects import find_ineffective
-from unspool.runs.embeddings import freeze_embeddings, load_embeddings, with_vector_size
+from unspool.runs.embeddings import make_model, with_vector_size
 from unspool.runs.extension import check_ahead, is_over
 from unspool.runs.guess import Guess, guess_task
 from unspool.runs.load import is_kept, is_run, seal
@@ -90,6 +90,7 @@ def plan(
     if source is not None:
         given["files"] = list_files(source)
     documents.append(to_sections(given, settings.name))
+    documents = [with_counted_layers(document) for document in documents]
     found = read_config(*_with_one_end([settings.defaults, *documents]), task=settings.name)
     refuse(find_ineffective(documents, settings))
     found = with_vector_size(found)
@@ -120,6 +121,15 @@ def _with_one_end(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, A
     return found
 
 
+def with_counted_layers(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A document in which lists with one entry per layer also say how many layers there are."""
+    model = document.get("model")
+    if not isinstance(model, Mapping) or "layers" in model:
+        return document
+    lists = [model[name] for name in ("cell", "hidden") if isinstance(model.get(name), list | tuple)]
+    return {**document, "model": {**model, "layers": len(lists[0])}} if lists and len(lists[0]) else document
+
+
 def resume_settings(
     run: Path,
     source: Source | None = None,
@@ -143,7 +153,7 @@ def resume_settings(
     if options.get("task") not in (None, kept.task.name):
         raise ArgumentError.of("task", options["task"], f"is not the run's task, {kept.task.name}", REMEDY)
     documents = [*_read_documents(recipe, config), to_sections(given, kept.task.name)]
-    documents = [keep_cells(document, kept) for document in (kept.dump(), *documents)]
+    documents = [keep_cells(with_counted_layers(document), kept) for document in (kept.dump(), *documents)]
     new = read_config(*_with_one_end(documents), task=kept.task.name)
     changed = _differences(kept, new) | compare_cells(kept, new)
     for name in [name for name in changed if name in ENDS and changed[name][1] is None]:
@@ -219,7 +229,7 @@ def train(
             if settings.training.baselines and ranks.together:
                 raise ArgumentError.of("baselines", True, "are trained by one process", "Leave it out, or `nproc`")
             stop = held.enter_context(listening())
-            loop = make_loop(settings, folder, tell, stop, new=not resume)
+            loop = make_loop(settings, folder, tell, stop, new=not (resume and folder.checkpoints()))
             if watch is not None and ranks.first:
                 loop.tell = _showing(tell, watch, settings, loop, path)
             if ranks.first and not resume:
@@ -247,7 +257,7 @@ def make_loop(
 ) -> Loop:
     """Data and model, ready to be trained; without a folder nothing is kept.
 
-    A resumed run is not `new`: its weights come from a checkpoint.
+    A run with a checkpoint is not `new`: its weights come from there.
     """
     training, ranks = settings.training, Ranks()
     try:
@@ -258,11 +268,7 @@ def make_loop(
         guessed = f"taken for {settings.task.name} because {settings.guessed}; give `task` to choose"
         raise DataError(f"{error} It was {guessed}.") from error
     torch.manual_seed(training.seed)
-    learner = task.make_learner(settings.model)
-    notes = {}
-    if new and getattr(settings.model, "pretrained_embeddings", None):
-        notes["embeddings"] = load_embeddings(learner, task, settings)
-    freeze_embeddings(learner, settings)
+    learner, notes = make_model(task, settings, new)
     if ranks.together:
         torch.manual_seed(ranks.seed(training.seed))  # each its own dropout
     loop = Loop(task, learner, training, folder, tell if ranks.first else silent, stop or Stop())

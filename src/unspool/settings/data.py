@@ -11,8 +11,14 @@ from unspool.data.vocabulary import TOKENIZERS, find_tokenizer
 from unspool.errors import ArgumentError
 from unspool.settings.section import Count, Effect, Files, Fraction, Portion, Section, Size, setting
 
-TEXT_TOKENIZER = "how text is divided into tokens: char, byte, word, jieba, bpe or smiles"
-AUTO_TOKENIZER = f"{TEXT_TOKENIZER}; auto: smiles in a column of that name, word where texts have spaces, else char"
+TOKENIZER = (
+    "how text is divided into tokens: char, byte, word, jieba, bpe or smiles; outside lm also auto: smiles in a column "
+    "of that name, word where texts have spaces, else char"
+)
+VALIDATION = "validation data: a fraction such as 0.1, or files; for forecasts a fraction, or the number of last steps"
+TEST = "test data, evaluated at the end, given like `validation`"
+LOWERCASE = "lowercase the text; a tagger still reads the characters of a word as they are"
+TIMES = "column of times; rows must be in its order; guessed from the names by default"
 VOCAB_SIZE = "keep the most frequent tokens only; default: all (4,096 for bpe)"
 GUESSED = "guessed from the names by default"
 
@@ -21,8 +27,8 @@ class DataFiles(Section):
     """Where data comes from, and how it is split."""
 
     files: Annotated[Files, Field(min_length=1)] = setting(..., "files, folders and patterns", "Data")
-    validation: Portion = setting(0.1, "validation data: a fraction such as 0.1, or files", "Data", common=True)
-    test: Portion = setting(0.0, "test data, evaluated at the end: a fraction, or files", "Data", common=True)
+    validation: Portion = setting(0.1, VALIDATION, "Data", common=True)
+    test: Portion = setting(0.0, TEST, "Data", common=True)
     split_seed: Count = setting(0, "seed of the random split into training, validation and test", "Data")
 
 
@@ -31,7 +37,7 @@ class TextData(DataFiles):
 
     effects = (Effect(("split_seed",), "split", ("lines",)),)
 
-    tokenizer: Literal[tuple(TOKENIZERS)] = setting("char", TEXT_TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
+    tokenizer: Literal[tuple(TOKENIZERS)] = setting("char", TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
     vocab_size: Size | None = setting(None, VOCAB_SIZE, "Data", common=True)
     split: Literal["tail", "lines"] = setting(
         "tail",
@@ -63,13 +69,13 @@ class SequenceData(ExampleData):
     )
 
     text_column: str | None = setting(None, f"column of texts; {GUESSED}", "Data", common=True)
-    tokenizer: Literal[("auto", *TOKENIZERS)] = setting("auto", AUTO_TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
+    tokenizer: Literal[("auto", *TOKENIZERS)] = setting("auto", TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
     vocab_size: Size | None = setting(None, VOCAB_SIZE, "Data", common=True)
-    lowercase: bool = setting(False, "lowercase the text", "Data")
+    lowercase: bool = setting(False, LOWERCASE, "Data")
     id_column: str | None = setting(
         None, "column with the sequence that a row belongs to, for numbers in long form", "Data", common=True
     )
-    time_column: str | None = setting(None, f"column of times; rows are in its order; {GUESSED}", "Data", common=True)
+    time_column: str | None = setting(None, TIMES, "Data", common=True)
     features: tuple[str, ...] = setting(
         (), "columns read as input, for numbers in long form; default: all others", "Data"
     )
@@ -108,7 +114,7 @@ class TaggedData(ExampleData):
     scheme: Literal["auto", Scheme] = setting(
         "auto", "how tags mark spans: bio, bioes or io (also plain tags); auto: by their letters", "Data"
     )
-    lowercase: bool = setting(False, "lowercase words, though not the characters they are spelled with", "Data")
+    lowercase: bool = setting(False, LOWERCASE, "Data")
 
 
 class PairedData(ExampleData):
@@ -120,7 +126,7 @@ class PairedData(ExampleData):
     target_column: str | None = setting(
         None, f"column of target texts, or its number where there is no header; {GUESSED}", "Data"
     )
-    tokenizer: Literal[("auto", *TOKENIZERS)] = setting("auto", AUTO_TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
+    tokenizer: Literal[("auto", *TOKENIZERS)] = setting("auto", TOKENIZER, "Data", common=True)  # type: ignore[valid-type]
     vocab_size: Size | None = setting(None, VOCAB_SIZE, "Data", common=True)
 
 
@@ -134,16 +140,9 @@ class SeriesData(Section):
     """A table of series: a row is a step of one, in order of time. The last steps are for validation and test."""
 
     files: Annotated[Files, Field(min_length=1)] = setting(..., "files, folders and patterns", "Data")
-    validation: Fraction | Size = setting(
-        0.2,
-        "steps of each series to validate on, or a fraction of the shortest; at least `horizon`",
-        "Data",
-        common=True,
-    )
-    test: Fraction | Size = setting(
-        0.0, "last steps of each series to test on, or a fraction of the shortest", "Data", common=True
-    )
-    time_column: str | None = setting(None, f"column of times; {GUESSED}", "Data", common=True)
+    validation: Fraction | Size = setting(0.2, VALIDATION, "Data", common=True)
+    test: Fraction | Size = setting(0.0, TEST, "Data", common=True)
+    time_column: str | None = setting(None, TIMES, "Data", common=True)
     target: tuple[str, ...] = setting((), f"columns to predict; {GUESSED}", "Data", common=True)
     series_column: str | None = setting(
         None, "column with the series that a row belongs to; default: one series", "Data"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from unspool.cells import CATALOGUE, Cell, find_cell
+from unspool.cells import CATALOGUE, Cell, cell_name, find_cell
 from unspool.errors import ArgumentError
 from unspool.settings.cells import Cells, NamedCell
 from unspool.settings.section import Count, Effect, File, Fraction, NotNegative, Positive, Section, Size, setting
@@ -27,7 +27,11 @@ OF_OUTPUT = ("activation_penalty", "temporal_penalty")
 HIDING_GATES = ("residual", "skip", "recurrent_dropout", "weight_dropout", "zoneout")
 
 AUTO_DROPOUT = "dropout between layers, and before and after them; auto: one rate per layer, set by its activity"
-BACKBONE = "recurrent, or a baseline without memory: "
+BACKBONE = (
+    "recurrent, or a baseline without memory: mlp at every step (lm, tag); for the other tasks bag (of vectors), fcn "
+    "(shared, summed) or cnn (1-D convolution)"
+)
+EMBEDDING = "size of the token embedding; default: `hidden`, at most 128 (in lm 64 for characters and bytes)"
 HIDDEN = "units per layer (and direction); give several for one per layer"
 VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
@@ -127,7 +131,17 @@ class Backbone(Section):
         return self
 
     @model_validator(mode="after")
+    def _fits_forget_bias(self) -> Self:
+        if self.forget_bias is not None and (without := [cell for cell in self.cells if not cell.keeps]):
+            problem = f"is for gates that keep the state, and {cell_name(without[0])} has none"
+            raise ArgumentError.of("forget_bias", self.forget_bias, problem, "Leave it out, or use another `cell`")
+        return self
+
+    @model_validator(mode="after")
     def _fits_residual(self) -> Self:
+        if self.residual and self.skip:
+            problem = "adds a layer's input to its output, and with `skip` the input is wider"
+            raise ArgumentError.of("residual", True, problem, "Leave one of them out")
         if self.residual and len(set(self.sizes)) > 1:
             problem = "adds a layer's input to its output, and `hidden` differs between layers"
             raise ArgumentError.of("residual", True, problem, "Give all layers the same `hidden`, or leave it out")
@@ -148,7 +162,8 @@ class Backbone(Section):
     def _has_gates(self) -> Self:
         if not self.gate_penalty:
             return self
-        cell = self.cell.lower() if isinstance(self.cell, str) else "mixed"
+        names = {self.cell.lower()} if isinstance(self.cell, str) else {one.lower() for one in self.cell}
+        cell = names.pop() if len(names) == 1 else "mixed"
         hiding = [f"`{name}`" for name in self._given(HIDING_GATES)]
         for refused, problem, remedy in (
             (cell == "lstm-open", "is 0 for lstm-open, whose output gate is always open", "use `cell='lstm'`"),
@@ -202,14 +217,14 @@ class LanguageModelSettings(Backbone):
 
     embedding: Size | None = setting(
         None,
-        "size of the token embedding; default: `hidden`, at most 64 for characters and bytes, 128 outside lm",
+        EMBEDDING,
         "Model",
         common=True,
     )
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
     tied: bool = setting(False, "the head shares its weights with the embedding", "Model", common=True)
-    backbone: Literal["recurrent", "mlp"] = setting("recurrent", f"{BACKBONE}mlp", "Model")
+    backbone: Literal["recurrent", "mlp"] = setting("recurrent", BACKBONE, "Model")
 
 
 class EncoderSettings(Backbone):
@@ -219,9 +234,7 @@ class EncoderSettings(Backbone):
 
     hidden: Size | tuple[Size, ...] = setting(128, HIDDEN, "Model", common=True)
     bidirectional: bool = setting(True, "layers read the sequence in both directions", "Model", common=True)
-    embedding: Size | None = setting(
-        None, "size of the token embedding; default: `hidden`, at most 128", "Model", common=True
-    )
+    embedding: Size | None = setting(None, EMBEDDING, "Model", common=True)
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
 
@@ -239,9 +252,7 @@ class PooledSettings(EncoderSettings):
     pooling: Literal["attention", "mean", "max", "last"] = setting(
         "attention", "how a sequence becomes one vector: attention, mean, max or last", "Model", common=True
     )
-    backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting(
-        "recurrent", f"{BACKBONE}bag (of vectors), fcn (shared, summed) or cnn (1-D convolution)", "Model"
-    )
+    backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
 
 
@@ -271,7 +282,7 @@ class TaggerSettings(EncoderSettings):
     time_delay: Count = setting(
         0, "words that are read ahead of the one that is tagged, where layers read in one direction", "Model"
     )
-    backbone: Literal["recurrent", "mlp"] = setting("recurrent", f"{BACKBONE}mlp", "Model")
+    backbone: Literal["recurrent", "mlp"] = setting("recurrent", BACKBONE, "Model")
 
     @model_validator(mode="after")
     def _fits_delay(self) -> Self:
@@ -302,9 +313,7 @@ class ForecasterSettings(Backbone):
     relative_to: Literal["season", "last", "none"] = setting(
         "season", "predict differences from the last season, from the last value, or plain values", "Model"
     )
-    backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting(
-        "recurrent", f"{BACKBONE}bag (of vectors), fcn (shared, summed) or cnn (1-D convolution)", "Model"
-    )
+    backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
 
 
