@@ -206,7 +206,7 @@ def test_a_projected_lstm_in_a_tagger(folder: Path) -> None:
     (folder / "data.conll").write_text("a O\nfox B-animal\n\n" * 20, encoding="utf-8")
     words = ["--cell", "lstm(projection=3)", "--hidden", "8", "--steps", "2", "--out", "run", "--quiet"]
     assert call("train", "data.conll", *words) == 0
-    config, task, learner = load_run("run")
+    _, task, learner = load_run("run")
     assert task.evaluate_files(learner, ["data.conll"])["loss"] > 0
 
 

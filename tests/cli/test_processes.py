@@ -183,7 +183,7 @@ def test_mistakes_are_said_once(place: Path) -> None:
         (["text.txt", "--nproc", "2", "--out", "run"], 2, "`out` (='run') exists"),
         (["run", "--resume", "--nproc", "4"], 2, "`nproc` (=4) differs from the run's 2"),
         (["run", "--resume"], 2, "`nproc` (=1) differs from the run's 2"),
-        (["--resume", "--nproc", "2"], 2, "`FILE` (=None) is missing"),
+        (["--resume", "--nproc", "2"], 2, "FILE (=None) is missing"),
         (["text.txt", "--nproc", "2", "--lr", "1e30", "--set", "clip=1e9", *OPTIONS], 1, "training diverged at step"),
     ]:
         code, _, said = command(*TOGETHER, *words)

@@ -81,7 +81,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         (["bok.txt"], "there is no file bok.txt. "),
         (["nothing"], "the folder nothing has no *.txt file in it"),
         (["*.text"], "there is no file *.text"),
-        ([], "`FILE` (=None) is missing. Give text"),
+        ([], "FILE (=None) is missing. Give text"),
         (["book.txt", "--cell", "lstn"], "--cell (='lstn') is not known. Did you mean 'lstm'?"),
         (["book.txt", "--task", "ln"], "--task (='ln') is not known. Did you mean 'lm'?"),
         (["book.txt", "--recipe", "char-smal"], "Did you mean 'char-small'?"),
@@ -227,7 +227,7 @@ def test_truncated_checkpoints_are_refused(size: int, tiny_run: TinyRun, folder:
 def test_a_run_that_goes_on_takes_no_settings(tiny_run: TinyRun, folder: Path, capsys: Capture) -> None:
     shutil.copytree(tiny_run.path, "run")
     assert "--hidden is 12 in the run and 3 here" in refused(capsys, "train", "run", "--resume", "--hidden", "3")
-    assert "`FILE` (=None) is missing. Give the run folder" in refused(capsys, "train", "--resume")
+    assert "FILE (=None) is missing. Give the run folder" in refused(capsys, "train", "--resume")
     assert "more than one run" in refused(capsys, "train", "run", "run", "--resume")
 
 

@@ -64,8 +64,8 @@ def test_a_file_whose_outline_is_wrong_has_its_other_mistakes_listed_too(tmp_pat
         plan("book.txt", config=path)
     assert str(caught.value).splitlines() == [
         "5 mistakes in the settings:",
-        "  `training` (=3) is not a section. Write [training].",
-        "  `modle` is not known. Did you mean `model`?",
+        "  training (=3) is not a section. Write [training].",
+        "  modle is not known. Did you mean model?",
         f"  `task` (='ln') is not known. Did you mean 'lm'? Known: {', '.join(sorted(TASKS))}.",
         "  `split` (='middle') should be 'tail' or 'lines'.",
         "  `layers` (=0) should be greater than or equal to 1.",
@@ -257,3 +257,14 @@ def test_a_recipe_s_seed_gives_the_same_weights_again() -> None:
 def test_names_from_elsewhere_are_suggested(name: str, meant: str) -> None:
     with pytest.raises(ArgumentError, match=f"`{name}` .* is not known. Did you mean `{meant}`"):
         plan("book.txt", **dict[str, Any]({name: 3}))
+
+
+def test_a_setting_outside_its_section_is_told_where_it_belongs(tmp_path: Path) -> None:
+    path = write(tmp_path, 'hidden = 32\nbatch_size = 4\ndata = "book.txt"\n')
+    with pytest.raises(ArgumentError) as caught:
+        plan("book.txt", config=path)
+    assert str(caught.value).splitlines()[1:] == [
+        "  hidden belongs in the section [model].",
+        "  batch_size belongs in the section [training].",
+        "  data (='book.txt') is not a section. Write [data].",
+    ]

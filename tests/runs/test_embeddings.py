@@ -105,7 +105,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_from_the_vecto
 
 def test_estimators_and_baselines_start_from_them_too(folder: Path) -> None:
     texts, labels = ["the fox", "a dog", "the dog", "a fox"] * 6, ["one", "two"] * 12
-    further = {"pretrained_embeddings": "vectors.txt", "freeze_embeddings": True}
+    further: dict[str, Any] = {"pretrained_embeddings": "vectors.txt", "freeze_embeddings": True}
     fitted = SequenceClassifier(hidden=4, epochs=1, tokenizer="word", settings=further, random_state=0)
     fitted.fit(texts, labels)
     table = fitted.learner_.token_embedding().weight

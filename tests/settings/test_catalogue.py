@@ -123,6 +123,8 @@ def test_settings_as_options() -> None:
         ("`unspool train` and `x` and `W_r`", "`unspool train` and `x` and `W_r`"),
         ("with `overwrite=True`", "with --overwrite"),
         ("`files` is missing", "FILE is missing"),
+        ("`FILE` (=None) is missing", "FILE (=None) is missing"),
+        ('Use `cell="lstm"`', "Use --cell lstm"),
         ("`target=['a b', 'c']`", "--target 'a b' --target c"),
     ],
 )

@@ -22,6 +22,8 @@ RUN_OPTIONS = (
 )
 #: Settings that are arguments.
 ARGUMENTS = {"files": "FILE", "run": "RUN"}
+#: An argument, which is named in capitals.
+PLACE = re.compile(r"`([A-Z]+)`")
 MENTION = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
 
@@ -64,7 +66,7 @@ def spell(text: str) -> str:
         given = None if value is None else _literal(value)
         return option(name) if given is None else shlex.join(as_options({name: given}))
 
-    return MENTION.sub(replace, text)
+    return PLACE.sub(r"\1", MENTION.sub(replace, text))
 
 
 def spell_command(retrain: Retrain, settings: Mapping[str, Any]) -> str:

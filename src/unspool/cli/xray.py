@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unspool.cli.spelling import spell_command
+from unspool.cli.spelling import spell, spell_command
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, DataError, UnspoolError
 from unspool.learning.files import write_file
@@ -114,7 +114,7 @@ def _print(reports: list[Report], path: Path) -> None:
     from unspool.insight.report.terminal import summarize
 
     for report in reports:
-        console().print(summarize(report, spell_command), markup=False, highlight=False, soft_wrap=True)
+        console().print(spell(summarize(report, spell_command)), markup=False, highlight=False, soft_wrap=True)
     console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unspool.cli.spelling import spell_command
+from unspool.cli.spelling import spell, spell_command
 from unspool.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -52,6 +52,6 @@ def _print(report: Report, pages: list[tuple[str, Path]]) -> None:
     from unspool.insight.report.terminal import summarize
 
     out = console()
-    out.print(f"\n{summarize(report, spell_command)}\n", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"\n{spell(summarize(report, spell_command))}\n", markup=False, highlight=False, soft_wrap=True)
     for title, path in pages:
         out.print(f"{title}: {path}", markup=False, highlight=False, soft_wrap=True)

@@ -73,7 +73,8 @@ def _find(name: str) -> list[Path]:
 def _neighbors(folder: Path) -> str:
     """Some files of a folder, for a message about one that is not there."""
     names = sorted(file.name for file in folder.glob("*") if file.is_file()) if folder.is_dir() else []
-    return f" {folder} has {', '.join(names[:5])}{'…' if len(names) > 5 else ''}." if names else ""
+    place = "This folder" if folder == Path() else str(folder)
+    return f" {place} has {', '.join(names[:5])}{', …' if len(names) > 5 else ''}." if names else ""
 
 
 def _match(pattern: Path) -> Iterable[Path]:

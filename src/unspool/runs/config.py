@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 from unspool.learning.contract import Task
-from unspool.settings.catalogue import SECTIONS, TASK_SETTINGS, TaskSettings, find_task_settings, suggest
+from unspool.settings.catalogue import SECTIONS, SETTINGS, TASK_SETTINGS, TaskSettings, find_task_settings, suggest
 from unspool.settings.section import Section
 from unspool.settings.training import Training
 from unspool.tasks.catalogue import find_task
@@ -118,9 +118,11 @@ def _merge(documents: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, 
             if key == "task":
                 task = value
             elif key not in SECTIONS:
-                mistakes.append(f"`{key}` {suggest(key, (*SECTIONS, 'task'))}")
+                section = SETTINGS[key].section if key in SETTINGS else None
+                known = suggest(key, (*SECTIONS, "task"), mark="")
+                mistakes.append(f"{key} {known}" if section is None else f"{key} belongs in the section [{section}].")
             elif not isinstance(value, Mapping):
-                mistakes.append(f"`{key}` (={value!r}) is not a section. Write [{key}].")
+                mistakes.append(f"{key} (={value!r}) is not a section. Write [{key}].")
             else:
                 merged[key] |= value
     return merged, task, mistakes

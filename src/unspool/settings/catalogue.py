@@ -208,9 +208,9 @@ SYNONYMS = {
 }
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """That a name is not known, and the name that may have been meant."""
+def suggest(name: str, known: Iterable[str], mark: str = "`") -> str:
+    """That a name is not known, and the name that may have been meant, within marks."""
     known = sorted(known)
     meant = SYNONYMS.get(name)
     near = [meant] if meant in known else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"is not known. Did you mean `{near[0]}`?" if near else f"is not known. Known: {', '.join(known)}."
+    return f"is not known. Did you mean {mark}{near[0]}{mark}?" if near else f"is not known. Known: {', '.join(known)}."
