@@ -14,7 +14,7 @@ from tests.learning.toy_task import Toy, make_loop
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
-from unspool.learning import loop as loops
+from unspool.learning.components import device_of
 from unspool.learning.device import (
     available_devices,
     choose_device,
@@ -30,6 +30,7 @@ from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import Stop
 from unspool.nn.leaves import leaves
 from unspool.runs.train import plan
+from unspool.settings.training import Training
 from unspool.tasks import lm as language_model
 
 # ── which device ──
@@ -85,7 +86,7 @@ def test_the_loop_refuses_it_before_training(monkeypatch: pytest.MonkeyPatch) ->
         make_loop(Toy([1.0]), device="cuda")
     pretend(monkeypatch, gpus=1)
     with pytest.raises(ArgumentError, match=r"`device` \(='cuda'\) is not for 2 processes"):
-        loops._choose_device("cuda", 2)
+        device_of(Training(device="cuda"), 2)
 
 
 def test_this_machine_has_a_cpu() -> None:

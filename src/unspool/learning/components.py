@@ -1,20 +1,40 @@
-"""The parts of training that follow from its settings: optimizer, schedule, teacher forcing, average."""
+"""What follows from the settings of training: batch size, device, optimizer, schedule, teacher forcing, average."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from unspool.errors import ArgumentError
 from unspool.learning.averaging import Average
+from unspool.learning.device import choose_device
 from unspool.learning.optimizers import make_optimizer, make_sparse
 from unspool.learning.schedules import Schedule, make_schedule
 from unspool.learning.teacher_forcing import TeacherForcing
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training
+
+
+def batch_size_of(settings: Training, processes: int) -> int:
+    """The part of each batch that one of several processes computes."""
+    if settings.batch_size % processes:
+        problem = f"does not divide among {processes} processes"
+        raise ArgumentError.of("batch_size", settings.batch_size, problem, "Give a multiple")
+    return settings.batch_size // processes
+
+
+def device_of(settings: Training, processes: int) -> torch.device:
+    """The device that a process computes on."""
+    device = choose_device(settings.device)
+    if device.type != "cpu" and processes > 1:
+        problem = f"is not for {processes} processes, which exchange gradients on the CPU"
+        raise ArgumentError.of("device", settings.device, problem, "Use `device='cpu'`, or leave `nproc` out")
+    return device
 
 
 def optimizer_of(settings: Training, learner: nn.Module, processes: int) -> Optimizer:

@@ -58,9 +58,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        if (
-            ctx.gradients is None
-        ):  # a second time; what the forward pass computed was returned, and may have been changed
+        if ctx.gradients is None:  # a second time; those of the forward pass were returned, and may have been changed
             h, W, b, targets = ctx.saved_tensors
             _, ctx.gradients = _run(h, W, b, targets, ctx.needs_input_grad[:3])
         gradients, ctx.gradients = ctx.gradients, None

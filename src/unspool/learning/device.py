@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
-from unspool.learning.contract import Batches
 from unspool.nn.leaves import map_leaves
 
 
@@ -78,19 +77,6 @@ def to_device_of(module: nn.Module, tree: Any) -> Any:
     """
     parameter = next(module.parameters(), None)
     return tree if parameter is None else to_device(tree, parameter.device)
-
-
-class BatchesOnDevice(Batches):
-    """Batches that are moved to a device when they are asked for."""
-
-    def __init__(self, batches: Batches, device: torch.device) -> None:
-        self._batches, self._device = batches, device
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __getitem__(self, number: int) -> Any:
-        return to_device(self._batches[number], self._device)
 
 
 def random_state(device: torch.device) -> Tensor:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import safetensors.torch
-import torch
 from torch import nn
 
 from unspool.errors import ArgumentError, DataError, TrainingError
@@ -26,9 +25,16 @@ from unspool.learning.advice import Point, advise
 from unspool.learning.best_model import BestModel
 from unspool.learning.bptt import detach
 from unspool.learning.clipping import clip_gradients
-from unspool.learning.components import average_of, optimizer_of, schedule_of, teacher_forcing_of
+from unspool.learning.components import (
+    average_of,
+    batch_size_of,
+    device_of,
+    optimizer_of,
+    schedule_of,
+    teacher_forcing_of,
+)
 from unspool.learning.contract import Batches, Learner, Task
-from unspool.learning.device import BatchesOnDevice, choose_device
+from unspool.learning.device_batches import BatchesOnDevice
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
 from unspool.learning.nonfinite import find_nonfinite, trace_nonfinite
 from unspool.learning.position import Parts, Position
@@ -78,8 +84,8 @@ class Loop:
         self.task, self.settings, self.folder = task, settings, folder
         self.tell, self._stop = tell, stop
         self.ranks = Ranks()
-        self.batch_size = _batch_size_per_process(settings.batch_size, self.ranks.count)
-        self.device = _choose_device(settings.device, self.ranks.count)
+        self.batch_size = batch_size_of(settings, self.ranks.count)
+        self.device = device_of(settings, self.ranks.count)
         self.learner = learner
         if self.device.type != "cpu":
             learner.to(self.device)
@@ -382,18 +388,3 @@ class Loop:
         if self.folder is not None and isinstance(event, Evaluated | Advised):
             self.folder.log(event)
         self.tell(event)
-
-
-def _batch_size_per_process(batch_size: int, processes: int) -> int:
-    if batch_size % processes:
-        problem = f"does not divide among {processes} processes"
-        raise ArgumentError.of("batch_size", batch_size, problem, "Give a multiple")
-    return batch_size // processes
-
-
-def _choose_device(name: str, processes: int) -> torch.device:
-    device = choose_device(name)
-    if device.type != "cpu" and processes > 1:
-        problem = f"is not for {processes} processes, which exchange gradients on the CPU"
-        raise ArgumentError.of("device", name, problem, "Use `device='cpu'`, or leave `nproc` out")
-    return device

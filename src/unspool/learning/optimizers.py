@@ -89,7 +89,7 @@ def make_sparse(module: nn.Module, *, plain: bool) -> bool:
 def _groups(given: nn.Module | Iterable[tuple[str, nn.Parameter]], weight_decay: float) -> list[dict[str, Any]]:
     """Parameters that decay and those that do not; a group without parameters is left out."""
     named = given.named_parameters() if isinstance(given, nn.Module) else given
-    spared = {id(parameter) for layer in _embeddings(given) for parameter in layer.parameters(recurse=False)}
+    spared = {id(layer.weight) for layer in _embeddings(given)}
     decayed: list[Tensor] = []
     undecayed: list[Tensor] = []
     for parameter in (parameter for _, parameter in named if parameter.requires_grad):
