@@ -187,6 +187,11 @@ def dead_links(path: Path) -> list[str]:
 
 
 @each_document
+def test_nothing_is_left_to_fill_in(path: Path) -> None:
+    assert "TODO" not in read(path)
+
+
+@each_document
 def test_links_lead_somewhere(path: Path) -> None:
     assert dead_links(path) == []
 
