@@ -142,9 +142,8 @@ def test_bad_input_is_refused_and_nothing_is_written(
 
 @pytest.mark.parametrize(("command", "word"), [("evaluate", "--batch"), ("generate", "--force"), ("plan", "--rate")])
 def test_no_option_is_suggested_that_the_command_does_not_have(command: str, word: str, capsys: Capture) -> None:
-    text = refused(capsys, command, "book.txt", word, "3")
-    assert f"No such option: {word}" in text
-    assert not re.search("--batch-size|--overwrite|--lr", text)
+    text = refused(capsys, command, "book.txt", word, "3").partition(f"No such option: {word}")[2]
+    assert text and not re.search("--batch-size|--overwrite|--lr", text)  # noqa: PT018 - one thought
 
 
 def test_five_mistakes_of_a_config_are_listed(folder: Path, capsys: Capture) -> None:
