@@ -50,7 +50,9 @@ def test_overfitting() -> None:
     assert "step 300 (1.900)" in found
     assert "risen to 2.200" in found
     assert "from 1.500 to 0.700" in found
-    assert all(option in found for option in ("`dropout=0.3`", "`epochs`", "`patience`", "`hidden`", "more data"))
+    assert all(
+        option in found for option in ("`dropout=0.3`", "shorter training", "`patience`", "`hidden`", "more data")
+    )
     assert "Overfitting" in (advise(OVERFITTED, fraction=0.2) or "")
 
 
@@ -58,7 +60,7 @@ def test_underfitting_near_the_end_only() -> None:
     found = advise(UNDERFITTED)
     assert found is not None
     assert found.startswith("Underfitting: training loss (2.850) and validation loss (2.910)")
-    assert all(option in found for option in ("`epochs`", "`hidden`", "`lr`"))
+    assert all(option in found for option in ("longer", "`hidden`", "`lr`"))
     assert advise(UNDERFITTED, fraction=0.5) is None
     assert advise(UNDERFITTED, fraction=0.9) == found
 

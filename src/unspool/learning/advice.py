@@ -84,7 +84,7 @@ def _overfitting(history: Sequence[Point]) -> str | None:
     return (
         f"Overfitting: validation loss was best at step {best.step:,} ({best.validation:.3f}) and has risen to "
         f"{last.validation:.3f} since, while training loss fell from {best.training:.3f} to {last.training:.3f}. "
-        "Try `dropout=0.3`, fewer `epochs`, `patience`, a smaller `hidden`, or more data."
+        "Try `dropout=0.3`, shorter training, `patience`, a smaller `hidden`, or more data."
     )
 
 
@@ -116,7 +116,7 @@ def _underfitting(history: Sequence[Point]) -> str | None:
         return None
     return (
         f"Underfitting: training loss ({last.training:.3f}) and validation loss ({last.validation:.3f}) are close and "
-        "both still fall. Try more `epochs`, a larger `hidden`, or a higher `lr`."
+        "both still fall. Train longer, or try a larger `hidden` or a higher `lr`."
     )
 
 
