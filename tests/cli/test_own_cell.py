@@ -148,6 +148,14 @@ def test_lost_equations_are_an_error_and_no_file_is_run(damage: str, folder: Pat
         assert "was run" not in said
 
 
+def test_no_config_runs_a_file(folder: Path, capsys: Capture) -> None:
+    (folder / "mine.py").write_text("raise SystemExit('this file was run')\n", encoding="utf-8")
+    (folder / "mine.toml").write_text('[model]\ncell = "mine.py:Minimal"\n', encoding="utf-8")
+    said = refused(capsys, "train", "book.txt", "--config", "mine.toml")
+    assert "names the file mine.py:Minimal, and no config runs a file" in said
+    assert "was run" not in said
+
+
 # ── cells and sizes per layer ──
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from unspool.cells import Cell
 from unspool.cells.saved import SavedCell, cells_document, load_cells
 from unspool.cells.spelling import names_file
-from unspool.errors import CellError, DataError
+from unspool.errors import ArgumentError, CellError, DataError
 from unspool.learning.run_folder import check_run
 from unspool.runs.config import Config, read_config
-from unspool.settings.cells import own_cells, with_own_cells
+from unspool.settings.cells import NamedCell, own_cells, with_own_cells
 
 NAME = "cell.json"
+REMEDY = "Leave it out there, and give it as `cell`"
 
 
 def dump_cells(config: Config) -> str:
@@ -57,6 +58,15 @@ def compare_cells(kept: Config, new: Config) -> dict[str, tuple[Any, Any]]:
         if SavedCell.of(before[name]).content != SavedCell.of(after[name]).content:
             return {"cell": (f"{name} (as the run has it)", f"{name} with other equations")}
     return {}
+
+
+def refuse_cell_files(document: Mapping[str, Any], config: str | Path) -> None:
+    """A config may come from anywhere, so that it never runs a file: only the user who names one as `cell` does."""
+    model = document.get("model")
+    given = model.get("cell") if isinstance(model, Mapping) else None
+    for name in given if isinstance(given, list) else [given]:
+        if isinstance(name, str) and not isinstance(name, NamedCell) and names_file(name):
+            raise ArgumentError.of("config", str(config), f"names the file {name}, and no config runs a file", REMEDY)
 
 
 def with_cells(document: Mapping[str, Any], own: Mapping[str, Cell]) -> Mapping[str, Any]:

@@ -20,7 +20,15 @@ from unspool.learning.run_folder import RunFolder, check_free
 from unspool.learning.stopping import Stop, listening
 from unspool.runs.baselines import baselines_of, train_baselines
 from unspool.runs.card import write_card
-from unspool.runs.cells import compare_cells, dump_cells, keep_cells, load_own_cells, read_run_config, with_cells
+from unspool.runs.cells import (
+    compare_cells,
+    dump_cells,
+    keep_cells,
+    load_own_cells,
+    read_run_config,
+    refuse_cell_files,
+    with_cells,
+)
 from unspool.runs.config import Config, read_config, read_toml, refuse, to_sections
 from unspool.runs.effects import find_ineffective
 from unspool.runs.embeddings import make_model, with_vector_size
@@ -108,7 +116,9 @@ def _read_documents(recipe: str | None, config: str | Path | None) -> list[Mappi
     documents: list[Mapping[str, Any]] = [find_recipe(recipe)] if recipe is not None else []
     if config is None:
         return documents
-    return [*documents, with_cells(read_toml(Path(config)), load_own_cells(Path(config).parent))]
+    document = with_cells(read_toml(Path(config)), load_own_cells(Path(config).parent))
+    refuse_cell_files(document, config)
+    return [*documents, document]
 
 
 def _with_one_end(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
