@@ -107,7 +107,7 @@ class Classification(LabelledTask):
                     "leave the row out, or train with examples of it."
                 )
         labels = None if raw.targets is None else np.array([number[target[0]] for target in raw.targets], np.int64)
-        return LabelledPart(self.inputs.encode(raw, self.data.max_length), labels, raw)
+        return LabelledPart(self.inputs.encode(raw, self.data.max_length), labels, raw, self.inputs.spell(raw))
 
     # ── the model ──
 
