@@ -37,7 +37,7 @@ EMBEDDING = "size of the token embedding; default: `hidden`, at most 128 (in lm 
 HIDDEN = "units per layer (and direction); give several for one per layer"
 VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
-FREEZE = "keep pretrained embeddings as they are in training"
+FREEZE = "keep pretrained embeddings as they are in training; with `tied`, also the output layer"
 WORD_DROPOUT = "fraction of words read as unknown in training, by their characters alone"
 
 
