@@ -87,7 +87,7 @@ class NumberInputs:
             check_width(one, self.features, raw.place(index))
         return Sequences.of(self.scale.apply(one) for one in raw.series)
 
-    def spell(self, raw: Raw) -> None:  # noqa: ARG002
+    def spell(self, raw: Raw) -> None:
         """None: numbers have no words."""
 
     def dump(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from unspool.data.scale import Scale
 from unspool.errors import ArgumentError
 from unspool.learning.contract import Apart, Outcome
 from unspool.models.backbone import initialize_weights
+from unspool.models.backbone_model import with_lower
 from unspool.models.baselines.encoders import MemorylessEncoder
 from unspool.models.encoder import Encoder, embedding_width
 from unspool.models.example_model import Batch, ExampleLearner, Scores
@@ -84,6 +85,21 @@ class PooledModel(ExampleLearner):
 
 class Classifier(PooledModel):
     """log P(label | sequence)."""
+
+    def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
+        super().__init__(settings, inputs, outputs)
+        self.label_smoothing = settings.label_smoothing
+
+    def outcome(self, found: Scores, batch: Batch) -> Outcome:
+        """In training, (1 − ε) L + ε U is minimized, with U the cross-entropy of the uniform distribution; L is told.
+
+        So losses in training and in validation can be compared, whatever ε is.
+        """
+        outcome = super().outcome(found, batch)
+        if not (self.training and self.label_smoothing):
+            return outcome
+        uniform = -functional.log_softmax(found.levels[-1], -1).mean(-1).sum() / batch.units
+        return outcome._replace(extra=with_lower(outcome.extra, [self.label_smoothing], [uniform - outcome.loss]))
 
     def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(scores, batch.targets, reduction="sum")

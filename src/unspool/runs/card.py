@@ -33,6 +33,7 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
     metrics = {
         **{f"**{name}**": found for name, found in (("validation", finished.validation), ("test", finished.test))},
         **{f"{name}, validation": found for name, found in finished.baselines.items()},
+        **{f"{name}, test": found for name, found in finished.test_baselines.items()},
     }
     names = list(dict.fromkeys(name for found in metrics.values() for name in found))
     if names:

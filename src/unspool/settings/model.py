@@ -250,6 +250,7 @@ class PooledSettings(EncoderSettings):
         Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "pooling", "read_input"), "backbone", ("recurrent",)),
         Effect(("cnn_layers",), "backbone", ("cnn",)),
         Effect(OF_EMBEDDING, "id_column", (None,)),
+        Effect(("label_smoothing",), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting(
@@ -263,6 +264,9 @@ class PooledSettings(EncoderSettings):
     )
     embedding_std: Positive = setting(1.0, "standard deviation of the initial token embedding", "Model")
     word_dropout: Fraction = setting(0.0, WORD_DROPOUT, "Regularization")
+    label_smoothing: Fraction = setting(
+        0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
+    )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
 

@@ -17,6 +17,7 @@ from unspool.learning.contract import Claim
 from unspool.models.baselines.counting import Probabilities, by_ngrams, majority
 from unspool.models.pooled import Classifier
 from unspool.settings.data import LabelledData
+from unspool.settings.defaults import DataFacts
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
 from unspool.tasks.examples import digest_files, read_divided
@@ -45,7 +46,7 @@ class Classification(LabelledTask):
     ) -> None:
         super().__init__(parts, **of)
         self.inputs, self.labels, self.data = inputs, list(labels), data
-        self._baselines: dict[str, dict[str, float]] = {}
+        self._baselines: dict[str, dict[str, dict[str, float]]] = {}  # by part
 
     # ── data ──
 
@@ -109,6 +110,10 @@ class Classification(LabelledTask):
         labels = None if raw.targets is None else np.array([number[target[0]] for target in raw.targets], np.int64)
         return LabelledPart(self.inputs.encode(raw, self.data.max_length), labels, raw, self.inputs.spell(raw))
 
+    def facts(self) -> DataFacts:
+        lengths = self.parts["training"].lengths
+        return DataFacts(len(lengths), int(np.median(lengths)), len(self.labels), self.inputs.unit)
+
     # ── the model ──
 
     def make_learner(self, settings: PooledSettings) -> Classifier:
@@ -133,15 +138,15 @@ class Classification(LabelledTask):
         values = [labelled.show_input(part.raw, index), self.labels[int(prediction.argmax())], *map(float, prediction)]
         return dict(zip(self.prediction_columns, values, strict=True))
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        if not self._baselines:
-            training, part, classes = self.parts["training"], self.parts["validation"], len(self.labels)
-            found = {"majority class": majority(training.targets, classes, len(part.lengths))}
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        if part not in self._baselines and part in self.parts:
+            training, own, classes = self.parts["training"], self.parts[part], len(self.labels)
+            found = {"majority class": majority(training.targets, classes, len(own.lengths))}
             if self.inputs.tokens is not None:
                 known = training.inputs, training.targets
-                found["3-gram of each label"] = by_ngrams(*known, classes, self.inputs.tokens, part.inputs)
-            self._baselines = {name: self._measure(part, probabilities) for name, probabilities in found.items()}
-        return self._baselines
+                found["3-gram of each label"] = by_ngrams(*known, classes, self.inputs.tokens, own.inputs)
+            self._baselines[part] = {name: self._measure(own, probabilities) for name, probabilities in found.items()}
+        return self._baselines.get(part, {})
 
     def _measure(self, part: LabelledPart, probabilities: Probabilities) -> dict[str, float]:
         """The loss and the metrics of any probabilities."""

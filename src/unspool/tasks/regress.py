@@ -184,11 +184,13 @@ class Regression(LabelledTask):
         values = [labelled.show_input(part.raw, index), *map(float, prediction)]
         return dict(zip(self.prediction_columns, values, strict=True))
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        part = self.parts["validation"]
-        indices = np.arange(len(part.lengths))
-        loss = float(np.square(part.targets, dtype=np.float64).mean())  # standardized targets have the mean 0
-        return {"mean": {"loss": loss, **self.metrics(part, indices, [self.scale.mean] * len(indices))}}
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        if part not in self.parts:
+            return {}
+        own = self.parts[part]
+        indices = np.arange(len(own.lengths))
+        loss = float(np.square(own.targets, dtype=np.float64).mean())  # standardized targets have the mean 0
+        return {"mean": {"loss": loss, **self.metrics(own, indices, [self.scale.mean] * len(indices))}}
 
 
 def _name_targets(training: Raw, data: MeasuredData, values: Floats) -> Sequence[str]:
