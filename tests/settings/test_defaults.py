@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unspool.settings.catalogue import TASK_SETTINGS
-from unspool.settings.defaults import FEWEST_EPOCHS, MOST_EPOCHS, UPDATES, DataFacts, choose_defaults
+from unspool.settings.defaults import FEWEST_EPOCHS, MOST_EPOCHS, UPDATES_OF_WORDS, DataFacts, choose_defaults
 
 WORDS = DataFacts(5_000, 10, 6, "words")
 
@@ -23,9 +23,9 @@ def test_every_choice_is_a_valid_setting(task: str, unit: str, examples: int) ->
 
 
 def test_small_data_is_read_more_often() -> None:
-    epochs = [choose_defaults("classify", WORDS._replace(examples=n))["epochs"] for n in (10, 2_000, 10_000, 10**6)]
+    epochs = [choose_defaults("classify", WORDS._replace(examples=n))["epochs"] for n in (10, 2_000, 8_000, 10**6)]
     assert epochs[0] == MOST_EPOCHS > epochs[1] > epochs[2] > epochs[3] == FEWEST_EPOCHS
-    assert epochs[1] * 2_000 / 32 == pytest.approx(UPDATES, rel=0.05)
+    assert epochs[1] * 2_000 / 32 == pytest.approx(UPDATES_OF_WORDS, rel=0.05)
 
 
 def test_words_are_spelled_and_characters_are_not() -> None:

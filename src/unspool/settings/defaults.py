@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-#: Updates that a classifier of texts needs, by default, and the fewest and most epochs that they may take.
-UPDATES, FEWEST_EPOCHS, MOST_EPOCHS = 1500, 4, 40
+#: Of every text. A small initial embedding keeps rare words near zero, so that noise is not learned by heart.
+OF_TEXTS = {"pooling": "max", "read_input": True, "embedding_std": 0.1, "label_smoothing": 0.1, "lr": 4e-3}
+#: Of texts in words, most of which are rare: n-grams stand in for words that were seen too seldom.
+OF_WORDS = {"subwords": 20_000, "dropout": 0.5}
+#: Of texts in characters or other tokens, all of which are frequent.
+OF_CHARACTERS = {"dropout": 0.2}
+#: Updates of `batch_size` examples that words and characters need, and the fewest and most epochs that they may take.
+UPDATES_OF_WORDS, UPDATES_OF_CHARACTERS, FEWEST_EPOCHS, MOST_EPOCHS = 1200, 6000, 4, 40
 BATCH_SIZE = 32
-
-
-#: Of every text.
-OF_TEXTS = {
-    "pooling": "max",
-    "read_input": True,
-    "embedding_std": 0.1,
-    "dropout": 0.5,
-    "label_smoothing": 0.1,
-    "lr": 4e-3,
-}
-#: Of texts in words.
-OF_WORDS = {"subwords": 20_000}
 
 
 class DataFacts(NamedTuple):
@@ -63,9 +56,11 @@ def choose_defaults(task: str, facts: DataFacts) -> Mapping[str, Any]:
     """
     if task != "classify" or facts.unit == "steps":
         return {}
-    return {**OF_TEXTS, **(OF_WORDS if facts.unit == "words" else {}), "epochs": _epochs(facts.examples)}
+    if facts.unit == "words":
+        return {**OF_TEXTS, **OF_WORDS, "epochs": _epochs(UPDATES_OF_WORDS, facts.examples)}
+    return {**OF_TEXTS, **OF_CHARACTERS, "epochs": _epochs(UPDATES_OF_CHARACTERS, facts.examples)}
 
 
-def _epochs(examples: int) -> float:
-    """Passes that make about `UPDATES` updates: small data needs more of them, and they cost little."""
-    return float(min(max(round(UPDATES * BATCH_SIZE / examples), FEWEST_EPOCHS), MOST_EPOCHS))
+def _epochs(updates: int, examples: int) -> float:
+    """Passes that make so many updates: small data needs more of them, and they cost little."""
+    return float(min(max(round(updates * BATCH_SIZE / examples), FEWEST_EPOCHS), MOST_EPOCHS))
