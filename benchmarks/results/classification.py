@@ -159,13 +159,11 @@ def show(keep: Path) -> None:
     print(
         "| set | " + " | ".join(models) + " | CPU seconds of a recurrent model |\n" + "|---" * (len(models) + 2) + "|"
     )
-    for name in SETS:
-        runs = {model: [one for one in kept if (one["set"], one["model"]) == (name, model)] for model in models}
-        if not any(runs.values()):
-            continue
-        seconds = [one["seconds"] for one in runs.get("recurrent", ())]
-        cells = [spread([one["test"] for one in found]) for found in runs.values()]
-        print(f"| {name} | " + " | ".join(cells) + f" | {statistics.mean(seconds):.0f} |" if seconds else "")
+    for name in [name for name in SETS if any(one["set"] == name for one in kept)]:
+        runs = [[one for one in kept if (one["set"], one["model"]) == (name, model)] for model in models]
+        seconds = [one["seconds"] for one in runs[models.index("recurrent")]]
+        cells = [*(spread([one["test"] for one in found]) for found in runs), f"{statistics.mean(seconds):.0f}"]
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def spread(values: Sequence[float]) -> str:

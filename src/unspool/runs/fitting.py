@@ -49,16 +49,18 @@ def fit_to_data(settings: Config, task: Task) -> Config:
     facts = task.facts()
     if facts is None or settings.given is None or settings.training.learning_rule != "bptt":
         return settings  # other rules learn from plain layers, without dropout or anything around them
-    values = {
-        name: value
-        for name, value in choose_defaults(task.name, facts).items()
-        if name not in settings.given and not (name in ENDS and settings.given & {*ENDS})
-    }
+    values = _without(choose_defaults(task.name, facts), settings.given)
     if not values:
         return settings
     sections = to_sections(values, task.name)
     changed = {name: getattr(settings, name).model_copy(update=sections[name]) for name in SECTIONS}
     return replace(settings, **changed, chosen=f"{facts.describe()}: {_list(values)}")
+
+
+def _without(chosen: Mapping[str, Any], given: frozenset[str]) -> dict[str, Any]:
+    """What was not given; where any end of training was, no other end."""
+    kept = {*given, *(ENDS if given & {*ENDS} else ())}
+    return {name: value for name, value in chosen.items() if name not in kept}
 
 
 def _list(values: Mapping[str, Any]) -> str:
