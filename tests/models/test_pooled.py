@@ -51,13 +51,11 @@ def test_word_vectors_by_hand(task: Classification) -> None:
 def test_an_unknown_word_has_the_ngrams_of_its_spelling(task: Classification) -> None:
     learner = make(task, subwords=1000).eval()
     new = task.part(Raw(["catty zebra"], None, ["0"], str, None))
-    known = functional.normalize(learner.token_embedding()(batch_of(task, 3).inputs)[1, 0], dim=0)  # type: ignore[misc]
     first, second = learner.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
     assert not torch.equal(first, second)  # without n-grams both would be the unknown word
     plain = make(task).eval()
     alike, other = plain.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
     assert torch.equal(alike, other)
-    assert known.isfinite().all()
 
 
 def test_word_dropout_leaves_the_ngrams(task: Classification) -> None:
@@ -70,9 +68,8 @@ def test_word_dropout_leaves_the_ngrams(task: Classification) -> None:
 
 
 def test_the_initial_embedding_has_the_spread_that_is_asked_for(task: Classification) -> None:
-    wide = make(task, embedding=4000, embedding_std=0.1, subwords=7).token_embedding()
-    assert wide is not None
-    for weight in (wide.weight, wide.ngrams.weight):  # type: ignore[union-attr]
+    wide: Any = make(task, embedding=4000, embedding_std=0.1, subwords=7).token_embedding()
+    for weight in (wide.weight, wide.ngrams.weight):
         assert float(weight.detach().std()) == pytest.approx(0.1, rel=0.05)
 
 
