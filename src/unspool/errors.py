@@ -16,6 +16,8 @@
     ├── MissingPackageError (ImportError)         a package of an extra that is not installed; says the `pip install`
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
 
+DataWarning (UserWarning) is what unspool says about data that it reads all the same.
+
 The built-in parents let code written for torch.nn catch what it always caught.
 """
 
@@ -83,6 +85,10 @@ class UnknownNameError(ArgumentError, KeyError):
 
 class DataError(ArgumentError):
     """A file, or what is in it, cannot be used as data."""
+
+
+class DataWarning(UserWarning):
+    """Data that is read all the same, and not quite as it should be; the message says how it is read."""
 
 
 class CellError(UnspoolError):

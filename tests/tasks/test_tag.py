@@ -12,7 +12,7 @@ import pytest
 from tests.tasks.small_tags import TAGS, WORDS, data, sentences, small_learner, small_task
 
 from unspool.data.tagged import Sentence
-from unspool.errors import ArgumentTypeError, DataError, ShapeError
+from unspool.errors import ArgumentTypeError, DataError, DataWarning, ShapeError
 from unspool.models.tagger import TagPrediction
 from unspool.runs.load import seal
 from unspool.runs.train import train
@@ -215,15 +215,23 @@ def test_bad_files(text: str, options: dict[str, Any], message: str, tmp_path: P
         prepare(write(tmp_path / "bad.conll", text), **options)
 
 
-@pytest.mark.parametrize("part", ["validation", "test"])
-def test_a_tag_that_training_has_not(part: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("crf", [True, False])
+def test_a_tag_that_training_has_not_counts_as_wrong(crf: bool, tmp_path: Path) -> None:
     good = write(tmp_path / "good.conll", GOOD * 4)
     other = write(tmp_path / "other.conll", "a O\n\nb O\nc B-y\n")
-    message = r"other\.conll, line 4: the tag 'B-y' does not occur in the training data\. Correct it.*`split_seed`"
-    with pytest.raises(DataError, match=message):
-        prepare(good, **{part: (other,)})
-    with pytest.raises(DataError, match=message):
-        prepare(good).read(other)
+    known = write(tmp_path / "known.conll", "a O\n")
+    message = r"other\.conll, line 4: 1 of 3 words have a tag that does not occur in the training data: 'B-y' \(1\)"
+    with pytest.warns(DataWarning, match=message):
+        task = prepare(good, test=(other,))
+    learner = small_learner(task, crf=crf)
+    found, expected = task.evaluate(learner, "test"), task.evaluate_files(learner, known)
+    assert found["loss"] == pytest.approx(expected["loss"])  # of sentences without unseen tags
+    assert (found["words"], found["unseen tags"]) == (3, 1)
+    predictions = task.infer(learner, task.parts["test"], np.arange(2))[1]
+    tags = [tag for one in predictions for tag in task.name_tags(one.tags)]
+    assert found["accuracy"] == pytest.approx(sum(map(str.__eq__, tags, ["O", "O", "B-y"])) / 3)
+    assert found["recall"] == 0  # the only span is of a kind that cannot be predicted
+    assert ", not b [y: c]" in task.show(task.parts["test"], 1, predictions[1])
 
 
 def test_files_to_predict_may_have_any_tags_or_none(tmp_path: Path) -> None:

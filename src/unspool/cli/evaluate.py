@@ -13,6 +13,7 @@ from unspool.errors import DataError
 from unspool.learning.contract import Task
 from unspool.learning.events import finite
 from unspool.learning.run_folder import RunFolder
+from unspool.runs.card import spell_metric
 from unspool.runs.config import Config
 from unspool.runs.load import load_run
 
@@ -42,7 +43,7 @@ def evaluate(
         if metrics and json:
             print(json_.dumps(finite({"data": name, **metrics})))
         elif metrics:
-            words = " · ".join(f"{key} {value:.4f}" for key, value in metrics.items())
+            words = " · ".join(f"{key} {spell_metric(value)}" for key, value in metrics.items())
             console().print(f"{name}: {words}", soft_wrap=True)
 
 

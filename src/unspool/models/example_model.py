@@ -11,6 +11,9 @@ from torch import Tensor
 from unspool.learning.contract import Learner, Outcome
 from unspool.models.backbone_model import with_lower
 
+#: The target of an example whose label training never saw. It is the number that torch's losses ignore.
+UNSEEN = -100
+
 
 class Batch(NamedTuple):
     """Some examples, padded."""

@@ -39,7 +39,7 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
         lines += ["", "## Metrics", "", f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
         for title, found in metrics.items():
             if found:
-                values = [f"{found[name]:.4f}" if name in found else "" for name in names]
+                values = [spell_metric(found[name]) if name in found else "" for name in names]
                 lines.append("| " + " | ".join([title, *values]) + " |")
     if finished.sample:
         quoted = "\n".join("    " + line for line in finished.sample.splitlines())
@@ -52,3 +52,8 @@ def write_card(folder: RunFolder, settings: Config, task: Task, learner: Learner
         "data like its training data. It knows nothing else, and its predictions may be wrong.",
     ]
     folder.write_card("\n".join(lines) + "\n")
+
+
+def spell_metric(value: float) -> str:
+    """Four decimals; a number of examples has none."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"

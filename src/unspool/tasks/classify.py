@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw
+from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
 from unspool.learning.contract import Claim
 from unspool.models.baselines.counting import Probabilities, by_ngrams, majority
+from unspool.models.example_model import UNSEEN
 from unspool.models.pooled import Classifier
 from unspool.settings.data import LabelledData
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import digest_files, read_divided
+from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import accuracy, macro_f1
 
 #: Labels that a description lists.
 LISTED = 8
+
+
+@dataclass(frozen=True)
+class ClassifiedPart(LabelledPart):
+    """Sequences and the numbers of their labels; those of labels that training never saw are `UNSEEN`."""
+
+    @property
+    def counts(self) -> Indices:
+        """1 for each example over which the loss is computed."""
+        return super().counts if self.targets is None else (self.targets != UNSEEN).astype(np.int64)
 
 
 class Classification(LabelledTask):
@@ -80,6 +94,7 @@ class Classification(LabelledTask):
             )
         task = cls({}, inputs, labels, data, **of)
         task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
+        check_validation(task.parts, "labels")
         return task
 
     @classmethod
@@ -98,16 +113,17 @@ class Classification(LabelledTask):
     def target_columns(self) -> TargetColumns:
         return label_columns(self.data)
 
-    def part(self, raw: Raw) -> LabelledPart:
+    def part(self, raw: Raw) -> ClassifiedPart:
         number = {label: place for place, label in enumerate(self.labels)}
-        for index, target in enumerate(raw.targets or ()):
-            if target[0] not in number:
-                raise DataError(
-                    f"{raw.place(index)}: the label {target[0]!r} does not occur in the training data. Correct it, "
-                    "leave the row out, or train with examples of it."
-                )
-        labels = None if raw.targets is None else np.array([number[target[0]] for target in raw.targets], np.int64)
-        return LabelledPart(self.inputs.encode(raw, self.data.max_length), labels, raw)
+        inputs = self.inputs.encode(raw, self.data.max_length)
+        if raw.targets is None:
+            return ClassifiedPart(inputs, None, raw)
+        labels = np.array([number.get(target[0], UNSEEN) for target in raw.targets], np.int64)
+        unseen = np.flatnonzero(labels == UNSEEN)
+        if len(unseen):
+            names = [str(raw.targets[index][0]) for index in unseen]
+            warn_unseen("label", "examples", len(labels), names, raw.place(int(unseen[0])))
+        return ClassifiedPart(inputs, labels, raw)
 
     # ── the model ──
 
@@ -117,13 +133,23 @@ class Classification(LabelledTask):
     def metrics(self, part: LabelledPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.targets is not None
         y_true, y_pred = part.targets[indices], np.stack(predictions).argmax(-1)
-        return {"accuracy": accuracy(y_true, y_pred), "macro-F1": macro_f1(y_true, y_pred, len(self.labels))}
+        unseen = int((y_true == UNSEEN).sum())
+        if not unseen:
+            return {"accuracy": accuracy(y_true, y_pred), "macro-F1": macro_f1(y_true, y_pred, len(self.labels))}
+        y_true, classes = self._number_all(part, indices)
+        right = {"accuracy": accuracy(y_true, y_pred), "macro-F1": macro_f1(y_true, y_pred, classes)}
+        return {**right, "examples": len(y_true), "unseen labels": unseen}
+
+    def _number_all(self, part: LabelledPart, indices: Indices) -> tuple[NDArray[np.int64], int]:
+        """The labels of some examples as numbers, those that training never saw after all others; and how many are."""
+        number = {label: place for place, label in enumerate(self.labels)}
+        found = [number.setdefault(_label(part, int(index)), len(number)) for index in indices]
+        return np.array(found, np.int64), len(number)
 
     def show(self, part: LabelledPart, index: int, prediction: Any) -> str:
-        assert part.targets is not None
-        predicted, target = int(prediction.argmax()), part.targets[index]
+        predicted, target = int(prediction.argmax()), _label(part, index)
         line = f"{labelled.shorten_input(part.raw, index)} → {self.labels[predicted]} {prediction[predicted]:.0%}"
-        return f"✓ {line}" if predicted == target else f"✗ {line}, not {self.labels[target]}"
+        return f"✓ {line}" if self.labels[predicted] == target else f"✗ {line}, not {target}"
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:
@@ -147,8 +173,15 @@ class Classification(LabelledTask):
         """The loss and the metrics of any probabilities."""
         assert part.targets is not None
         indices = np.arange(len(part.lengths))
-        loss = -np.log(np.maximum(probabilities[indices, part.targets], np.finfo(float).tiny)).mean()
+        known = np.flatnonzero(part.targets != UNSEEN)
+        loss = -np.log(np.maximum(probabilities[known, part.targets[known]], np.finfo(float).tiny)).mean()
         return {"loss": float(loss), **self.metrics(part, indices, list(probabilities))}
+
+
+def _label(part: LabelledPart, index: int) -> str:
+    assert part.raw.targets is not None
+    label: str = part.raw.targets[index][0]
+    return label
 
 
 def label_columns(data: LabelledData) -> TargetColumns:

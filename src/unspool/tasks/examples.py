@@ -151,7 +151,7 @@ class ExampleTask(Task):
         part: Part = self.parts["validation"] if source is None else self.read(source)
         where = "validation data" if source is None else str(source)
         longest = 2 * extent.steps
-        fit = np.flatnonzero(part.lengths <= longest)
+        fit = np.flatnonzero((part.lengths <= longest) & (part.counts > 0))
         if not len(fit):
             raise DataError(f"all sequences of {where} are longer than {longest} steps. Give shorter ones as `data`.")
         # the longest of some random examples: short ones say little about memory
@@ -170,6 +170,14 @@ def choose_examples(part: Part, limit: int | None) -> Indices:
         return np.arange(len(part.lengths))
     indices = np.random.default_rng(0).permutation(len(part.lengths))
     return indices[: 1 + int(np.searchsorted(np.cumsum(part.counts[indices]), limit))]
+
+
+def check_validation(parts: Mapping[str, Part], targets: str) -> None:
+    """Refuse validation data of which training saw no target: there is no loss to watch."""
+    if "validation" in parts and not parts["validation"].counts.any():
+        raise DataError(
+            f"none of the validation data has {targets} that occur in the training data. Give other `validation` data."
+        )
 
 
 def digest_files(*sources: Any) -> str:

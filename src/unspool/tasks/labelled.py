@@ -59,8 +59,8 @@ class LabelledPart:
 
     def batch(self, indices: Indices) -> Batch:
         targets = None if self.targets is None else torch.from_numpy(self.targets[indices])
-        lengths = torch.from_numpy(self.inputs.lengths[indices])
-        return Batch(torch.from_numpy(self.inputs.padded(indices)), lengths, targets, len(indices))
+        lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
+        return Batch(torch.from_numpy(self.inputs.padded(indices)), lengths, targets, units)
 
 
 def read_raw(

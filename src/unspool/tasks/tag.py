@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
+from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import (
     OUTSIDE,
@@ -28,11 +30,11 @@ from unspool.data.tagged import (
 from unspool.data.text import Source
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
-from unspool.models.example_model import Batch
+from unspool.models.example_model import UNSEEN, Batch
 from unspool.models.tagger import Tagger, TagPrediction, WordBatch
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
-from unspool.tasks.examples import ExampleTask, digest_files, read_divided
+from unspool.tasks.examples import ExampleTask, check_validation, digest_files, read_divided
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
 
@@ -142,9 +144,13 @@ class TaggedPart:
     def lengths(self) -> Indices:
         return self.forms.lengths
 
-    @property
+    @cached_property
     def counts(self) -> Indices:
-        return self.forms.lengths
+        """The words of each sentence; 0 where it has a tag that training never saw, as it then has no loss."""
+        if self.tags is None or UNSEEN not in self.tags.values:
+            return self.forms.lengths
+        known = [UNSEEN not in tags for tags in self.tags]
+        return np.where(known, self.forms.lengths, 0)
 
     def batch(self, indices: Indices) -> Batch:
         forms = self.forms.padded(indices)
@@ -156,10 +162,8 @@ class TaggedPart:
             self.spellings.lengths[distinct],
         )
         targets = None if self.tags is None else torch.from_numpy(self.tags.padded(indices))
-        lengths = self.forms.lengths[indices]
-        return Batch(
-            WordBatch(*map(torch.from_numpy, arrays)), torch.from_numpy(lengths), targets, float(lengths.sum())
-        )
+        lengths, units = torch.from_numpy(self.forms.lengths[indices]), float(self.counts[indices].sum())
+        return Batch(WordBatch(*map(torch.from_numpy, arrays)), lengths, targets, units)
 
 
 class Tagging(ExampleTask):
@@ -222,6 +226,7 @@ class Tagging(ExampleTask):
             tags = sorted([*tags, OUTSIDE])
         task = cls({}, Lexicon.fit(training, data.lowercase), tags, scheme, data, **of)
         task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
+        check_validation(task.parts, "tags")
         return task
 
     @classmethod
@@ -271,14 +276,11 @@ class Tagging(ExampleTask):
             return None
         check_tags(sentences, self.scheme)
         number = {tag: place for place, tag in enumerate(self.tags)}
-        for sentence in sentences:
-            for word, tag in enumerate(sentence.tags):
-                if tag not in number:
-                    raise DataError(
-                        f"{sentence.place(word)}: the tag {tag!r} does not occur in the training data. Correct it, "
-                        "leave the sentence out, or train with examples of it; another `split_seed` may put them there."
-                    )
-        return Sequences.of(np.array([number[tag] for tag in sentence.tags], np.int64) for sentence in sentences)
+        found = Sequences.of(
+            np.array([number.get(tag, UNSEEN) for tag in sentence.tags], np.int64) for sentence in sentences
+        )
+        _warn_unseen_tags(sentences, number, len(found.values))
+        return found
 
     def sequences(self) -> TrainingSequences:
         return TrainingSequences("words", [list(self.parts["training"].forms)])
@@ -296,35 +298,41 @@ class Tagging(ExampleTask):
 
     def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.tags is not None
-        y_true = [part.tags[int(index)] for index in indices]
+        y_true = np.concatenate([part.tags[int(index)] for index in indices])
         y_pred = [prediction.tags for prediction in predictions]
-        right = {"accuracy": accuracy(np.concatenate(y_true), np.concatenate(y_pred))}
+        right: dict[str, float] = {"accuracy": accuracy(y_true, np.concatenate(y_pred))}
+        unseen = int((y_true == UNSEEN).sum())
+        if unseen:
+            right |= {"words": len(y_true), "unseen tags": unseen}
         if not self.has_spans:
             return right
-        score = span_f1([self.spans(one) for one in y_true], [self.spans(one) for one in y_pred])
+        true_spans = [spans(part.sentences[int(index)].tags, self.scheme) for index in indices]
+        score = span_f1(true_spans, [self.spans(one) for one in y_pred])
         return {"span F1": score.f1, "precision": score.precision, "recall": score.recall, **right}
 
     def spans(self, tags: NDArray[np.int64]) -> list[Span]:
         """The spans that tags with these numbers mark."""
-        return spans([self.tags[tag] for tag in tags], self.scheme)
+        return spans(self.name_tags(tags), self.scheme)
+
+    def name_tags(self, tags: NDArray[np.int64]) -> list[str]:
+        """The tags with these numbers."""
+        return [self.tags[tag] for tag in tags]
 
     def show(self, part: TaggedPart, index: int, prediction: TagPrediction) -> str:
-        assert part.tags is not None
-        words, target = part.sentences[index].words, part.tags[index]
-        predicted = self.mark(words, prediction.tags)
-        if np.array_equal(target, prediction.tags):
-            return f"✓ {predicted}"
-        return f"✗ {predicted}, not {self.mark(words, target)}"
+        sentence, tags = part.sentences[index], self.name_tags(prediction.tags)
+        words, target = sentence.words, sentence.tags
+        predicted = self.mark(words, tags)
+        return f"✓ {predicted}" if list(target) == tags else f"✗ {predicted}, not {self.mark(words, target)}"
 
-    def mark(self, words: Sequence[str], tags: NDArray[np.int64]) -> str:
+    def mark(self, words: Sequence[str], tags: Sequence[str]) -> str:
         """A sentence with its spans in brackets, or with the tag after each word where tags do not mark spans."""
         if self.has_spans:
             marked = list(words)
-            for kind, first, last_exclusive in self.spans(tags):
+            for kind, first, last_exclusive in spans(tags, self.scheme):
                 marked[first] = f"[{kind}{': ' if kind else ''}{marked[first]}"
                 marked[last_exclusive - 1] += "]"
         else:
-            marked = [f"{word}/{self.tags[tag]}" for word, tag in zip(words, tags, strict=True)]
+            marked = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
         line = " ".join(marked)
         return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
@@ -333,9 +341,17 @@ class Tagging(ExampleTask):
         return ("words", "tags", "probabilities")
 
     def record(self, part: TaggedPart, index: int, prediction: TagPrediction) -> dict[str, Any]:
-        tags = [self.tags[tag] for tag in prediction.tags]
-        values = [list(part.sentences[index].words), tags, prediction.probabilities.tolist()]
+        words, tags = list(part.sentences[index].words), self.name_tags(prediction.tags)
+        values = [words, tags, prediction.probabilities.tolist()]
         return dict(zip(self.prediction_columns, values, strict=True))
+
+
+def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -> None:
+    unseen = [(sentence, word) for sentence in sentences for word, tag in enumerate(sentence.tags) if tag not in known]
+    if unseen:
+        first, word = unseen[0]
+        tags = [sentence.tags[place] for sentence, place in unseen]
+        warn_unseen("tag", "words", words, tags, first.place(word))
 
 
 def _are_tagged(lines: Sequence[str]) -> bool:
