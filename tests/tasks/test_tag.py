@@ -192,11 +192,6 @@ GOOD = "a O\nb B-x\nc I-x\n\nd O\ne B-x\n"
         ("", {}, r"bad\.conll has no words"),
         ("\n \n\n", {}, r"bad\.conll has no words\. Give a file with a word and its tag on each line"),
         (
-            "a O\n\nb O\nc I-x\nd B-x\n\ne O",
-            {},
-            r"bad\.conll, line 4: 'I-x' after 'O' continues no span.*Start each span",
-        ),
-        (
             "a O\nb Q-x\nc B-x\n" + "\nd B-x\n" * 9,
             {"scheme": "bio"},
             "line 2: 'Q-x' is no tag of the scheme bio.*Give",
@@ -213,6 +208,16 @@ GOOD = "a O\nb B-x\nc I-x\n\nd O\ne B-x\n"
 def test_bad_files(text: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         prepare(write(tmp_path / "bad.conll", text), **options)
+
+
+def test_open_spans_are_read_as_conlleval_reads_them(tmp_path: Path) -> None:
+    training = write(tmp_path / "bad.conll", "a O\nb I-x\nc I-x\n\nd B-x\ne I-y\n\n" * 4)
+    with pytest.warns(DataWarning, match=r"scheme bio.*8 problems:\n.*bad\.conll, line 2: 'I-x' after 'O'"):
+        task = prepare(training, validation=(training,))
+    part = task.parts["training"]
+    assert [one.tags for one in part.sentences[:2]] == [("O", "B-x", "I-x"), ("B-x", "B-y")]
+    assert task.tags == ["B-x", "B-y", "I-x", "O"]
+    assert math.isfinite(task.evaluate(small_learner(task), "validation")["loss"])  # the CRF permits all of them
 
 
 @pytest.mark.parametrize("crf", [True, False])
@@ -247,7 +252,6 @@ def test_files_to_predict_may_have_any_tags_or_none(tmp_path: Path) -> None:
     ("words", "tags", "error", "message"),
     [
         ([["a", "b"], []], [["O", "B-x"], []], DataError, "sentence 1, word 0: the sequence is empty. Leave it out"),
-        ([["a", "b"], ["c"]], [["O", "I-x"], ["B-x"]], DataError, "sentence 0, word 1: 'I-x' after 'O'"),
         ([["a", "b"], ["c"]], [["O", "B-x"], []], DataError, "sentence 1, word 0: a sentence of 1 words has 0 tags"),
         ([["a", "b"]], [["O", "B-x"], ["O"]], ShapeError, "`tags` .=2. lists do not match the 1 sentences"),
         (["a b"], [["O", "B-x"]], ArgumentTypeError, r"`words\[0\]` .='a b'. is not a list of words. Give a list"),

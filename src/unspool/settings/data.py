@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from unspool.data.tagged import Scheme
+from unspool.data.schemes import Scheme
 from unspool.data.vocabulary import TOKENIZERS, find_tokenizer
 from unspool.errors import ArgumentError
 from unspool.settings.section import Count, Effect, Files, Fraction, Portion, Section, Size, setting

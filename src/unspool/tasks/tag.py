@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
+from unspool.data.schemes import OUTSIDE, Scheme, Span, guess_scheme, spans, transitions
 from unspool.data.sequences import Indices, Sequences
-from unspool.data.tagged import (
-    OUTSIDE,
-    Scheme,
-    Sentence,
-    Span,
-    check_tags,
-    guess_scheme,
-    read_tagged,
-    spans,
-    transitions,
-)
+from unspool.data.tagged import Sentence, mend_sentences, read_tagged
 from unspool.data.text import Source
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
@@ -212,7 +203,7 @@ class Tagging(ExampleTask):
     def of(cls, raws: Mapping[str, Sentences], data: TaggedData, **of: Any) -> Self:
         """From sentences in memory, by the part that they are for."""
         training = raws["training"]
-        tags = sorted({tag for sentence in training for tag in sentence.tags})
+        tags = list_tags(training)
         if len(tags) < 2:
             what = f"have the tag {tags[0]!r}" if tags else "have no tags"
             raise DataError(
@@ -220,12 +211,14 @@ class Tagging(ExampleTask):
                 "Give sentences with two tags at least."
             )
         scheme = guess_scheme(tags) if data.scheme == "auto" else data.scheme
-        check_tags(training, scheme)
+        training = Sentences(mend_sentences(training, scheme))
+        tags = list_tags(training)
         start, _, end = transitions(tags, scheme)
         if not (start & end).any():  # no tag would be permitted for a single word
             tags = sorted([*tags, OUTSIDE])
         task = cls({}, Lexicon.fit(training, data.lowercase), tags, scheme, data, **of)
-        task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
+        mended = {**raws, "training": training}
+        task.parts = {name: task.part(raw) for name, raw in mended.items() if len(raw)}
         check_validation(task.parts, "tags")
         return task
 
@@ -265,6 +258,8 @@ class Tagging(ExampleTask):
 
     def part(self, sentences: Sentences) -> TaggedPart:
         """Sentences, encoded as the training data is."""
+        if any(sentence.tags for sentence in sentences):
+            sentences = Sentences(mend_sentences(sentences, self.scheme))
         check_lengths([len(sentence.words) for sentence in sentences], self.data.max_length, sentences)
         forms: dict[str, int] = {}
         numbers = [[forms.setdefault(word, len(forms)) for word in sentence.words] for sentence in sentences]
@@ -274,7 +269,6 @@ class Tagging(ExampleTask):
     def _number_tags(self, sentences: Sentences) -> Sequences | None:
         if not any(sentence.tags for sentence in sentences):
             return None
-        check_tags(sentences, self.scheme)
         number = {tag: place for place, tag in enumerate(self.tags)}
         found = Sequences.of(
             np.array([number.get(tag, UNSEEN) for tag in sentence.tags], np.int64) for sentence in sentences
@@ -344,6 +338,11 @@ class Tagging(ExampleTask):
         words, tags = list(part.sentences[index].words), self.name_tags(prediction.tags)
         values = [words, tags, prediction.probabilities.tolist()]
         return dict(zip(self.prediction_columns, values, strict=True))
+
+
+def list_tags(sentences: Iterable[Sentence]) -> list[str]:
+    """The different tags of sentences, sorted."""
+    return sorted({tag for sentence in sentences for tag in sentence.tags})
 
 
 def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -> None:
