@@ -93,8 +93,7 @@ class TestReading:
             ("so it goes\nand on\n", False, r"a\.conll, line 2: there are 2 columns, and most lines have 3"),
             ("", True, r"a\.conll has no words"),
             ("\n \n-DOCSTART- O\n\n", True, r"a\.conll has no words"),
-            (b"a O\nb\xff O\n", True, r"a\.conll is not UTF-8: byte 5 \(0xff\)"),
-            (b"a O\0", True, r"a\.conll is not UTF-8: byte 3 is zero.* iconv -f utf-16 -t utf-8 "),
+            (b"a O\0", True, r"a\.conll is not text: byte 3 is zero"),
         ],
     )
     def test_what_is_refused(self, tmp_path: Path, text: str | bytes, tags: bool, message: str) -> None:

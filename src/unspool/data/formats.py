@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import io
@@ -16,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unspool.data.text import conversion
+from unspool.data.text import read_pieces
 from unspool.errors import ArgumentError, DataError
 
 Lines = NDArray[np.int64]
@@ -195,21 +194,10 @@ def _read_parquet(file: Path) -> tuple[pl.DataFrame, Lines]:
 
 def _read_text(file: Path) -> str:
     """All of a file, with "\\n" at the end of lines."""
-    try:
-        raw = file.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}. Check its permissions.") from error
-    bad = raw.find(b"\0")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        bad = error.start
-    if bad >= 0:
-        line = raw.count(b"\n", 0, bad) + 1
-        raise DataError(f"{file}, line {line}: byte 0x{raw[bad]:02x} is not UTF-8 text. {conversion(file, raw)}")
+    text = "".join(read_pieces([file]))
     if not text.strip():
         raise DataError(f"{file} is empty. Give a table with data.")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
 
 
 OTHERS: dict[str, Callable[[Path], tuple[pl.DataFrame, Lines]]] = {

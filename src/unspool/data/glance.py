@@ -11,6 +11,7 @@ from typing import Any
 from unspool.data.columns import find_column
 from unspool.data.formats import SUFFIXES
 from unspool.data.tables import Table, read_table
+from unspool.data.text import read_lines
 from unspool.errors import DataError
 
 #: Lines of a text that are looked at.
@@ -75,5 +76,4 @@ class Glance:
     @cached_property
     def lines(self) -> list[str]:
         """The first lines of a text."""
-        with self.file.open(encoding="utf-8", errors="replace") as stream:
-            return list(islice(stream, LINES))
+        return list(islice(read_lines(self.file), LINES))

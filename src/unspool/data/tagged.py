@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import inf
 from pathlib import Path
 
 from unspool.data.problems import Problems
 from unspool.data.schemes import Scheme, check_scheme, find_letters, find_violations, is_tag, mend_tags, tag_remedy
-from unspool.data.text import Source, find_files, read_pieces, split_lines, whole_lines
+from unspool.data.text import Source, find_files, read_lines
 from unspool.errors import DataError
 
 DOCUMENT = "-DOCSTART-"
@@ -81,8 +80,7 @@ def _read_file(file: Path, tagged: bool) -> list[Sentence]:
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """The number and the columns of each line; no columns where a sentence ends."""
-    pieces = whole_lines(read_pieces([file]), longest=inf)
-    for line, text in enumerate((line for piece in pieces for line in split_lines(piece)), 1):
+    for line, text in enumerate(read_lines(file), 1):
         yield line, _columns(text.removesuffix("\n"))
 
 
