@@ -93,7 +93,7 @@ class Tagger(ExampleLearner):
         levels = [head(self.encoder.drop(one)) for head, one in zip(self.heads, found.sequences, strict=True)]
         return Scores(levels, found.sequences[-1], found.extra)
 
-    def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+    def summed_loss(self, scores: Any, batch: Batch) -> Tensor:
         """Over sentences whose tags are all known: a chain with an unknown link has no likelihood."""
         targets, lengths = batch.targets, batch.lengths
         known = (targets != UNSEEN).all(0)
@@ -106,7 +106,7 @@ class Tagger(ExampleLearner):
         inside = valid_steps(lengths, len(scores)).squeeze(-1)
         return functional.cross_entropy(scores[inside], targets[inside], reduction="sum")
 
-    def predictions(self, scores: Tensor, batch: Batch) -> Sequence[Any]:
+    def predictions(self, scores: Any, batch: Batch) -> Sequence[Any]:
         if self.crf is None:
             highest = scores.cpu().double().softmax(-1).max(-1)
             each = zip(highest.indices.unbind(1), highest.values.unbind(1), batch.lengths.tolist(), strict=True)

@@ -12,9 +12,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from unspool.errors import UnknownNameError
-from unspool.settings.data import LabelledData, MeasuredData, PairedData, SeriesData, TaggedData, TextData
+from unspool.settings.data import LabelledData, MeasuredData, MultiLabelData, PairedData, SeriesData, TaggedData, TextData
 from unspool.settings.model import (
     ForecasterSettings,
+    JointSettings,
     LanguageModelSettings,
     PooledSettings,
     Seq2SeqSettings,
@@ -63,6 +64,10 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(
+                *("multilabel", "any number of labels of a text or a sequence of numbers", MultiLabelData, PooledSettings),
+                defaults={"training": EXAMPLES},
+            ),
+            TaskSettings(
                 *("regress", "numbers of a text, a molecule or a sequence of numbers", MeasuredData, PooledSettings),
                 defaults={
                     "model": {"layers": 2, "dropout": 0.1},
@@ -71,6 +76,10 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
             ),
             TaskSettings(
                 *("tag", "a tag for every word of a sentence", TaggedData, TaggerSettings),
+                defaults={"training": EXAMPLES},
+            ),
+            TaskSettings(
+                *("joint", "a tag for every word and a label for the whole sentence", TaggedData, JointSettings),
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(
@@ -163,7 +172,9 @@ def _collect() -> dict[str, Setting]:
                 if name in found:
                     earlier = found[name]
                     types = dict.fromkeys((*earlier.types, *(kind for kind, _ in kinds)))
-                    found[name] = replace(earlier, defaults={**earlier.defaults, **default}, types=tuple(types))
+                    many = earlier.many or any(within for _, within in kinds)
+                    known = {**earlier.defaults, **default}
+                    found[name] = replace(earlier, defaults=known, types=tuple(types), many=many)
                     continue
                 facts = info.json_schema_extra
                 assert isinstance(facts, dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from unspool.data.schemes import Scheme
 from unspool.data.vocabulary import TOKENIZERS, find_tokenizer
@@ -21,6 +21,7 @@ LOWERCASE = "lowercase the text; a tagger still reads the characters of a word a
 TIMES = "column of times; rows must be in its order; guessed from the names by default"
 VOCAB_SIZE = "keep the most frequent tokens only; default: all (4,096 for bpe)"
 GUESSED = "guessed from the names by default"
+LABELS = f"column of labels; {GUESSED}. multilabel: give several for columns of 0 and 1, one per label"
 
 
 class DataFiles(Section):
@@ -84,7 +85,20 @@ class SequenceData(ExampleData):
 class LabelledData(SequenceData):
     """Labelled text, or labelled sequences of numbers."""
 
-    label_column: str | None = setting(None, f"column of labels; {GUESSED}", "Data", common=True)
+    label_column: str | None = setting(None, LABELS, "Data", common=True)
+
+
+def _as_list(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+class MultiLabelData(SequenceData):
+    """Text or sequences of numbers, each with any number of labels."""
+
+    label_column: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = setting((), LABELS, "Data", common=True)
+    label_separator: Annotated[str, Field(min_length=1)] | None = setting(
+        None, "what separates the labels of one cell, such as |; default: guessed from |, ; and ,", "Data"
+    )
 
 
 class MeasuredData(SequenceData):

@@ -35,6 +35,7 @@ EMBEDDING = "size of the token embedding; default: `hidden`, at most 128 (in lm 
 HIDDEN = "units per layer (and direction); give several for one per layer"
 VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
+POOLING = "how a sequence becomes one vector: attention, mean, max or last"
 FREEZE = "keep pretrained embeddings as they are in training"
 
 
@@ -249,9 +250,7 @@ class PooledSettings(EncoderSettings):
         Effect(("embedding", "pretrained_embeddings"), "id_column", (None,)),
     )
 
-    pooling: Literal["attention", "mean", "max", "last"] = setting(
-        "attention", "how a sequence becomes one vector: attention, mean, max or last", "Model", common=True
-    )
+    pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
 
@@ -290,6 +289,12 @@ class TaggerSettings(EncoderSettings):
             other = "`engine='torch'`" if self.engine == "torch" else "`gate_penalty`"
             raise ArgumentError.of("time_delay", self.time_delay, f"does not work with {other}", "Leave one out")
         return self
+
+
+class JointSettings(TaggerSettings):
+    """An encoder that predicts at every step, and whose sequence is pooled for a label of the whole."""
+
+    pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
 
 
 class Seq2SeqSettings(EncoderSettings):

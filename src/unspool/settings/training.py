@@ -36,7 +36,7 @@ class Training(Section):
         Effect(("swa_start",), "average", ("swa",)),
         Effect(("teacher_forcing_end",), "teacher_forcing", ("always", "never"), among=False),
         Effect(("teacher_forcing", "teacher_forcing_end"), "task", ("lm", "seq2seq")),
-        Effect(("baselines",), "task", ("lm", "classify", "regress", "tag", "forecast")),
+        Effect(("baselines",), "task", ("lm", "classify", "multilabel", "regress", "tag", "joint", "forecast")),
     )
 
     # ── how long ──
