@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.data import formats
+from unspool.data import delimited
 from unspool.data.tables import Table, read_table
 from unspool.errors import ArgumentError, DataError, DataWarning
 
@@ -74,7 +74,7 @@ class TestFormats:
             assert table.lines.tolist() == begins[1:]
 
     def test_chunks_join(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(formats, "CHUNK", 2)
+        monkeypatch.setattr(delimited, "CHUNK", 2)
         table = table_of(tmp_path, '\na,b\n1,"x\ny"\n\n\n\n2,z\n3,"u\n\nv"\n4,w\n')
         assert table.numbers("a").tolist() == [1, 2, 3, 4]
         assert table.text("b") == ["x\ny", "z", "u\n\nv", "w"]
@@ -205,7 +205,7 @@ class TestRefused:
         ("data", "message"),
         [
             ('{"a": 1}\n{"a": }\n', "line 2: not JSON"),
-            ('{"a": 1}\n\n[1]\n', "line 3: not an object"),
+            ('{"a": 1}\n\n[1]\n', "line 3: not a record"),
             ('{"a": "\\ud800"}\n', "line 1: not JSON"),
             ('{"a": ' + "[" * 100_000 + "\n", "line 1: not JSON"),
             ('{"a": ' + "1" * 5000 + "}\n", "line 1: not JSON"),
@@ -219,7 +219,7 @@ class TestRefused:
     def test_parquet_and_others(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="cannot be read as Parquet"):
             read_table(write(tmp_path / "t.parquet", b"PAR1 and no more"))
-        with pytest.raises(DataError, match=r"ends in none of \.csv"):
+        with pytest.raises(DataError, match=r"needed\. Known formats: CSV, TSV, JSON"):
             read_table(write(tmp_path / "t.xlsx", b"PK"))
         with pytest.raises(DataError, match="no file"):
             read_table(tmp_path / "none.csv")

@@ -39,6 +39,12 @@ CONLL = "Anna B-name\nsang O\n\nBerlin B-place\nis O\n"
         ("a.csv", "source,target\none,eins\n", "seq2seq", "pairs of texts"),
         ("a.conll", CONLL, "tag", "ends in .conll"),
         ("a.txt", CONLL, "tag", "a word and a tag"),
+        ("a.json", '[{"text": "hi", "intent": "greet"}]', "classify", "`intent` of a.json"),
+        ("a.json", '{"train": [["hi", "greet"], ["bye", "leave"]]}', "classify", "`label` of a.json"),
+        ("a.txt", '{"text": "hi", "intent": "greet"}\n', "classify", "`intent` of a.txt"),
+        ("TREC.train.all", "0 How did it start ?\n1 Who was it ?\n" * 9, "classify", "holds labels"),
+        ("a.ts", "@classLabel true a b\n@data\n1,2:a\n2,1:b\n", "classify", "sequences of numbers and labels"),
+        ("a.ts", "@targetlabel true\n@data\n1,2:0.5\n2,1:0.7\n", "regress", "a number for each"),
     ],
 )
 def test_files(tmp_path: Path, name: str, content: str, task: str, why: str) -> None:
@@ -46,6 +52,50 @@ def test_files(tmp_path: Path, name: str, content: str, task: str, why: str) -> 
     found = guess_task(tmp_path / name, {})
     assert found.task == task
     assert why in found.why
+
+
+@pytest.mark.parametrize(
+    ("files", "task", "why"),
+    [
+        ({"Arabic.txt": "Khoury\nNahas\n", "Czech.txt": "Abl\nAdsit\n", "LICENSE": "MIT\n\n"}, "classify", "labels"),
+        ({"a.txt": "Call me\n\nIshmael\n", "b.txt": "Some\n\nyears\n"}, "lm", "text without columns"),
+        ({"train/seq.in": "a b\n", "train/seq.out": "O B-x\n", "train/label": "y\n"}, "tag", "seq.in"),
+        ({"train.csv": LABELLED, "test.csv": LABELLED}, "classify", "holds labels"),
+        ({"train.txt": "Call me Ishmael\n", "valid.txt": "Some years ago\n"}, "lm", "text without columns"),
+        ({"train.conll": CONLL, "dev.conll": CONLL}, "tag", "a word and a tag"),
+        (
+            {
+                f"{part}/{kind}/{n}.txt": "A film.\n"
+                for part in ("train", "test")
+                for kind in ("pos", "neg")
+                for n in "12"
+            },
+            "classify",
+            "holds labels",
+        ),
+    ],
+    ids=["class files", "books", "slots", "tables", "texts", "columns", "class folders"],
+)
+def test_folders(tmp_path: Path, files: dict[str, str], task: str, why: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = guess_task(tmp_path, {})
+    assert found.task == task
+    assert why in found.why
+
+
+@pytest.mark.parametrize("content", ['{"a": 1}', '[{"text": "hi"}', "", "[1, 2]"])
+def test_json_of_another_shape_is_never_a_text(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(DataError, match=r"a\.json"):
+        guess_task(tmp_path / "a.json", {})
+
+
+def test_a_file_that_is_no_text_names_the_known_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04" + bytes(30))
+    with pytest.raises(DataError, match="Known formats: CSV, TSV, JSON"):
+        guess_task(str(tmp_path / "a.xlsx"), {})
 
 
 @pytest.mark.parametrize(

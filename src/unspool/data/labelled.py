@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.arrays import read_arrays
 from unspool.data.sequences import Indices
+from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
 from unspool.errors import DataError
 
@@ -89,6 +91,26 @@ def read_steps(
     series = [values[own] for own in rows]
     own_names = [names[first] for first in firsts]
     return Raw(None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets))
+
+
+def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) -> Raw:
+    """Sequences of .ts and .npz files.
+
+    Args:
+        items: The files, each with the split that is meant.
+        known: Whether targets are read.
+        numbers: Whether targets are numbers, not words.
+    """
+    found = [read_arrays(*item) for item in items]
+    places = [place for one in found for place in one.places]
+    series = [steps for one in found for steps in one.series]
+    targets: list[tuple[Any, ...]] | None = None
+    if known:
+        for one, item in zip(found, items, strict=True):
+            if one.targets is None:
+                raise DataError(f"{item.path} has no targets. Give a file with a target for each sequence.")
+        targets = [(float(target) if numbers else str(target),) for one in found for target in one.targets or ()]
+    return Raw(None, series, [str(row) for row in range(len(series))], places.__getitem__, targets)
 
 
 def _target_columns(table: Table, targets: Sequence[str], numbers: bool) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Tables: CSV, TSV, JSON lines and Parquet files as columns; every row knows its file and line."""
+"""Tables: files and folders of all formats that have columns; every row knows its file and line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unspool.data.formats import read_columns
-from unspool.data.text import Source, find_files
+from unspool.data.chunks import Chunk
+from unspool.data.formats import COUNTED, read_chunk
+from unspool.data.sources import find_items
+from unspool.data.text import Source
 from unspool.data.times import Times, read_times
 from unspool.errors import DataError
 
@@ -48,7 +50,7 @@ class Table:
     def place(self, row: int) -> str:
         """The file and line of a row."""
         file = self.files[bisect_right(self.firsts, row) - 1]
-        return f"{file}, {'row' if file.suffix.lower() == '.parquet' else 'line'} {self.lines[row]}"
+        return f"{file}, {'row' if file.suffix.lower() in COUNTED else 'line'} {self.lines[row]}"
 
     def numbers(self, column: str, *, empty: bool = False) -> NDArray[np.float64]:
         """A column of finite numbers; with `empty`, NaN where an entry is missing."""
@@ -112,9 +114,10 @@ class Table:
 
 
 def read_table(files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None) -> Table:
-    """Read tables: .csv, .tsv, .jsonl, .ndjson and .parquet.
+    """Read tables: CSV, TSV, JSON, JSON lines, Parquet, labelled lines and folders of labelled texts.
 
-    CSV may have semicolons in place of commas; in TSV quotation marks are characters like any other.
+    CSV may have semicolons in place of commas; in TSV quotation marks are characters like any other. Where a format has
+    no names of columns, these are `text` and `label`.
 
     Args:
         files: Files, folders and patterns; the rows of several files are joined.
@@ -129,25 +132,31 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
     Raises:
         DataError: A file cannot be read; the message has its line.
     """
-    found = find_files(files)
-    frames: list[pl.DataFrame] = []
-    lines: list[NDArray[np.int64]] = []
-    for file in found:
-        frame, numbers = read_columns(file, header)
-        if not len(frame):
-            raise DataError(f"{file} has no rows below its header. Give a table with data.")
-        frame = frame.select(require_columns(frame.columns, frame.columns if columns is None else columns, file))
-        if frames and set(frame.columns) != set(frames[0].columns):
-            odd = ", ".join(sorted({*frame.columns} ^ {*frames[0].columns}))
-            raise DataError(f"{file} and {found[0]} do not have the same columns: only one has {odd}. Split them.")
-        frames.append(frame.select(frames[0].columns) if frames else frame)
-        lines.append(numbers)
+    chunks: list[Chunk] = []
+    for path, split in find_items(files):
+        chunk = read_chunk(path, header, split)
+        if not len(chunk.frame):
+            raise DataError(f"{path} has no rows below its header. Give a table with data.")
+        known = chunk.frame.columns
+        frame = chunk.frame.select(require_columns(known, known if columns is None else columns, path))
+        if chunks and set(frame.columns) != set(chunks[0].frame.columns):
+            odd = ", ".join(sorted({*frame.columns} ^ {*chunks[0].frame.columns}))
+            first = chunks[0].files[0]
+            raise DataError(f"{path} and {first} do not have the same columns: only one has {odd}. Split them.")
+        chunks.append(chunk._replace(frame=frame.select(chunks[0].frame.columns) if chunks else frame))
+    return _join(chunks)
+
+
+def _join(chunks: Sequence[Chunk]) -> Table:
     try:
-        joined = pl.concat(frames, how="vertical_relaxed")
+        joined = pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"the columns of {found[0]} and the others differ in type: {error}. Convert them.") from error
-    firsts = tuple(accumulate((len(frame) for frame in frames[:-1]), initial=0))
-    return Table(joined, tuple(found), firsts, np.concatenate(lines))
+        first = chunks[0].files[0]
+        raise DataError(f"the columns of {first} and the others differ in type: {error}. Convert them.") from error
+    begins = accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0)
+    firsts = [begin + first for begin, chunk in zip(begins, chunks, strict=True) for first in chunk.firsts]
+    files = [file for chunk in chunks for file in chunk.files]
+    return Table(joined, tuple(files), tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]))
 
 
 def group_rows(names: Sequence[str]) -> list[NDArray[np.intp]]:

@@ -27,12 +27,13 @@ class Sentence:
     tags: tuple[str, ...]
     line: int  # in the file; the sentence's number where there is no file
     file: Path | None
+    lines_per_word: int = 1  # 0 where a sentence is a line
 
     def place(self, word: int) -> str:
         """The file and line of a word."""
         if self.file is None:
             return f"sentence {self.line}, word {word}"
-        return f"{self.file}, line {self.line + word}"
+        return f"{self.file}, line {self.line + self.lines_per_word * word}"
 
 
 def read_tagged(files: Source, tags: bool = True) -> list[Sentence]:

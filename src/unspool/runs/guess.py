@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from unspool.data.glance import Glance
-from unspool.data.text import Source, find_files
+from unspool.data.sources import exists, first_path
+from unspool.data.text import Source
 from unspool.errors import DataError
 from unspool.settings.catalogue import SETTINGS
 from unspool.tasks.catalogue import TASKS
@@ -46,9 +47,11 @@ def guess_task(source: Source | None, options: Mapping[str, Any]) -> Guess:
     if source is None:
         return Guess(DEFAULT, "nothing says otherwise")
     try:
-        file = find_files(source)[0]
-    except DataError:  # reported when the data is read, after all mistakes in the settings
-        return Guess(DEFAULT, "")
+        file = first_path(source)
+    except DataError:
+        if exists(source):  # it cannot be read: it is no text
+            raise
+        return Guess(DEFAULT, "")  # reported when the data is read, after all mistakes in the settings
     return _ask_tasks(Glance(file, options))
 
 

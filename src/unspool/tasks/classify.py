@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES
-from unspool.data.glance import Glance
+from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw
 from unspool.data.problems import warn_unseen
@@ -65,6 +65,10 @@ class Classification(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
+        if glance.arrays is not None:
+            targets = glance.arrays.targets
+            known = targets is not None and not are_measured(targets)
+            return Claim(20, f"{glance.name} has sequences of numbers and labels") if known else None
         label = labelled.find_target(glance)
         if label is None or glance.is_measured(label):
             return None

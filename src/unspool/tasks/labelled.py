@@ -12,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, guess_column
+from unspool.data.formats import find_format
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, NumberInputs, TextInputs
-from unspool.data.labelled import Raw, read_steps, read_texts
+from unspool.data.labelled import Raw, read_array_items, read_steps, read_texts
 from unspool.data.sequences import Indices, Sequences
+from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
@@ -75,6 +77,9 @@ def read_raw(
         known: Whether the files have targets.
         inputs: The inputs of a trained model: of numbers, only its features are read.
     """
+    items = find_items(source)
+    if all(find_format(item.path) == "arrays" for item in items):
+        return read_array_items(items, known, targets.numbers)
     table = read_table(source)
     columns = list(targets.named)
     if known and not columns:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES, NUMBER_NAMES, TEXT_NAMES
-from unspool.data.glance import Glance
+from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw
 from unspool.data.molecules import randomize_smiles
@@ -68,6 +68,9 @@ class Regression(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
+        if glance.arrays is not None:
+            measured = glance.arrays.targets is not None and are_measured(glance.arrays.targets)
+            return Claim(20, f"{glance.name} has sequences of numbers and a number for each") if measured else None
         if not glance.is_table:
             return None
         if "target" in glance.settings:

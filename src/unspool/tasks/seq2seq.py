@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from unspool.data.columns import LABEL_NAMES, SOURCE_NAMES, TRANSLATION_NAMES, guess_column
-from unspool.data.formats import DELIMITED
+from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
 from unspool.data.inputs import TextInputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw, read_texts
 from unspool.data.sequences import Indices, Sequences, sorted_batches
+from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
-from unspool.data.text import Source, find_files
+from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.errors import DataError
 from unspool.learning.contract import Claim, TrainingSequences, WholeSequence
@@ -266,7 +267,7 @@ def _check_columns(table: Table, data: PairedData, named: Sequence[str], targets
 
 
 def _read_table(source: Source, named: Sequence[str]) -> Table:
-    if not all(file.suffix.lower() in DELIMITED for file in find_files(source)):
+    if not all(item.path.suffix.lower() in DELIMITED for item in find_items(source)):
         return read_table(source)
     if named:
         return read_table(source, header=not all(name.isdigit() for name in named))

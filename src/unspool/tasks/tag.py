@@ -16,8 +16,9 @@ from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
 from unspool.data.schemes import OUTSIDE, Scheme, Span, guess_scheme, spans, transitions
+from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
-from unspool.data.tagged import Sentence, mend_sentences, read_tagged
+from unspool.data.tagged import Sentence, mend_sentences
 from unspool.data.text import Source
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
@@ -190,13 +191,15 @@ class Tagging(ExampleTask):
     def recognize(cls, glance: Glance) -> Claim | None:
         if glance.suffix in SUFFIXES:
             return Claim(50, f"{glance.name} ends in {glance.suffix}")
+        if glance.has_tagged_folder:
+            return Claim(50, f"{glance.name} has words in seq.in and their tags in seq.out")
         if not glance.is_table and _are_tagged(glance.lines):
             return Claim(50, f"{glance.name} has a word and a tag on each line")
         return None
 
     @classmethod
     def prepare(cls, data: TaggedData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: Sentences(read_tagged(source)))
+        raws = read_divided(data, lambda _, source: Sentences(read_sentences(source)))
         return cls.of(raws, data, digest=digest_files(data.files, data.validation, data.test), seed=seed)
 
     @classmethod
@@ -254,7 +257,7 @@ class Tagging(ExampleTask):
         }
 
     def read(self, source: Source, *, targets: bool = True) -> TaggedPart:
-        return self.part(Sentences(read_tagged(source, targets)))
+        return self.part(Sentences(read_sentences(source, targets)))
 
     def part(self, sentences: Sentences) -> TaggedPart:
         """Sentences, encoded as the training data is."""
