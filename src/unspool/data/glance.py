@@ -11,7 +11,7 @@ from typing import Any
 from unspool.data.arrays import Arrays, read_arrays
 from unspool.data.columns import find_column
 from unspool.data.formats import find_format, has_columns
-from unspool.data.layouts import TAGS, looks_labelled
+from unspool.data.layouts import LABELS, TAGS, looks_labelled
 from unspool.data.sources import Item, find_items, training_part
 from unspool.data.tables import Table, read_table
 from unspool.data.text import read_lines
@@ -60,6 +60,11 @@ class Glance:
     def has_tagged_folder(self) -> bool:
         """Whether it is a folder with seq.in and seq.out."""
         return (self.item.path / TAGS).is_file()
+
+    @property
+    def has_joint_folder(self) -> bool:
+        """Whether it is a folder with seq.in, seq.out and label."""
+        return self.has_tagged_folder and (self.item.path / LABELS).is_file()
 
     @cached_property
     def arrays(self) -> Arrays | None:

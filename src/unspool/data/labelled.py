@@ -45,7 +45,7 @@ class Raw:
         )
 
 
-def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool = False) -> Raw:
+def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool = False, empty: bool = False) -> Raw:
     """One text per row.
 
     Args:
@@ -53,9 +53,10 @@ def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool 
         column: The column of texts.
         targets: Columns of targets; none where they are not known.
         numbers: Whether targets are numbers, not words.
+        empty: Whether targets may be empty.
     """
     texts = table.text(column)
-    columns = _target_columns(table, targets, numbers)
+    columns = _target_columns(table, targets, numbers, empty)
     found = list(zip(*columns, strict=True)) if columns else None
     return Raw(texts, None, [str(row) for row in range(len(texts))], table.place, found, (column,), tuple(targets))
 
@@ -67,6 +68,7 @@ def read_steps(
     features: Sequence[str],
     targets: Sequence[str],
     numbers: bool = False,
+    empty: bool = False,
 ) -> Raw:
     """Numbers in long form: a row is one step of the sequence that it names.
 
@@ -77,13 +79,14 @@ def read_steps(
         features: Columns of input.
         targets: Columns of targets, which are the same on all rows of a sequence; none where they are not known.
         numbers: Whether targets are numbers, not words.
+        empty: Whether targets may be empty.
     """
     names = table.text(identity)
     rows = group_rows(names)
     if time is not None:
         _check_sorted(table, identity, time, names, rows)
     values = np.stack([table.numbers(name) for name in features], axis=1)
-    columns = _target_columns(table, targets, numbers)
+    columns = _target_columns(table, targets, numbers, empty)
     for name, column in zip(targets, columns, strict=True):
         _check_same(table, name, column, names, rows)
     firsts = [int(own[0]) for own in rows]
@@ -113,8 +116,8 @@ def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) 
     return Raw(None, series, [str(row) for row in range(len(series))], places.__getitem__, targets)
 
 
-def _target_columns(table: Table, targets: Sequence[str], numbers: bool) -> list[Any]:
-    return [table.numbers(name) if numbers else table.text(name) for name in targets]
+def _target_columns(table: Table, targets: Sequence[str], numbers: bool, empty: bool) -> list[Any]:
+    return [table.numbers(name) if numbers else table.text(name, empty=empty) for name in targets]
 
 
 def _check_sorted(

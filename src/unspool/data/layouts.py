@@ -129,6 +129,7 @@ def read_slots(folder: Path, tags: bool = True) -> list[Sentence]:
     file = folder / WORDS
     if not tags:
         return [Sentence(tuple(words), (), line, file, 0) for line, words in enumerate(texts, 1) if words]
+    labels = _read_labels(folder, texts)
     if not (folder / TAGS).is_file():
         raise DataError(f"{folder} has no {TAGS}, which has the tags of the words. Add it, or give another `task`.")
     tagged = [text.split() for text in _read_column(folder / TAGS)]
@@ -138,9 +139,18 @@ def read_slots(folder: Path, tags: bool = True) -> list[Sentence]:
         if len(words) != len(own):
             problems.add(f"{file}, line {line}: {len(words)} words, and {len(own)} tags in {TAGS}. Give each word one.")
         elif words:
-            found.append(Sentence(tuple(words), tuple(own), line, file, 0))
+            found.append(Sentence(tuple(words), tuple(own), line, file, 0, labels[line - 1]))
     problems.refuse()
     return found
+
+
+def _read_labels(folder: Path, texts: Sequence[object]) -> list[str]:
+    """The label of each line; empty where there is no such file."""
+    if not (folder / LABELS).is_file():
+        return [""] * len(texts)
+    labels = _read_column(folder / LABELS)
+    _check_aligned(folder, LABELS, texts, labels)
+    return labels
 
 
 def _read_column(file: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import reprlib
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -77,6 +78,9 @@ class Table:
     def text(self, column: str, *, empty: bool = False) -> list[str]:
         """A column of text; with `empty`, entries may be empty."""
         entries = self._find(column)
+        if isinstance(entries.dtype, pl.List):
+            lists = entries.fill_null([]).to_list()
+            entries = pl.Series(column, [json.dumps(one, ensure_ascii=False) for one in lists], pl.String)
         try:
             text = entries.cast(pl.String)
         except pl.exceptions.PolarsError as error:

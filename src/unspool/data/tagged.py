@@ -28,6 +28,7 @@ class Sentence:
     line: int  # in the file; the sentence's number where there is no file
     file: Path | None
     lines_per_word: int = 1  # 0 where a sentence is a line
+    label: str = ""  # of the whole sentence, where it has one
 
     def place(self, word: int) -> str:
         """The file and line of a word."""

@@ -12,7 +12,15 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from unspool.errors import UnknownNameError
-from unspool.settings.data import LabelledData, MeasuredData, MultiLabelData, PairedData, SeriesData, TaggedData, TextData
+from unspool.settings.data import (
+    LabelledData,
+    MeasuredData,
+    MultiLabelData,
+    PairedData,
+    SeriesData,
+    TaggedData,
+    TextData,
+)
 from unspool.settings.model import (
     ForecasterSettings,
     JointSettings,
@@ -64,7 +72,12 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(
-                *("multilabel", "any number of labels of a text or a sequence of numbers", MultiLabelData, PooledSettings),
+                *(
+                    "multilabel",
+                    "any number of labels of a text or a sequence of numbers",
+                    MultiLabelData,
+                    PooledSettings,
+                ),
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(

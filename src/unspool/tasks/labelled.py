@@ -41,6 +41,7 @@ class TargetColumns:
     what: str  # they hold, for error messages
     setting: str  # that names them
     numbers: bool = False  # whether they hold numbers, not words
+    empty: bool = False  # whether a row may have none
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ def read_raw(
     asked = columns if known else []
     if data.id_column is not None:
         features = _feature_columns(data, table, columns, inputs)
-        return read_steps(table, data.id_column, data.time_column, features, asked, targets.numbers)
+        return read_steps(table, data.id_column, data.time_column, features, asked, targets.numbers, targets.empty)
     text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "text_column", columns)
     if text in asked:
         raise ArgumentError.of("text_column", text, "is also the column to predict", "Name another column")
-    return read_texts(table, text, asked, targets.numbers)
+    return read_texts(table, text, asked, targets.numbers, targets.empty)
 
 
 def _input_columns(data: SequenceData, table: Table) -> list[str]:

@@ -100,7 +100,10 @@ class MultiLabelClassification(LabelledTask):
         listed = ", ".join(self.labels[:LISTED]) + ", …" * (len(self.labels) > LISTED)
         targets = self.parts["training"].targets
         assert targets is not None
-        return {**super().describe(), "labels": f"{len(self.labels)}, {targets.sum(1).mean():.1f} per example: {listed}"}
+        return {
+            **super().describe(),
+            "labels": f"{len(self.labels)}, {targets.sum(1).mean():.1f} per example: {listed}",
+        }
 
     def target_columns(self) -> TargetColumns:
         return label_columns(self.data)
