@@ -25,7 +25,8 @@ from torch import nn
 from unspool.data.batches import Windows
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
-from unspool.runs.train import plan, silent
+from unspool.runs.progress import silent
+from unspool.runs.train import plan
 from unspool.tasks.lm import LanguageModelling
 
 ROWS, STEPS, WIDTH = 20, 20, 200

@@ -58,6 +58,10 @@ FINISHED = Finished(
     test=of_loss(1.6),
     baselines={"unigram": of_loss(3.32), "bigram": of_loss(2.45)},
     sample=SAMPLE,
+    prompt="Hamlet",
+    advice="The model overfits: regularize it.",
+    proposal={"dropout": 0.2},
+    flawed=True,
 )
 HOSTILE = "[bold]bold[/bold] :smile: \x1b[31mred\x1b[0m \x07\r\x9b2J \u202eback \ud800 end\x7f"
 SHOWN = "[bold]bold[/bold] :smile: ␛[31mred␛[0m ␇␍\ufffd2J \ufffdback \ufffd end␡"

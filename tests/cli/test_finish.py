@@ -26,17 +26,17 @@ def test_finish_in_a_frame() -> None:
 
 
 def test_an_interrupted_run_says_how_to_go_on() -> None:
-    lines = last_words(replace(FINISHED, reason="interrupted", run="runs/my hamlet"))
+    lines = last_words(replace(FINISHED, reason="interrupted", run="runs/my hamlet", advice="", proposal={}))
     assert lines[0].startswith("Interrupted after 1,000 steps and 2:00")
     assert lines[-3:] == [
         "to resume: unspool train 'runs/my hamlet' --resume",
-        "next: unspool generate 'runs/my hamlet' --prompt To",
+        "next: unspool generate 'runs/my hamlet' --prompt Hamlet",
         "      unspool evaluate 'runs/my hamlet' FILE",
     ]
 
 
 def test_several_processes_go_on_as_several() -> None:
-    lines = last_words(replace(FINISHED, reason="interrupted", run="runs/hamlet", processes=2))
+    lines = last_words(replace(FINISHED, reason="interrupted", run="runs/hamlet", processes=2, proposal={}))
     assert lines[-3] == "to resume: unspool train runs/hamlet --resume --nproc 2"
 
 
@@ -44,9 +44,9 @@ def test_commands_are_never_broken() -> None:
     run = "runs/" + "a-long-name-" * 8
     lines = last_words(replace(FINISHED, run=run), 60)
     assert lines[-3:] == [
-        f"next: unspool generate {run} --prompt To",
+        f"next: unspool generate {run} --prompt Hamlet",
         f"      unspool evaluate {run} FILE",
-        f"      unspool train --config {run}/config.toml --hidden 512 --minutes 10 --out {run}-larger",
+        f"      unspool train --config {run}/config.toml --out {run}-2 --dropout 0.2",
     ]
 
 
@@ -82,7 +82,17 @@ def test_finish_says_when_a_network_was_not_worth_it() -> None:
 
 def test_finish_of_a_run_with_nothing() -> None:
     lines = last_words(
-        replace(FINISHED, validation={"loss": NAN}, test={}, baselines={}, sample="", reason="stopped early")
+        replace(
+            FINISHED,
+            reason="stopped early",
+            validation={"loss": NAN},
+            test={},
+            baselines={},
+            sample="",
+            prompt="",
+            advice="",
+            proposal={},
+        )
     )
     assert lines == [
         "Stopped early: the validation loss no longer improved after 1,000 steps and 2:00 · best at step 800",
@@ -93,7 +103,6 @@ def test_finish_of_a_run_with_nothing() -> None:
         "",
         "next: unspool generate runs/hamlet",
         "      unspool evaluate runs/hamlet FILE",
-        "      unspool train --config runs/hamlet/config.toml --hidden 512 --minutes 10 --out runs/hamlet-larger",
     ]
 
 

@@ -30,8 +30,10 @@ def test_plain_lines() -> None:
         replace(EVALUATED, step=1200, training=None, validation={"loss": NAN, "accuracy": 0.5}, best=False, sample=""),
     ]
     assert plainly(events).split("\n") == [
-        "started runs/hamlet · text · 1,234,567 parameters · 1,000 steps · data: hamlet.txt, 180,000 characters · "
-        "model: 2 × LSTM of 256 · unigram has loss 3.320 · bigram has loss 2.450",
+        "started runs/hamlet · text · 1,234,567 parameters · 1,000 steps",
+        "  data: hamlet.txt, 180,000 characters",
+        "  model: 2 × LSTM of 256",
+        "  baselines: unigram (loss 3.320), bigram (loss 2.450)",
         "step 400 · epoch 0.8 · 40% · loss 1.873 · 24,310 characters/s · 1:12 left",
         "evaluated step 400 · epoch 0.8 · training 1.873 · validation 1.900 · perplexity 6.69 · bits 2.741 · "
         "best so far",
@@ -67,12 +69,14 @@ def test_plain_finish() -> None:
         "",
         "The model beats every baseline; the nearest is bigram, by 0.950 nats.",
         "",
+        "The model overfits: regularize it.",
+        "",
         "    To be, or not",
         "    →   to be",
         "",
-        "next: unspool generate runs/hamlet --prompt To",
+        "next: unspool generate runs/hamlet --prompt Hamlet",
         "      unspool evaluate runs/hamlet FILE",
-        "      unspool train --config runs/hamlet/config.toml --hidden 512 --minutes 10 --out runs/hamlet-larger",
+        "      unspool train --config runs/hamlet/config.toml --out runs/hamlet-2 --dropout 0.2",
         "",
     ]
 

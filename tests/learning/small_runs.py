@@ -15,7 +15,8 @@ import torch
 from unspool.learning.events import Listener
 from unspool.learning.files import read_tensors
 from unspool.learning.run_folder import RunFolder
-from unspool.runs.train import silent, train
+from unspool.runs.progress import silent
+from unspool.runs.train import train
 from unspool.tasks import lm as language_model
 
 LINE = "the quick brown fox jumps over the lazy dog; then it sleeps.\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -43,43 +44,42 @@ DIVERGED = course([4.0, 2.5, 2.0, 2.4, 5.0], [4.0, 2.6, 2.1, 2.5, 5.2])
 STALLED = course([4.61, 4.60, 4.61, 4.605, 4.60], [4.61, 4.61, 4.6, 4.6, 4.61])
 
 
+def said(history: Sequence[Point], fraction: float = 1.0) -> str:
+    found = advise(history, fraction=fraction)
+    return "" if found is None else found.text
+
+
 def test_overfitting() -> None:
-    found = advise(OVERFITTED)
-    assert found is not None
+    found = said(OVERFITTED)
     assert found.startswith("Overfitting")
     assert "step 300 (1.900)" in found
     assert "risen to 2.200" in found
     assert "from 1.500 to 0.700" in found
-    assert all(
-        option in found for option in ("`dropout=0.3`", "shorter training", "`patience`", "`hidden`", "more data")
-    )
-    assert "Overfitting" in (advise(OVERFITTED, fraction=0.2) or "")
+    assert all(option in found for option in ("`dropout`", "`weight_decay`", "`patience`", "more data"))
+    assert "Overfitting" in said(OVERFITTED, 0.2)
 
 
 def test_underfitting_near_the_end_only() -> None:
-    found = advise(UNDERFITTED)
-    assert found is not None
+    found = said(UNDERFITTED)
     assert found.startswith("Underfitting: training loss (2.850) and validation loss (2.910)")
-    assert all(option in found for option in ("longer", "`hidden`", "`lr`"))
+    assert all(option in found for option in ("longer", "`lr`"))
     assert advise(UNDERFITTED, fraction=0.5) is None
-    assert advise(UNDERFITTED, fraction=0.9) == found
+    assert said(UNDERFITTED, 0.9) == found
 
 
 def test_divergence() -> None:
-    found = advise(DIVERGED)
-    assert found is not None
+    found = said(DIVERGED)
     assert found.startswith("Diverging: training loss rose from 2.000 at step 300 to 5.000")
     assert "`lr`" in found
     assert "`clip=1`" in found
-    assert "Diverging" in (advise(course([4.6, 7.0], [4.6, 7.1])) or "")  # from the very start
+    assert "Diverging" in said(course([4.6, 7.0], [4.6, 7.1]))  # from the very start
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_losses_that_are_not_finite(value: float) -> None:
-    found = advise(course([2.0, value], [2.0, 2.0]))
-    assert found is not None
+    found = said(course([2.0, value], [2.0, 2.0]))
     assert found.startswith("Diverged: the loss is no longer a finite number at step 200")
-    assert "Diverged" in (advise(course([2.0], [value])) or "")
+    assert "Diverged" in said(course([2.0], [value]))
 
 
 def test_what_falls_slowly_has_not_stalled() -> None:
@@ -87,14 +87,9 @@ def test_what_falls_slowly_has_not_stalled() -> None:
 
 
 def test_stalled() -> None:
-    found = advise(STALLED)
-    assert found is not None
+    found = said(STALLED)
     assert found.startswith("Stalled: training loss has been at 4.610 since step 100")
     assert "`lr`" in found
-    last = STALLED[-1]
-    assert (
-        advise([*STALLED, Point(last.step + 100, 4.605, 4.605)]) == found
-    )  # the same words, so that they are said once
     assert advise(STALLED[:3]) is None  # warm-up, perhaps
     assert advise(course([0.002] * 9, [0.002] * 9)) is None  # nothing is left to learn
 
@@ -137,12 +132,12 @@ def test_noise_hides_nothing(seed: int) -> None:
         (DIVERGED, "Diverging"),
         (STALLED, "Stalled"),
     ):
-        assert (advise(noisy(history, 0.003, seed)) or "").startswith(word)
+        assert said(noisy(history, 0.003, seed)).startswith(word)
 
 
 def test_advice_names_settings_and_no_options_of_a_command() -> None:
     for history in (OVERFITTED, UNDERFITTED, DIVERGED, STALLED):
-        text = advise(history) or ""
+        text = said(history)
         named = re.findall(r"`(\w+)(?:=[^`]*)?`", text)
         assert named
         assert set(named) <= SETTINGS.keys()

@@ -52,7 +52,7 @@ def test_five_mistakes_are_five_lines(tmp_path: Path) -> None:
         "  `cell` (='lstn') is not known. Did you mean 'lstm'? Known: deep-transition, elman, elman-relu, gru, "
         "gru-reset-after, jordan, leaky, linear, lstm, lstm-open, residual, skip.",
         "  `hidden` (=-4) should be greater than or equal to 1.",
-        "  `lr` (='fast') should be a valid number, unable to parse string as a number.",
+        "  `lr` (='fast') is not a number.",
         "  `btt` (=3) is not known. Did you mean `bptt`?",
     ]
 
@@ -81,7 +81,7 @@ def test_one_mistake_is_one_line_that_says_name_and_value_once() -> None:
     ("section", "setting", "value", "said"),
     [
         ("model", "hidden", 0, "greater than or equal to 1"),
-        ("model", "hidden", 1.5, "valid integer"),
+        ("model", "hidden", 1.5, "is not a whole number"),
         ("model", "zoneout", 1.0, "less than 1"),
         ("training", "batch_size", -1, "greater than or equal to 1"),
         ("training", "lr", 0.0, "greater than 0"),

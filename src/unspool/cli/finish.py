@@ -11,7 +11,9 @@ from rich.text import Text
 
 from unspool.cli.formatting import align, decimal, duration, metric, other_metrics
 from unspool.cli.sample import Framed, indented
+from unspool.cli.spelling import spell_command
 from unspool.harmless import harmless
+from unspool.insight.report.advice import Retrain
 from unspool.learning.events import Finished
 from unspool.tasks.catalogue import find_task
 
@@ -20,7 +22,7 @@ OPENINGS = {
     "stopped early": "Stopped early: the validation loss no longer improved",
     "interrupted": "Interrupted",
 }
-#: The longest word of the sample that is proposed as a prompt.
+#: The longest prompt that is proposed.
 PROMPT = 16
 
 
@@ -33,6 +35,8 @@ def render_finish(event: Finished, plain: bool = False) -> RenderableType:
     verdict = compare(event)
     if verdict:
         parts += ["", Text(verdict)]
+    if event.advice:
+        parts += ["", Text(harmless(event.advice))]
     if event.sample:
         parts += ["", unbroken(indented(event.sample)) if plain else Framed(event.sample, "sample of the best model")]
     parts += ["", *(unbroken(line) for line in next_steps(event))]
@@ -83,10 +87,7 @@ def compare(event: Finished) -> str:
         return f"The model beats every baseline; the nearest is {harmless(name)}, by {gap}."
     if own == nearest:
         return f"The model is no better than {harmless(name)}: both have {harmless(of)} {metric(of, own)}."
-    return (
-        f"The model is not better than {harmless(name)}: {gap} behind. "
-        "Train longer, or try a larger model or another learning rate."
-    )
+    return f"The model is not better than {harmless(name)}: {gap} behind."
 
 
 def next_steps(event: Finished) -> Iterator[str]:
@@ -96,20 +97,18 @@ def next_steps(event: Finished) -> Iterator[str]:
     if event.reason == "interrupted":
         yield f"to resume: unspool train {run} --resume{together}"
     yield (
-        f"next: unspool generate {run}{prompt(event.sample)}"
+        f"next: unspool generate {run}{prompt(event.prompt)}"
         if find_task(event.task).generates
         else f"next: unspool predict {run} FILE"
     )
     yield f"      unspool evaluate {run} FILE"
-    if event.reason != "interrupted":
-        settings = shlex.quote(harmless(f"{event.run}/config.toml"))
-        yield f"      unspool train --config {settings} --hidden 512 --minutes 10 --out {run}-larger"
+    if event.proposal:
+        yield f"      {spell_command(Retrain.of(harmless(event.run)), event.proposal)}"
 
 
-def prompt(sample: str) -> str:
-    """A prompt that the model knows: the first word of its sample."""
-    words = [word for word in sample.split() if word.isprintable() and word[0] != "-" and "\ufffd" not in word]
-    return f" --prompt {shlex.quote(words[0][:PROMPT])}" if words else ""
+def prompt(text: str) -> str:
+    """The option that starts a text."""
+    return f" --prompt {shlex.quote(harmless(text[:PROMPT]))}" if text else ""
 
 
 def unbroken(line: str, style: str = "") -> Text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from rich.console import Console
@@ -61,16 +61,21 @@ class PlainView(QuietView):
 
 
 def started(event: Started) -> str:
-    """The run, its task, its size and its settings."""
+    """The run, its task and its size; then a line for each part of the plan."""
     how_long = "until time is up" if event.steps is None else f"{event.steps:,} steps"
     pieces = [f"{'resumed' if event.step else 'started'} {harmless(event.run)}", harmless(event.task)]
     pieces += [f"{event.parameters:,} parameters", how_long]
     pieces += [f"at step {event.step:,}"] if event.step else []
-    pieces += [harmless(f"{name}: {words}") for name, words in event.plan.items()]
-    for name, metrics in event.baselines.items():
-        first = next(iter(metrics), "loss")
-        pieces.append(harmless(f"{name} has {first} {metric(first, metrics.get(first))}"))
-    return " · ".join(pieces)
+    lines = [" · ".join(pieces), *(harmless(f"  {name}: {spell(words)}") for name, words in event.plan.items())]
+    if event.baselines:
+        lines.append(f"  baselines: {', '.join(baseline(*one) for one in event.baselines.items())}")
+    return "\n".join(lines)
+
+
+def baseline(name: str, metrics: Mapping[str, float]) -> str:
+    """A baseline and the first of its metrics."""
+    first = next(iter(metrics), "loss")
+    return harmless(f"{name} ({first} {metric(first, metrics.get(first))})")
 
 
 def stepped(event: Stepped, unit: str) -> str:

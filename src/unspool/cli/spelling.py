@@ -7,13 +7,11 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unspool.errors import ArgumentError
+from unspool.insight.report.advice import Retrain, Spelling
 from unspool.settings.catalogue import SETTINGS
-
-if TYPE_CHECKING:
-    from unspool.insight.report.advice import Retrain
 
 #: Options of commands that are not settings of a run.
 RUN_OPTIONS = (
@@ -84,3 +82,7 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+#: Settings as options of the command line.
+OPTIONS = Spelling(spell_command, spell)

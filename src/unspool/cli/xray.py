@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unspool.cli.spelling import spell, spell_command
+from unspool.cli.spelling import OPTIONS
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, DataError, UnspoolError
 from unspool.learning.files import write_file
@@ -114,7 +114,7 @@ def _print(reports: list[Report], path: Path) -> None:
     from unspool.insight.report.terminal import summarize
 
     for report in reports:
-        console().print(spell(summarize(report, spell_command)), markup=False, highlight=False, soft_wrap=True)
+        console().print(summarize(report, OPTIONS), markup=False, highlight=False, soft_wrap=True)
     console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -124,8 +124,8 @@ def page(reports: list[Report]) -> str:
     from unspool.insight.report.page import render
 
     if len(reports) == 1:
-        return render(reports[0], spell_command)
-    return render_comparison(reports[0], reports[1], spell_command)
+        return render(reports[0], OPTIONS)
+    return render_comparison(reports[0], reports[1], OPTIONS)
 
 
 def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Module, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unspool.cli.spelling import spell, spell_command
+from unspool.cli.spelling import OPTIONS
 from unspool.cli.terminal import console
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class TrainingXray:
         if not silent:
             console(error=True).print("Looking inside the model. This takes up to a minute.", soft_wrap=True)
         report = xray(run)
-        pages = [("Report", report.save(run / REPORT, spell_command))]
-        if self._timeline is not None and (timeline := self._timeline.save(run / TIMELINE, spell_command)):
+        pages = [("Report", report.save(run / REPORT, OPTIONS))]
+        if self._timeline is not None and (timeline := self._timeline.save(run / TIMELINE, OPTIONS)):
             pages.append(("Training timeline", timeline))
         if not silent:
             _print(report, pages)
@@ -52,6 +52,6 @@ def _print(report: Report, pages: list[tuple[str, Path]]) -> None:
     from unspool.insight.report.terminal import summarize
 
     out = console()
-    out.print(f"\n{spell(summarize(report, spell_command))}\n", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"\n{summarize(report, OPTIONS)}\n", markup=False, highlight=False, soft_wrap=True)
     for title, path in pages:
         out.print(f"{title}: {path}", markup=False, highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unspool.insight.recording import Gradient, Recording
 from unspool.insight.report.advice import Retrain
+from unspool.runs.follow_up import FollowUp
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Specimen:
     bptt: int | None = None  # steps that gradients go back in training; None: all, or unknown
     retrain: Retrain | None = None  # how to train the run again; None without a run
     missing: tuple[str, ...] = ()  # what cannot be measured, and why
+    course: FollowUp | None = None  # what the training of the run showed; None without a finished run
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from unspool.cells.cell import check_size
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine
-from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content
 from unspool.insight.subjects.run import find_material, take_learner
 from unspool.learning.contract import Learner, Material, Task
@@ -51,12 +51,12 @@ class Timeline:
         specimen = take_learner(learner, config, self._material, run)
         self._frames.append((f"step {event.step:,}", examine(specimen, only=MEASURED)))
 
-    def save(self, path: str | Path, spell: Speller = spell_python) -> Path | None:
+    def save(self, path: str | Path, spelling: Spelling = PYTHON) -> Path | None:
         """Write the page.
 
         Args:
             path: the file.
-            spell: writes the settings that verdicts advise; by default as a call in Python.
+            spelling: how settings are written; by default as in Python.
 
         Returns:
             The path; None if there was no evaluation, so that there is no page.
@@ -66,6 +66,6 @@ class Timeline:
         from unspool.insight.report.timeline import render_timeline  # brings plotly, which takes a second
 
         known = {section.key for _, report in self._frames for section in report.sections}
-        page = render_timeline(self._frames, [key for key in SHOWN if key in known], spell=spell)
+        page = render_timeline(self._frames, [key for key in SHOWN if key in known], spelling=spelling)
         write_file(Path(path), page.encode())
         return Path(path)

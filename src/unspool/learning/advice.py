@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, NamedTuple
 
 #: Evaluations before any advice: two intervals, so that one odd value decides nothing.
 FEWEST = 3
@@ -31,6 +32,17 @@ STILL_FALLING = 0.01
 NEAR_THE_END = 0.8
 
 
+#: What can be wrong with the course of training.
+Kind = Literal["diverging", "overfitting", "stalled", "underfitting"]
+
+
+class Advice(NamedTuple):
+    """What is wrong, and a sentence or two about it that name settings in backticks."""
+
+    kind: Kind
+    text: str
+
+
 @dataclass(frozen=True)
 class Point:
     """One evaluation: updates done, mean training loss since the last one, and validation loss, in nats."""
@@ -40,7 +52,7 @@ class Point:
     validation: float
 
 
-def advise(history: Sequence[Point], *, fraction: float = 1.0) -> str | None:
+def advise(history: Sequence[Point], *, fraction: float = 1.0) -> Advice | None:
     """What is wrong with the course of training, and what to do about it.
 
     Args:
@@ -48,7 +60,7 @@ def advise(history: Sequence[Point], *, fraction: float = 1.0) -> str | None:
         fraction: Of the planned training that is done: only near the end is a loss that still falls a fault.
 
     Returns:
-        A sentence or two that name settings in backticks; None if all is well, or it is too early to tell.
+        The advice; None if all is well, or it is too early to tell.
     """
     for look in (_divergence, _overfitting, _stall):
         if found := look(history):
@@ -56,22 +68,28 @@ def advise(history: Sequence[Point], *, fraction: float = 1.0) -> str | None:
     return _underfitting(history) if fraction >= NEAR_THE_END else None
 
 
-def _divergence(history: Sequence[Point]) -> str | None:
+def points_of(steps: Sequence[int], training: Sequence[float], validation: Sequence[float]) -> list[Point]:
+    """Evaluations as points; those before the first update have no training loss, and are left out."""
+    values = zip(steps, training, validation, strict=True)
+    return [Point(*value) for value in values if math.isfinite(value[1])]
+
+
+def _divergence(history: Sequence[Point]) -> Advice | None:
     remedy = "Lower `lr` (to a third, for example), or clip gradients with `clip=1`."
     for point in history:
         if not (math.isfinite(point.training) and math.isfinite(point.validation)):
-            return f"Diverged: the loss is no longer a finite number at step {point.step:,}. {remedy}"
+            text = f"Diverged: the loss is no longer a finite number at step {point.step:,}. {remedy}"
+            return Advice("diverging", text)
     if len(history) < 2:
         return None
     best, last = min(history, key=lambda point: point.training), history[-1]
     if last.training - best.training <= max(STEEP * abs(best.training), STEEPEST_HARMLESS):
         return None
-    return (
-        f"Diverging: training loss rose from {best.training:.3f} at step {best.step:,} to {last.training:.3f}. {remedy}"
-    )
+    risen = f"from {best.training:.3f} at step {best.step:,} to {last.training:.3f}"
+    return Advice("diverging", f"Diverging: training loss rose {risen}. {remedy}")
 
 
-def _overfitting(history: Sequence[Point]) -> str | None:
+def _overfitting(history: Sequence[Point]) -> Advice | None:
     if len(history) < FEWEST:
         return None
     best = min(history, key=lambda point: point.validation)
@@ -81,14 +99,15 @@ def _overfitting(history: Sequence[Point]) -> str | None:
         return None
     if any(point.validation - best.validation <= _noise(best.validation) for point in since):
         return None
-    return (
+    return Advice(
+        "overfitting",
         f"Overfitting: validation loss was best at step {best.step:,} ({best.validation:.3f}) and has risen to "
         f"{last.validation:.3f} since, while training loss fell from {best.training:.3f} to {last.training:.3f}. "
-        "Try `dropout=0.3`, shorter training, `patience`, a smaller `hidden`, or more data."
+        "Try more `dropout`, `weight_decay`, `patience`, or more data.",
     )
 
 
-def _stall(history: Sequence[Point]) -> str | None:
+def _stall(history: Sequence[Point]) -> Advice | None:
     if len(history) < PATIENCE_WITH_A_STALL:
         return None
     first, last = history[0], history[-1]
@@ -96,14 +115,14 @@ def _stall(history: Sequence[Point]) -> str | None:
     falling = all(after.training < before.training for before, after in pairwise(history))  # slowly, but it falls
     if moved > _noise(first.training) or last.training < LEARNED or falling:
         return None
-    return (
-        # with the first loss, the text stays the same, and so is shown once, as long as nothing changes
+    return Advice(
+        "stalled",
         f"Stalled: training loss has been at {first.training:.3f} since step {first.step:,}. If that is no better "
-        "than guessing, change `lr`: ten times as high if it is small, a tenth if it is large."
+        "than guessing, change `lr`: ten times as high if it is small, a tenth if it is large.",
     )
 
 
-def _underfitting(history: Sequence[Point]) -> str | None:
+def _underfitting(history: Sequence[Point]) -> Advice | None:
     if len(history) < FEWEST:
         return None
     before, last = history[-3], history[-1]
@@ -114,9 +133,10 @@ def _underfitting(history: Sequence[Point]) -> str | None:
             return None
     if last.validation > min(point.validation for point in history):
         return None
-    return (
+    return Advice(
+        "underfitting",
         f"Underfitting: training loss ({last.training:.3f}) and validation loss ({last.validation:.3f}) are close and "
-        "both still fall. Train longer, or try a larger `hidden` or a higher `lr`."
+        "both still fall. Train longer, or with a higher `lr`.",
     )
 
 

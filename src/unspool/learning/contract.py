@@ -216,6 +216,10 @@ class Task(ABC):
     def sample(self, learner: Any, seed: int) -> str:
         """Some output of the model for people to look at."""
 
+    def prompt(self) -> str:
+        """The beginning of a text like the training data, for a task that generates text; else empty."""
+        return ""
+
     # ── what plan and X-ray ask ──
 
     def sequences(self) -> TrainingSequences:

@@ -103,6 +103,10 @@ class Finished(Event):
     chosen_by: str = "loss"  # the metric by which the best model is chosen
     more_is_better: bool = False
     processes: int = 1  # that trained together, and must resume together
+    prompt: str = ""  # the beginning of a text like the training data; empty if the task generates none
+    advice: str = ""  # what the run shows, and why to try `proposal` next
+    proposal: Mapping[str, Any] = field(default_factory=dict)  # settings for the next run
+    flawed: bool = False  # whether something went wrong: overfitting, a stall, a baseline that is better
 
 
 Listener = Callable[[Event], None]

@@ -21,7 +21,7 @@ import safetensors.torch
 from torch import nn
 
 from unspool.errors import ArgumentError, DataError, TrainingError
-from unspool.learning.advice import Point, advise
+from unspool.learning.advice import advise, points_of
 from unspool.learning.best_model import BestModel
 from unspool.learning.bptt import detach
 from unspool.learning.clipping import clip_gradients
@@ -227,10 +227,11 @@ class Loop:
         last = min(position.batch + self.settings.grad_accum, len(self.batches))
         found = self._accumulate(last, self.teacher_forcing.probability(fraction))
         total = self._agree(found.loss, found.units)
-        self._norm = clip_gradients(self.parameters, self.settings.clip)
+        clip = self.settings.clip or None
+        self._norm = clip_gradients(self.parameters, clip)
         if not (math.isfinite(total) and math.isfinite(self._norm)):
             self._fail(position.step + 1, self._trace_nonfinite(*found.suspect, found.bad))
-        position.clipped += self.settings.clip is not None and self._norm > self.settings.clip
+        position.clipped += clip is not None and self._norm > clip
         self.optimizer.step()
         position.step += 1
         if self.average is not None and (self.settings.average == "ema" or fraction >= self.settings.swa_start):
@@ -326,12 +327,11 @@ class Loop:
 
     def _advise(self) -> None:
         position = self.position
-        values = zip(position.evaluated, position.training, position.validation, strict=True)
-        points = [Point(*value) for value in values if math.isfinite(value[1])]
-        text = advise(points, fraction=min(1.0, self.fraction()))
-        if text != position.advice and text is not None:
-            self._report(Advised(position.step, text))
-        position.advice = text
+        points = points_of(position.evaluated, position.training, position.validation)
+        found = advise(points, fraction=min(1.0, self.fraction()))
+        if found is not None and found.kind not in position.advised:  # its numbers change; what to do does not
+            self._report(Advised(position.step, found.text))
+            position.advised.append(found.kind)
 
     def _finish(self, reason: str) -> Finished:
         seconds = self._seconds()
@@ -348,8 +348,9 @@ class Loop:
             self.learner.to("cpu")
         run = "" if self.folder is None else str(self.folder.path)
         baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
+        prompt = self.task.prompt()
         ended = self.position.step, seconds, reason, run, self.position.best_step, validation, test, baselines, sample
-        return Finished(*ended, self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count)
+        return Finished(*ended, self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, prompt)
 
     # ── progress and reports ──
 

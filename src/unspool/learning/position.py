@@ -36,7 +36,7 @@ class Position:
     best: float | None = None  # the metric by which the best model is chosen; less is better
     best_loss: float = math.inf  # which decides among equals
     best_step: int = 0
-    advice: str | None = None
+    advised: list[str] = field(default_factory=list)  # kinds of advice that were given
 
     def take_training_loss(self) -> float | None:
         """The mean training loss since the last evaluation; None if there was no update. Then it counts from 0."""

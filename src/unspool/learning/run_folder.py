@@ -31,7 +31,8 @@ from unspool.learning.lock import LOCK_NAME, FolderLock
 #: Changes when an older unspool cannot read what a newer one writes.
 FORMAT = 1
 CHECKPOINT = re.compile(r"step-(\d+)\.safetensors")
-LOGS = ("metrics.jsonl", "samples.txt")
+METRICS = "metrics.jsonl"
+LOGS = (METRICS, "samples.txt")
 #: What a new run removes from the folder of an old one; nothing else, as people put their own files there.
 REMOVED = ("checkpoints", "model.safetensors", "MODEL_CARD.md", "cell.json", "tensorboard", *LOGS)
 
@@ -152,7 +153,7 @@ class RunFolder:
 
     def log(self, event: Event) -> None:
         """Add a line to metrics.jsonl."""
-        self._append("metrics.jsonl", json.dumps(event.as_json(), ensure_ascii=False) + "\n")
+        self._append(METRICS, json.dumps(event.as_json(), ensure_ascii=False) + "\n")
 
     def log_sample(self, step: int, text: str) -> None:
         """Add a sample to samples.txt."""

@@ -17,6 +17,15 @@ from unspool.settings.section import Section
 from unspool.settings.training import Training
 from unspool.tasks.catalogue import find_task
 
+#: Mistakes that pydantic words for programmers.
+NOT_OF_TYPE = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "is not a whole number."),
+    **dict.fromkeys(("float_parsing", "float_type"), "is not a number."),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "is neither true nor false."),
+    "string_type": "is not text.",
+    "tuple_type": "is not a list.",
+}
+
 
 @dataclass(frozen=True)
 class Config:
@@ -160,6 +169,8 @@ def _message(one: Any, name: str, of: type[Section], given: Mapping[str, Any], t
         return _unknown(name, task, of)
     if one["type"] == "missing":
         return "is missing. Give it." if len(one["loc"]) == 1 else "has too few entries."
+    if one["type"] in NOT_OF_TYPE:
+        return NOT_OF_TYPE[one["type"]]
     message: str = one["msg"].removeprefix("Value error, ").removeprefix("Input ")
     message = message.removeprefix(f"`{name}` (={given.get(name)!r}) ")  # ours say name and value themselves
     return message if message.endswith(".") else f"{message}."

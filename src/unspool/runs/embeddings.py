@@ -11,6 +11,9 @@ from unspool.errors import ArgumentError
 from unspool.learning.contract import Learner, Task
 from unspool.runs.config import Config
 
+#: A coverage below this fraction of the tokens looks like a mistake.
+FEW = 0.2
+
 
 def with_vector_size(config: Config) -> Config:
     """The config with the embedding as wide as the pretrained vectors, so that a run can be loaded without them."""
@@ -74,4 +77,7 @@ def _load_embeddings(learner: Learner, task: Task, config: Config) -> str:
 
 def _describe(vectors: Vectors, count: int, frozen: bool) -> str:
     covered = f"{len(vectors.tokens):,} of {count:,} tokens ({len(vectors.tokens) / count:.1%}) have a vector"
-    return "; ".join([covered, "frozen" if frozen else "tuned", *vectors.notes])
+    few = ["few: word vectors need `tokenizer='word'`, and text of their language"] * (
+        len(vectors.tokens) < FEW * count
+    )
+    return "; ".join([covered, *few, "frozen" if frozen else "tuned", *vectors.notes])

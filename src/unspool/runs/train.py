@@ -12,6 +12,7 @@ import torch
 
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
+from unspool.learning.advice import points_of
 from unspool.learning.contract import Learner, Task
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
@@ -33,8 +34,10 @@ from unspool.runs.config import Config, read_config, read_toml, refuse, to_secti
 from unspool.runs.effects import find_ineffective
 from unspool.runs.embeddings import make_model, with_vector_size
 from unspool.runs.extension import check_ahead, is_over
+from unspool.runs.follow_up import with_follow_up
 from unspool.runs.guess import Guess, guess_task
 from unspool.runs.load import is_kept, is_run, seal
+from unspool.runs.progress import print_progress, silent
 from unspool.runs.recipes import find_recipe
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
 from unspool.settings.training import ENDS
@@ -55,10 +58,6 @@ class Trained:
 
 #: Sees a model in training: its settings, task, the model itself, the run's folder, and the evaluation that was made.
 Watch = Callable[[Config, Task, Learner, Path, Evaluated], None]
-
-
-def silent(event: Event) -> None:
-    """A listener that ignores every event."""
 
 
 def plan(
@@ -192,7 +191,8 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    tell: Listener = silent,
+    quiet: bool = False,
+    tell: Listener | None = None,
     watch: Watch | None = None,
     task: str | None = None,
     recipe: str | None = None,
@@ -207,7 +207,8 @@ def train(
         resume: Resume the run in `out`, or start it if there is none. Of the settings, `epochs`, `steps`, `minutes`
             and `patience` may change.
         overwrite: Replace a run that exists in `out`.
-        tell: Called with every event of training (`unspool.learning.events`).
+        quiet: Print nothing.
+        tell: Called with every event of training (`unspool.learning.events`), in place of printing progress.
         watch: Called after every evaluation with (settings, task, model, folder, evaluation).
         task: "lm", "classify", "regress", "tag", "seq2seq" or "forecast"; by default guessed from the files.
         recipe: The name of a recipe.
@@ -224,6 +225,7 @@ def train(
     if out is None:
         raise ArgumentError.of("out", out, "is missing", "Give the run folder, such as out='runs/book'")
     path = Path(out)
+    tell = tell or (silent if quiet else print_progress)
     given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
     with joined() as ranks, ExitStack() as held:
         with ranks.in_turn():
@@ -320,7 +322,11 @@ def _run(
             finished, baselines={**finished.baselines, **_baselines(settings, task, finished.step, stop)}
         )
     if ranks.first:
+        position = loop.position
+        points = points_of(position.evaluated, position.training, position.validation)
+        finished = with_follow_up(finished, settings, points)
         write_card(folder, settings, task, learner, finished)
+        folder.log(finished)
         tell(finished)
     return Trained(folder.path, task, learner, finished)
 

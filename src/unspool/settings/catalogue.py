@@ -72,12 +72,7 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(
-                *(
-                    "multilabel",
-                    "any number of labels of a text or a sequence of numbers",
-                    MultiLabelData,
-                    PooledSettings,
-                ),
+                *("multilabel", "any number of labels of a text or a sequence", MultiLabelData, PooledSettings),
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(

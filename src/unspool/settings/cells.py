@@ -12,6 +12,7 @@ from unspool.cells.catalogue import name_cells
 from unspool.cells.cell_file import load_cell_file
 from unspool.cells.saved import SavedCell
 from unspool.cells.spelling import names_file
+from unspool.errors import ArgumentError
 
 
 class NamedCell(str):
@@ -62,6 +63,9 @@ def _find(given: Any) -> Cell:
         return given.cell
     if isinstance(given, str) and names_file(given):
         return load_cell_file(given)
+    if isinstance(given, str) and "," in given and "(" not in given:
+        several = [name.strip() for name in given.split(",")]
+        raise ArgumentError.of("cell", given, "is several names in one", f"Give one per layer: `cell={several}`")
     return find_cell(given)
 
 

@@ -36,7 +36,7 @@ HIDDEN = "units per layer (and direction); give several for one per layer"
 VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
 POOLING = "how a sequence becomes one vector: attention, mean, max or last"
-FREEZE = "keep pretrained embeddings as they are in training"
+FREEZE = "keep pretrained embeddings as they are in training; with `tied`, also the output layer"
 
 
 FREEZING = Effect(("freeze_embeddings",), "pretrained_embeddings", (None,), among=False)

@@ -76,7 +76,9 @@ class Training(Section):
     baselines: bool = setting(
         False, "also train models without memory in the same way, for comparison", "Training", common=True
     )
-    device: str = setting("cpu", "cpu, cuda, cuda:1, mps, or auto: the fastest there is", "Training", common=True)
+    device: str = setting(
+        "cpu", "cpu, cuda, cuda:1, mps, or auto: the fastest there is", "Training", common=True, resume=True
+    )
     # ── updates ──
     optimizer: Literal["adamw", "adam", "sgd"] = setting("adamw", "adamw, adam or sgd", "Optimization", common=True)
     lr: Positive = setting(3e-3, "learning rate", "Optimization", common=True)
@@ -97,8 +99,8 @@ class Training(Section):
     lr_decay_patience: Count = setting(
         1, "evaluations without improvement before the schedule plateau decays", "Optimization"
     )
-    clip: Positive | None = setting(
-        1.0, "largest gradient norm; longer gradients are scaled down", "Optimization", common=True
+    clip: NotNegative = setting(
+        1.0, "largest gradient norm; longer gradients are scaled down. 0: never", "Optimization", common=True
     )
     average: Literal["ema", "swa"] | None = setting(
         None, "evaluate and keep averaged weights: ema (exponential) or swa (plain mean)", "Optimization", common=True

@@ -34,6 +34,8 @@ READING = 512
 COUNTED = 2_000_000
 #: Tokens of a sample.
 SAMPLE = 300
+#: Tokens of the validation text among which a word is found that is proposed as a prompt.
+PROMPT = 64
 #: Tokens after which a line ends in any case.
 LINE = 120
 #: The fewest and the most steps of truncated BPTT that are proposed, and of which they are a multiple. The fewest are
@@ -191,6 +193,11 @@ class LanguageModelling(Task):
             return self.vocabulary.decode(list(ids))
         finally:
             learner.train(was_training)
+
+    def prompt(self) -> str:
+        words = self.vocabulary.decode(self.corpus.validation[:PROMPT].tolist()).split()
+        known = [word for word in words if word.isprintable() and "\ufffd" not in word and word[0] != "-"]
+        return known[1] if len(known) > 2 else "".join(known[:1])  # the first and the last may be cut
 
     # ── what plan and X-ray ask ──
 

@@ -85,7 +85,7 @@ def label_set_scores(y_true: Sequence[Iterable[str]], y_pred: Sequence[Iterable[
     """Sets of labels: F1 over all labels together (micro) and as the mean over labels (macro), and exact matches.
 
     Example:
-        label_set_scores([{"a", "b"}, {"b"}], [{"a"}, {"b"}])  # {"micro-F1": 0.8, "macro-F1": 0.833, "exact match": 0.5}
+        label_set_scores([{"a", "b"}, {"b"}], [{"a"}, {"b"}])["micro-F1"]  # 0.8
     """
     _paired(y_true, y_pred, "examples")
     pairs = [(set(true), set(predicted)) for true, predicted in zip(y_true, y_pred, strict=True)]

@@ -339,8 +339,7 @@ class Tagging(ExampleTask):
 
     def record(self, part: TaggedPart, index: int, prediction: TagPrediction) -> dict[str, Any]:
         words, tags = list(part.sentences[index].words), self.name_tags(prediction.tags)
-        values = [words, tags, prediction.probabilities.tolist()]
-        return dict(zip(self.prediction_columns, values, strict=True))
+        return {"words": words, "tags": tags, "probabilities": prediction.probabilities.tolist()}
 
 
 def list_tags(sentences: Iterable[Sentence]) -> list[str]:

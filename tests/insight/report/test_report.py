@@ -22,7 +22,7 @@ from tests.insight.made_up_reports import EQUATION, HOSTILE, make_hostile, make_
 from tests.insight.report.parsing import Parsed
 
 from unspool.errors import ArgumentError, ArgumentTypeError, StorageError
-from unspool.insight.report.advice import Retrain, spell_python
+from unspool.insight.report.advice import PYTHON, Retrain, Spelling, spell_python
 from unspool.insight.report.comparison import render_comparison
 from unspool.insight.report.contract import Section, Verdict
 from unspool.insight.report.document import LARGEST
@@ -286,27 +286,29 @@ def test_the_terminal_summary() -> None:
 
 
 def test_advice_is_spelled_in_the_language_of_the_reader(tmp_path: Path) -> None:
-    def spell(retrain: Retrain, settings: Mapping[str, Any]) -> str:
+    def write(retrain: Retrain, settings: Mapping[str, Any]) -> str:
         return f"{retrain.config} → {retrain.out} with {dict(settings)}"
 
+    spelling = Spelling(write, lambda text: text.replace("gate", "PORT"))
     report = make_report()
     words = "runs/hamlet/config.toml → runs/hamlet-2 with {'forget_bias': 2.0}"
     pages = (
-        report.save(tmp_path / "x.html", spell).read_text(encoding="utf-8"),
-        render(report, spell),
-        render_comparison(report, Report("Nothing"), spell),
-        render_timeline([("a", report)], spell=spell),
+        report.save(tmp_path / "x.html", spelling).read_text(encoding="utf-8"),
+        render(report, spelling),
+        render_comparison(report, Report("Nothing"), spelling),
+        render_timeline([("a", report)], spelling=spelling),
     )
     for page in pages:
         assert words in Parsed(page).text
         assert "unspool.train(" not in Parsed(page).text
-    assert words in " ".join(summarize(report, spell).split())
+        assert "PORT" in Parsed(page).text
+    assert words in " ".join(summarize(report, spelling).split())
 
 
 def test_advice_needs_a_run_and_settings() -> None:
     report = make_report()
     assert "unspool.train(" not in summarize(replace(report, retrain=None))
-    assert report.spell(report.verdicts[2], spell_python) is None
+    assert report.spell(report.verdicts[2], PYTHON) is None
 
 
 def test_settings_are_spelled_as_python_that_runs() -> None:

@@ -25,6 +25,7 @@ from unspool.insight.verdicts.activity import saturated
 from unspool.insight.verdicts.judge import RULES, judge
 from unspool.insight.verdicts.rules import Case
 from unspool.nn import Stack
+from unspool.runs.follow_up import FollowUp
 
 MEASURES = ("flow", "forgetting", "truncation", "lyapunov", "activations", "attenuation", "participation")
 
@@ -169,3 +170,24 @@ def test_a_latch_remembers_without_gradients() -> None:
     kept = replace(forgetting, horizon=np.array([45]), censored=np.array([True]))
     said = judge(specimen, changed(found, forgetting=kept))
     assert [one.key for one in said][:2] == ["healthy", "latched"]
+
+
+def test_what_the_run_showed_comes_with_what_the_network_shows() -> None:
+    specimen, found, before = examined("healthy")
+    assert "training" not in [one.key for one in before]
+    flawed = replace(specimen, course=FollowUp("The model overfits: regularize it.", {"dropout": 0.2}))
+    first, *_ = judge(flawed, found)
+    assert (first.key, first.severity, first.settings) == ("training", "warning", {"dropout": 0.2})
+    assert "healthy" not in [one.key for one in judge(flawed, found)]
+    fine = replace(specimen, course=FollowUp("A larger model can learn more.", {"hidden": 512}, flawed=False))
+    assert [one.key for one in judge(fine, found)[:2]] == ["healthy", "training"]
+
+
+def test_no_two_verdicts_contradict_each_other() -> None:
+    specimen, found, _ = examined("healthy")
+    participation = found.get(Participation)
+    assert participation is not None
+    found = changed(found, participation=replace(participation, ratio=np.array([1.2]), size=np.array([64])))
+    larger = replace(specimen, course=FollowUp("The losses are close.", {"hidden": 512}))
+    verdicts = judge(larger, found)
+    assert [one.settings["hidden"] for one in verdicts if "hidden" in one.settings] == [512]

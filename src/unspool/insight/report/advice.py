@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,16 @@ class Retrain:
         return cls(str(folder / "config.toml"), f"{folder}-2")
 
 
-#: Writes how to train a run again with some settings changed, in the language of its reader.
-Speller = Callable[[Retrain, Mapping[str, Any]], str]
+class Spelling(NamedTuple):
+    """How settings are written for a reader.
+
+    Attributes:
+        command: Writes how to train a run again with some settings changed.
+        text: Rewrites a text that names settings in backticks, as in `lr` or `clip=1`.
+    """
+
+    command: Callable[[Retrain, Mapping[str, Any]], str]
+    text: Callable[[str], str]
 
 
 def spell_python(retrain: Retrain, settings: Mapping[str, Any]) -> str:
@@ -52,3 +60,11 @@ def spell_python(retrain: Retrain, settings: Mapping[str, Any]) -> str:
 
 def _literal(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+#: Settings as keywords of Python.
+PYTHON = Spelling(spell_python, _unchanged)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content, Section
 from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
@@ -48,13 +48,13 @@ class Row(NamedTuple):
     kind: str  # "text" or "number"
 
 
-def render_comparison(a: Content, b: Content, spell: Speller = spell_python) -> str:
+def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON) -> str:
     """Two reports side by side as HTML.
 
     Args:
         a: the report on the left.
         b: the report on the right.
-        spell: writes the settings that verdicts advise; by default as a call in Python.
+        spelling: how settings are written; by default as in Python.
 
     Returns:
         A whole document that loads nothing.
@@ -62,7 +62,10 @@ def render_comparison(a: Content, b: Content, spell: Speller = spell_python) -> 
     Example:
         >>> page = render_comparison(unspool.xray("runs/a"), unspool.xray("runs/b"))  # doctest: +SKIP
     """
-    runs = [Run(letter, report, show_verdicts(report, spell)) for letter, report in zip(LETTERS, (a, b), strict=True)]
+    reports = [report.spelled(spelling) for report in (a, b)]
+    runs = [
+        Run(letter, report, show_verdicts(report, spelling)) for letter, report in zip(LETTERS, reports, strict=True)
+    ]
     keys = dict.fromkeys(section.key for run in runs for section in run.report.sections)
     topics = [_compare_section(key, runs) for key in keys]
     data = {name: text for topic in topics for name, text in topic.data.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from unspool.errors import ArgumentError
-from unspool.insight.report.advice import Retrain, Speller
+from unspool.insight.report.advice import Retrain, Spelling
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.report.severity import LOOKS, Severity
 
@@ -119,8 +119,21 @@ class Content:
             if keys.count(key) > 1:
                 raise ArgumentError.of("sections", key, "is there twice", "Give each section its own key")
 
-    def spell(self, verdict: Verdict, spell: Speller) -> str | None:
-        """How to follow a verdict, as `spell` writes it; None if it asks for no setting or the model has no run."""
+    def spell(self, verdict: Verdict, spelling: Spelling) -> str | None:
+        """How to follow a verdict, written for a reader; None if it asks for no setting or the model has no run."""
         if self.retrain is None or not verdict.settings:
             return None
-        return spell(self.retrain, verdict.settings)
+        return spelling.command(self.retrain, verdict.settings)
+
+    def spelled(self, spelling: Spelling) -> Self:
+        """The report with all texts written for a reader."""
+        verdicts = [
+            replace(one, evidence=spelling.text(one.evidence), remedy=spelling.text(one.remedy))
+            for one in self.verdicts
+        ]
+        sections = [
+            replace(one, explanation=spelling.text(one.explanation), findings=tuple(map(spelling.text, one.findings)))
+            for one in self.sections
+        ]
+        missing = map(spelling.text, self.missing)
+        return replace(self, verdicts=tuple(verdicts), sections=tuple(sections), missing=tuple(missing))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from plotly.graph_objects import Figure
 
-from unspool.insight.report.advice import Speller
+from unspool.insight.report.advice import Spelling
 from unspool.insight.report.contract import Content, Section, Verdict
 from unspool.insight.report.severity import LOOKS
 
@@ -51,12 +51,12 @@ def place_section(section: Section, prefix: str = "") -> dict[Place, Figure]:
     }
 
 
-def show_verdicts(report: Content, spell: Speller) -> ShownVerdicts:
+def show_verdicts(report: Content, spelling: Spelling) -> ShownVerdicts:
     """The verdicts in their order, each with a link to its section if the report has it."""
     keys = {section.key for section in report.sections}
     entries = tuple(
         ShownVerdict(
-            verdict, report.spell(verdict, spell), f"section-{verdict.section}" if verdict.section in keys else None
+            verdict, report.spell(verdict, spelling), f"section-{verdict.section}" if verdict.section in keys else None
         )
         for verdict in report.verdicts
     )

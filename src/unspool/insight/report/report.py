@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content
 from unspool.insight.report.terminal import summarize
 
@@ -25,12 +25,12 @@ class Report(Content):
     def __str__(self) -> str:
         return summarize(self)
 
-    def save(self, path: str | os.PathLike[str], spell: Speller = spell_python) -> Path:
+    def save(self, path: str | os.PathLike[str], spelling: Spelling = PYTHON) -> Path:
         """Write the report as one HTML file that opens without a network.
 
         Args:
             path: the file; it is written whole or not at all.
-            spell: writes the settings that verdicts advise; by default as a call in Python.
+            spelling: how settings are written; by default as in Python.
 
         Returns:
             The path.
@@ -40,7 +40,7 @@ class Report(Content):
         """
         from unspool.insight.report.page import write_report  # brings plotly, which takes a second
 
-        return write_report(self, path, spell)
+        return write_report(self, path, spelling)
 
     def _repr_html_(self) -> str:
         from unspool.insight.report.notebook import frame

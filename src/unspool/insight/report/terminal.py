@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len, chop_cells
 
 from unspool.harmless import shorten, with_code_points
-from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content, Verdict
 from unspool.insight.report.severity import LOOKS
 
@@ -18,12 +18,12 @@ NAME = 24
 LONGEST = 600
 
 
-def summarize(report: Content, spell: Speller = spell_python) -> str:
+def summarize(report: Content, spelling: Spelling = PYTHON) -> str:
     """A report as lines of plain text: title, facts, verdicts with evidence and remedy, and what is missing.
 
     Args:
         report: what to say.
-        spell: writes the settings that verdicts advise; by default as a call in Python.
+        spelling: how settings are written; by default as in Python.
 
     Returns:
         Lines of at most 100 columns. Nothing in them acts on a terminal.
@@ -31,12 +31,13 @@ def summarize(report: Content, spell: Speller = spell_python) -> str:
     Example:
         >>> print(summarize(report))  # doctest: +SKIP
     """
+    report = report.spelled(spelling)
     lines = [*_wrap(report.title, ""), *(_wrap(report.subtitle, "") if report.subtitle else ())]
     lines += [*_facts(report), ""]
     if not report.verdicts:
         lines.append("No verdict could be reached.")
     for verdict in report.verdicts:
-        lines += [*_verdict(verdict, report.spell(verdict, spell)), ""]
+        lines += [*_verdict(verdict, report.spell(verdict, spelling)), ""]
     if report.missing:
         lines += ["Not measured:", *(line for reason in report.missing for line in _wrap(reason, "  – ", 4))]
     return "\n".join(lines).rstrip() + "\n"

@@ -13,7 +13,7 @@ from plotly.graph_objects import Figure, Scatter
 from unspool.errors import ArgumentError, UnknownNameError
 from unspool.harmless import for_figure
 from unspool.insight.figures.theme import style
-from unspool.insight.report.advice import Speller, spell_python
+from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content, Section
 from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
@@ -45,7 +45,7 @@ def render_timeline(
     frames: Frames,
     sections: Sequence[str] | None = None,
     scalars: Sequence[str] | None = None,
-    spell: Speller = spell_python,
+    spelling: Spelling = PYTHON,
 ) -> str:
     """Reports that were taken during training as one page with a slider.
 
@@ -55,7 +55,7 @@ def render_timeline(
         sections: keys of sections whose figures are shown; by default the first four with figures.
         scalars: names of numbers, as `Glossary.find` gives them, for the small charts; by default the first eight that
             change.
-        spell: writes the settings that verdicts advise; by default as a call in Python.
+        spelling: how settings are written; by default as in Python.
 
     Returns:
         A whole document that loads nothing.
@@ -65,6 +65,7 @@ def render_timeline(
     """
     if not frames:
         raise ArgumentError.of("frames", frames, "is empty", "Give at least one evaluation's report")
+    frames = [(name, report.spelled(spelling)) for name, report in frames]
     chosen = _choose_sections(frames, sections)
     kept, data = _fit([*frames], [section.key for section in chosen])
     glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
@@ -79,7 +80,7 @@ def render_timeline(
         ["page.js", "timeline.js"],
         report_title=title,
         subtitle=f"Training timeline: {len(kept)} moments from {kept[0][0]} to {kept[-1][0]}",
-        moments=[Moment(name, show_verdicts(report, spell)) for name, report in kept],
+        moments=[Moment(name, show_verdicts(report, spelling)) for name, report in kept],
         lines=[
             place_figure(f"line-{number}", chart, f"{glossary.words(name)} over training")
             for number, (name, chart) in enumerate(charts.items())

@@ -13,6 +13,7 @@ from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
 from unspool.learning.contract import Extent, Learner, Material, Task
 from unspool.runs.config import Config
+from unspool.runs.follow_up import read_follow_up
 from unspool.runs.load import load_run
 
 #: Sequences and steps that are read: enough for stable means, few enough for a minute.
@@ -104,6 +105,7 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         bptt=_bptt(config),
         retrain=Retrain.of(run),
         missing=material.missing,
+        course=read_follow_up(run),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from unspool.insight.measurements import Measurements
@@ -12,9 +14,10 @@ from unspool.insight.verdicts.activity import dead, idle, saturated, shut
 from unspool.insight.verdicts.dynamics import chaotic
 from unspool.insight.verdicts.gradients import SHORTEST_SEQUENCE, exploding, truncated, vanishing
 from unspool.insight.verdicts.rules import Case, Rule
+from unspool.insight.verdicts.training import training
 
 #: First what stops learning, then what limits it, then what is worth knowing.
-RULES: tuple[Rule, ...] = (dead, chaotic, exploding, saturated, vanishing, truncated, shut, idle)
+RULES: tuple[Rule, ...] = (dead, chaotic, exploding, saturated, vanishing, truncated, shut, training, idle)
 ORDER = ("fault", "warning", "note", "good")
 
 
@@ -23,9 +26,16 @@ def judge(specimen: Specimen, found: Measurements) -> tuple[Verdict, ...]:
     case = Case(specimen, found)
     verdicts = [verdict for rule in RULES if (verdict := rule(case)) is not None]
     verdicts.sort(key=lambda verdict: ORDER.index(verdict.severity))
+    verdicts = [verdict for place, verdict in enumerate(verdicts) if not _contradicts(verdict, verdicts[:place])]
     if any(verdict.severity in ("fault", "warning") for verdict in verdicts):
         return tuple(verdicts)
     return (_nothing_wrong(case), *verdicts)
+
+
+def _contradicts(verdict: Verdict, earlier: Sequence[Verdict]) -> bool:
+    """Whether a verdict would give another value to a setting that a more important one gives."""
+    given = {name: value for one in earlier for name, value in one.settings.items()}
+    return any(name in given and given[name] != value for name, value in verdict.settings.items())
 
 
 def _nothing_wrong(case: Case) -> Verdict:
@@ -40,4 +50,5 @@ def _nothing_wrong(case: Case) -> Verdict:
         best = int(flow.horizon.argmax())
         least = "at least " if flow.censored[best] else ""
         evidence = f"Gradients reach back {least}{int(flow.horizon[best])} steps. {evidence}"
-    return Verdict("healthy", "good", "Nothing wrong found", evidence, "No change is needed.")
+    remedy = "Nothing in the dynamics of the network needs to change."
+    return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)

@@ -1,0 +1,132 @@
+"""What to try after a run: the settings that follow from how it went, and why."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unspool.learning.advice import Point, advise
+from unspool.learning.events import Finished
+from unspool.learning.run_folder import METRICS
+from unspool.runs.config import Config
+from unspool.settings.training import ENDS
+
+#: A validation loss above the training loss by this fraction is a gap that regularization can close.
+GAP = 0.1
+#: The most dropout that is proposed; beyond it, a smaller model is.
+MOST_DROPOUT = 0.5
+#: Learning rates from here on are large for Adam.
+LARGE_LR = 1e-3
+
+
+class FollowUp(NamedTuple):
+    """What a run shows and what to try next.
+
+    Attributes:
+        text: One sentence for people.
+        settings: Settings of the next run that differ from this one's.
+        flawed: Whether something went wrong, so that the next run is worth its time.
+    """
+
+    text: str
+    settings: Mapping[str, Any]
+    flawed: bool = True
+
+
+def with_follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> Finished:
+    """A finished run with the advice that follows from its course and from its baselines.
+
+    Args:
+        finished: How training ended.
+        config: The settings of the run.
+        history: Its evaluations.
+
+    Returns:
+        The event with `advice`, `proposal` and `flawed`.
+    """
+    if finished.reason == "interrupted" or not history:
+        return finished
+    found = follow_up(finished, config, history)
+    return replace(finished, advice=found.text, proposal=dict(found.settings), flawed=found.flawed)
+
+
+def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> FollowUp:
+    """The settings to try next.
+
+    A width is proposed only where the losses call for more or less capacity; everything that X-ray judges (cells,
+    initial weights, truncation, clipping) is left to it, so that the two never contradict each other.
+    """
+    found = advise(history)
+    kind = None if found is None else found.kind
+    if kind == "overfitting":
+        return FollowUp("The model overfits: regularize it.", _regularize(config))
+    if kind == "diverging":
+        return FollowUp("Training loss rose: lower the learning rate.", {"lr": _round(config.training.lr / 3)})
+    if kind == "stalled":
+        factor = 0.1 if config.training.lr >= LARGE_LR else 10
+        return FollowUp("Training stalled: change the learning rate.", {"lr": _round(config.training.lr * factor)})
+    if kind == "underfitting":
+        return FollowUp("Both losses still fall: train longer.", _longer(config, finished))
+    better = find_better_baseline(finished)
+    last = history[-1]
+    if last.validation - last.training > GAP * abs(last.training):
+        text = "Validation loss is well above training loss: regularize."
+        return FollowUp(_behind(better) + text, _regularize(config), flawed=bool(better))
+    text = "The two losses are close: a larger model can learn more."
+    return FollowUp(_behind(better) + text, _resize(config, 2), flawed=bool(better))
+
+
+def find_better_baseline(finished: Finished) -> str:
+    """The best of the baselines that the model does not beat; empty if it beats them all, or there is none."""
+    of, sign = finished.chosen_by, -1 if finished.more_is_better else 1
+    own = sign * finished.validation.get(of, math.nan)
+    scores = {name: sign * metrics.get(of, math.nan) for name, metrics in finished.baselines.items()}
+    better = {name: score for name, score in scores.items() if score <= own}
+    return min(better, key=lambda name: better[name], default="")
+
+
+def read_follow_up(run: str | Path) -> FollowUp | None:
+    """What a finished run advised, from its log; None if it has not finished, or the log cannot be read."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        last = (Path(run) / METRICS).read_text(encoding="utf-8").splitlines()[-1]
+        event = json.loads(last)
+        if event["event"] == "finished" and event["advice"]:
+            return FollowUp(str(event["advice"]), dict(event["proposal"]), bool(event["flawed"]))
+    return None
+
+
+def _behind(better: str) -> str:
+    return f"The model is not better than {better}. " if better else ""
+
+
+def _regularize(config: Config) -> dict[str, Any]:
+    dropout = getattr(config.model, "dropout", None)
+    if getattr(config.model, "backbone", "recurrent") != "recurrent" or not isinstance(dropout, float | int):
+        return {"weight_decay": _round(max(0.01, 3 * config.training.weight_decay))}
+    if dropout < MOST_DROPOUT:
+        return {"dropout": round(min(MOST_DROPOUT, dropout + 0.2), 2)}
+    return _resize(config, 0.5)
+
+
+def _resize(config: Config, factor: float) -> dict[str, Any]:
+    hidden = config.model.hidden
+    if isinstance(hidden, tuple):
+        return {"hidden": [max(1, int(size * factor)) for size in hidden]}
+    return {"hidden": max(1, int(hidden * factor))}
+
+
+def _longer(config: Config, finished: Finished) -> dict[str, Any]:
+    for name in ENDS:
+        if (end := getattr(config.training, name)) is not None:
+            return {name: 2 * end}
+    return {"steps": 2 * finished.step}
+
+
+def _round(value: float) -> float:
+    """Two significant digits: a learning rate is no measurement."""
+    return float(f"{value:.2g}")
