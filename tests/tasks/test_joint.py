@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from unspool.runs.train import plan
 from unspool.settings.data import TaggedData
 from unspool.tasks.joint import JointTagging
 
-SMALL = {"hidden": 16, "char_hidden": 4, "lr": 0.02, "batch_size": 8, "dropout": 0.0}
+SMALL: dict[str, Any] = {"hidden": 16, "char_hidden": 4, "lr": 0.02, "batch_size": 8, "dropout": 0.0}
 
 
 def test_both_are_learned_and_the_guess_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,7 +37,8 @@ def test_both_are_learned_and_the_guess_is_said(tmp_path: Path, capsys: pytest.C
     assert task.evaluate_files(learner, str(folder / "test"))["exact match"] == 1.0
     words = write_slots(tmp_path / "new", [("cancel a flight to lima at dawn", "O O O O O O O", "x")])
     capsys.readouterr()
-    assert main(["predict", str(run.path), str(words)]) in (0, None)
+    with pytest.raises(SystemExit, match="0"):
+        main(["predict", str(run.path), str(words)])
     row = capsys.readouterr().out
     assert "cancel_flight" in row
     assert "B-city" in row

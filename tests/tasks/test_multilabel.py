@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from unspool.settings.model import PooledSettings
 from unspool.tasks.metrics import label_set_scores
 from unspool.tasks.multilabel import MultiLabelClassification
 
-SMALL = {"hidden": 16, "lr": 0.02, "batch_size": 16, "tokenizer": "word"}
+SMALL: dict[str, Any] = {"hidden": 16, "lr": 0.02, "batch_size": 16, "tokenizer": "word"}
 TOPICS = {"goal": "sports", "vote": "politics", "film": "arts"}
 
 
@@ -48,7 +49,8 @@ def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]]
 
 @pytest.mark.parametrize("form", ["pipes", "json", "columns"])
 def test_sets_are_learned_in_every_form(tmp_path: Path, form: str) -> None:
-    rows, options = topic_rows(200), {}
+    rows = topic_rows(200)
+    options: dict[str, Any] = {}
     if form == "json":
         path = tmp_path / "topics.jsonl"
         path.write_text("".join(json.dumps({"text": t, "labels": own}) + "\n" for t, own in rows), encoding="utf-8")

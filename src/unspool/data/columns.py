@@ -10,6 +10,8 @@ from unspool.errors import DataError
 # Names in lower case; of several that a table has, the first in the list counts.
 TEXT_NAMES = ("text", "sentence", "utterance", "query", "content", "document", "comment", "review", "smiles")
 LABEL_NAMES = ("label", "class", "intent", "category", "target", "sentiment", "tag", "y")
+#: Names of columns that hold several labels per row.
+LABEL_SET_NAMES = ("labels", "categories", "topics", "genres", "classes", "intents", "tags")
 NUMBER_NAMES = ("target", "y", "value", "score", "rating", "label")
 TIME_NAMES = ("time", "date", "datetime", "timestamp", "year", "month", "week", "day", "hour", "ds")
 SERIES_NAMES = ("value", "target", "y")

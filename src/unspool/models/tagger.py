@@ -98,7 +98,8 @@ class Tagger(ExampleLearner):
         targets, lengths = batch.targets, batch.lengths
         known = (targets != UNSEEN).all(0)
         if not known.any():
-            return scores.new_zeros(())
+            nothing: Tensor = scores.new_zeros(())
+            return nothing
         if not known.all():
             scores, targets, lengths = scores[:, known], targets[:, known], lengths[known.to(lengths.device)]
         if self.crf is not None:

@@ -18,6 +18,8 @@ from unspool.settings.training import ENDS
 
 #: A validation loss above the training loss by this fraction is a gap that regularization can close.
 GAP = 0.1
+#: A validation loss that is below all earlier ones by this fraction still falls.
+FALLING = 0.02
 #: The most dropout that is proposed; beyond it, a smaller model is.
 MOST_DROPOUT = 0.5
 #: Learning rates from here on are large for Adam.
@@ -74,6 +76,8 @@ def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> F
         return FollowUp("Both losses still fall: train longer.", _longer(config, finished))
     better = find_better_baseline(finished)
     last = history[-1]
+    if len(history) > 1 and last.validation < (1 - FALLING) * min(point.validation for point in history[:-1]):
+        return FollowUp(_behind(better) + "Validation loss still falls: train longer.", _longer(config, finished))
     if last.validation - last.training > GAP * abs(last.training):
         text = "Validation loss is well above training loss: regularize."
         return FollowUp(_behind(better) + text, _regularize(config), flawed=bool(better))

@@ -210,7 +210,8 @@ def train(
         quiet: Print nothing.
         tell: Called with every event of training (`unspool.learning.events`), in place of printing progress.
         watch: Called after every evaluation with (settings, task, model, folder, evaluation).
-        task: "lm", "classify", "regress", "tag", "seq2seq" or "forecast"; by default guessed from the files.
+        task: "lm", "classify", "multilabel", "tag", "joint", "regress", "forecast" or "seq2seq"; by default guessed
+            from the files.
         recipe: The name of a recipe.
         config: A TOML file with settings.
         **options: Settings by name; docs/reference.md lists them all.

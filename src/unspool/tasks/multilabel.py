@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.columns import LABEL_NAMES
+from unspool.data.columns import LABEL_NAMES, LABEL_SET_NAMES
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.label_sets import guess_separator, holds_sets, read_flag, split_labels
@@ -55,7 +55,7 @@ class MultiLabelClassification(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
-        label = labelled.find_target(glance) if glance.is_table else None
+        label = glance.find(LABEL_SET_NAMES) or labelled.find_target(glance)
         if label is None or not holds_sets(glance.table.text(label, empty=True)):
             return None
         return Claim(30, f"`{label}` of {glance.name} holds several labels per row")
@@ -179,4 +179,4 @@ def _label_sets(raw: Raw, data: MultiLabelData) -> Iterator[tuple[str, ...]]:
 
 def label_columns(data: MultiLabelData) -> TargetColumns:
     """Where labels are found: all in one column, or each in its own."""
-    return TargetColumns(data.label_column, LABEL_NAMES, "the labels", "label_column", empty=True)
+    return TargetColumns(data.label_column, (*LABEL_SET_NAMES, *LABEL_NAMES), "the labels", "label_column", empty=True)
