@@ -102,31 +102,31 @@ def has_columns(path: Path) -> bool:
     return find_format(path) not in COLUMNLESS
 
 
-def read_chunk(path: Path, header: bool | None, split: str = "") -> Chunk:
+def read_chunk(path: Path, header: bool | None = None, split: str = "", tolerant: bool = False) -> Chunk:
     """Read the columns of a file or a folder, by its format.
 
     Args:
         path: The file or the folder.
         header: Whether the first line has the names of the columns, for CSV and TSV; None: it must.
         split: Which of several splits that a JSON file has; "" for all.
+        tolerant: Rows of CSV, TSV and JSON lines that cannot be read have missing entries and are noted, not refused.
     """
     kind = find_format(path)
+    bad: dict[int, str] | None = {} if tolerant else None
     if kind == "delimited":
-        return _of_file(path, read_delimited(path, header))
+        return Chunk(*read_delimited(path, header, bad), (path,), bad=bad or {})
     if header is not None:
         raise ArgumentError.of("header", header, f"has no effect on {path}", "Leave it out; it is for CSV and TSV")
+    if kind == "json lines":
+        return Chunk(*read_json_lines(path, bad), (path,), bad=bad or {})
     if kind == "json":
-        return _of_file(path, read_json(path, split))
+        return Chunk(*read_json(path, split), (path,))
     if kind in READERS:
-        return _of_file(path, READERS[kind](path))
+        return Chunk(*READERS[kind](path), (path,))
     if kind in ("slots", "class files", "class folders"):
         return read_layout(path, kind)
     what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
     raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
-
-
-def _of_file(file: Path, columns: Columns) -> Chunk:
-    return Chunk(*columns, (file,))
 
 
 def _read_parquet(file: Path) -> Columns:
@@ -144,7 +144,6 @@ def _read_labelled(file: Path) -> Columns:
 
 
 READERS: Mapping[str, Callable[[Path], Columns]] = {
-    "json lines": read_json_lines,
     "parquet": _read_parquet,
     "labelled lines": _read_labelled,
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ class Raw:
     targets: list[tuple[Any, ...]] | None  # entries of the target columns, one tuple per sequence; None if not known
     columns: tuple[str, ...] = ()  # that were read: that of the texts, or the features
     target_columns: tuple[str, ...] = ()
+    bad: Mapping[int, str] = field(default_factory=dict)  # sequence that could not be read → problem
 
     def __len__(self) -> int:
         return len(self.names)
@@ -42,6 +43,7 @@ class Raw:
             None if self.targets is None else [self.targets[index] for index in chosen],
             self.columns,
             self.target_columns,
+            {place: self.bad[index] for place, index in enumerate(chosen) if index in self.bad},
         )
 
 
@@ -57,7 +59,8 @@ def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool 
     texts = table.text(column)
     columns = _target_columns(table, targets, numbers)
     found = list(zip(*columns, strict=True)) if columns else None
-    return Raw(texts, None, [str(row) for row in range(len(texts))], table.place, found, (column,), tuple(targets))
+    names = [str(row) for row in range(len(texts))]
+    return Raw(texts, None, names, table.place, found, (column,), tuple(targets), table.bad)
 
 
 def read_steps(
@@ -80,7 +83,7 @@ def read_steps(
     """
     names = table.text(identity)
     rows = group_rows(names)
-    if time is not None:
+    if time is not None and not table.tolerant:
         _check_sorted(table, identity, time, names, rows)
     values = np.stack([table.numbers(name) for name in features], axis=1)
     columns = _target_columns(table, targets, numbers)
@@ -91,6 +94,16 @@ def read_steps(
     series = [values[own] for own in rows]
     own_names = [names[first] for first in firsts]
     return Raw(None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets))
+
+
+def of_texts(texts: Sequence[str], place: Callable[[int], str]) -> Raw:
+    """Texts without targets.
+
+    Args:
+        texts: The texts.
+        place: What a message calls a text.
+    """
+    return Raw(list(texts), None, [str(row) for row in range(len(texts))], place, None)
 
 
 def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) -> Raw:

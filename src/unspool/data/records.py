@@ -22,20 +22,29 @@ SHAPES = (
 Record = Mapping[str, Any] | Sequence[Any]
 
 
-def read_json_lines(file: Path) -> Columns:
-    """One record per line; lines that are none are refused, all at once."""
+def read_json_lines(file: Path, bad: dict[int, str] | None = None) -> Columns:
+    """One record per line.
+
+    Args:
+        file: The file.
+        bad: Takes the rows that cannot be read, whose entries are then missing: row → problem. None: they are refused.
+    """
     records: list[Record] = []
     lines: list[int] = []
-    problems = Problems()
+    found: dict[int, str] = {}
     for number, line in enumerate(read_whole(file).split("\n"), 1):
         if not line.strip():
             continue
         try:
             records.append(_check_record(_parse(line)))
-            lines.append(number)
         except ValueError as error:
-            problems.add(f"{file}, line {number}: {error}")
-    problems.refuse()
+            found[len(records)] = f"{file}, line {number}: {error}"
+            records.append({})
+        lines.append(number)
+    if bad is None:
+        Problems(found.values()).refuse()
+    else:
+        bad |= found
     return make_columns(_to_columns(records), lines)
 
 

@@ -75,7 +75,9 @@ def _read_file(file: Path, tagged: bool) -> list[Sentence]:
                     problems.add(f"{file}, line {line}: {problem}")
             tags = tuple(row[-1] for row in rows) if tagged else ()
             sentences.append(Sentence(tuple(row[0] or BLANK for row in rows), tags, lines[0], file))
-    problems.refuse()
+    if tagged:
+        problems.refuse()
+    problems.warn("Of these lines only the first column is read.")
     return sentences
 
 
