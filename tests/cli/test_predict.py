@@ -188,8 +188,9 @@ def rows_of(text: str) -> list[dict[str, str]]:
         ("new.jsonl", '{"text": "red hot"}\n{"text": }\n[]\n{"n": 3}\n', {1: "not JSON", 2: "record", 3: "is empty"}),
         ("new.txt", "red hot\n\nblue\n" + "red " * 21 + "\n", {1: "line 2: the sequence is empty", 3: "21 steps"}),
         ("new.csv", 'text\n""\n', {0: "line 2: the sequence is empty"}),
+        ("new.csv", "text\nred\n\nblue\n\n", {1: "line 3: the sequence is empty"}),
     ],
-    ids=["ragged", "quotes", "json", "lines", "nothing"],
+    ids=["ragged", "quotes", "json", "lines", "nothing", "empty line"],
 )
 def test_a_row_that_cannot_be_read_has_a_note(
     intents: Path, tmp_path: Path, capsys: Output, name: str, content: str, bad: dict[int, str]

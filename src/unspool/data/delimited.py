@@ -31,13 +31,16 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
         file: The file. CSV may have semicolons for commas; in TSV quotation marks are characters like any other.
         header: Whether the first line has the names of the columns; None: it must.
         bad: Takes the rows that cannot be read, whose entries are then missing: row → problem. None: they are refused.
+            An empty line of a table with one column is then a row too.
     """
     text = read_whole(file)
     delimiter = _find_delimiter(file, text)
+    keep_empty = bad is not None and not text.startswith("\n") and delimiter not in text.partition("\n")[0]
+    text = text.rstrip("\n") if keep_empty else text
     found: dict[int, str] = {}
     limit = csv.field_size_limit(2**31 - 1)  # an entry may be a whole document
     try:
-        columns = _read_rows(file, _make_reader(text, delimiter), delimiter, header, found)
+        columns = _read_rows(file, _make_reader(text, delimiter), delimiter, header, found, keep_empty)
     except csv.Error as error:
         if bad is None:
             line = _line_of_error(_make_reader(text, delimiter))
@@ -45,7 +48,7 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
                 f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry."
             ) from error
         found.clear()
-        columns = _read_rows(file, LineReader(text, delimiter), delimiter, header, found)
+        columns = _read_rows(file, LineReader(text, delimiter), delimiter, header, found, keep_empty)
     finally:
         csv.field_size_limit(limit)
     if bad is None:
@@ -55,12 +58,14 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
     return columns
 
 
-def _read_rows(file: Path, reader: Any, delimiter: str, header: bool | None, bad: dict[int, str]) -> Columns:
+def _read_rows(
+    file: Path, reader: Any, delimiter: str, header: bool | None, bad: dict[int, str], keep_empty: bool
+) -> Columns:
     frames: list[pl.DataFrame] = []
     lines: list[Lines] = []
     names: list[str] = []
     count = 0
-    for rows, numbers in _read_chunks(reader):
+    for rows, numbers in _read_chunks(reader, keep_empty):
         if not names:
             names = _names(file, rows[0], header, int(numbers[0]))
             if header is not False:
@@ -111,8 +116,8 @@ def _make_reader(text: str, delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
-def _read_chunks(reader: Any) -> Iterator[tuple[list[list[str]], Lines]]:
-    """Some rows at a time, without empty ones, and the line on which each starts."""
+def _read_chunks(reader: Any, keep_empty: bool) -> Iterator[tuple[list[list[str]], Lines]]:
+    """Some rows at a time, and the line on which each starts; an empty line is left out, or is an empty entry."""
     begin = 1  # the line of the next row
     while rows := list(islice(reader, CHUNK)):
         numbers = np.arange(begin, begin + len(rows))
@@ -120,6 +125,8 @@ def _read_chunks(reader: Any) -> Iterator[tuple[list[list[str]], Lines]]:
             heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]
             numbers = begin + np.cumsum([0, *heights[:-1]])
         begin = reader.line_num + 1
+        if keep_empty:
+            rows = [row or [""] for row in rows]
         if not all(rows):
             numbers = numbers[[bool(row) for row in rows]]
             rows = [row for row in rows if row]

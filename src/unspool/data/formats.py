@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -121,10 +121,13 @@ def read_chunk(path: Path, header: bool | None = None, split: str = "", tolerant
         return Chunk(*read_json_lines(path, bad), (path,), bad=bad or {})
     if kind == "json":
         return Chunk(*read_json(path, split), (path,))
-    if kind in READERS:
-        return Chunk(*READERS[kind](path), (path,))
+    if kind == "parquet":
+        return Chunk(*_read_parquet(path), (path,))
     if kind in ("slots", "class files", "class folders"):
         return read_layout(path, kind)
+    form = None if kind == "arrays" else find_form(list(islice(read_lines(path), LINES)), certain=True)
+    if form is not None:  # as a table is needed, even few lines are enough to see it
+        return Chunk(*read_labelled_lines(path, form), (path,))
     what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
     raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
 
@@ -135,15 +138,3 @@ def _read_parquet(file: Path) -> Columns:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise DataError(f"{file} cannot be read as Parquet: {error}. Get the whole file, or write it anew.") from error
     return frame, np.arange(1, len(frame) + 1)
-
-
-def _read_labelled(file: Path) -> Columns:
-    form = find_form(list(islice(read_lines(file), LINES)))
-    assert form is not None  # by which the format was found
-    return read_labelled_lines(file, form)
-
-
-READERS: Mapping[str, Callable[[Path], Columns]] = {
-    "parquet": _read_parquet,
-    "labelled lines": _read_labelled,
-}

@@ -84,10 +84,11 @@ def _read_file(file: Path, tagged: bool) -> list[Sentence]:
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """The number and the columns of each line; no columns where a sentence ends."""
     for line, text in enumerate(read_lines(file), 1):
-        yield line, _columns(text.removesuffix("\n"))
+        yield line, split_columns(text.removesuffix("\n"))
 
 
-def _columns(text: str) -> list[str]:
+def split_columns(text: str) -> list[str]:
+    """The columns of a line; none where a sentence ends."""
     """The columns of a line, the first empty where it starts with a space; none if there is no word in it."""
     if not text.strip(" \t"):
         return []

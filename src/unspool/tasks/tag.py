@@ -20,7 +20,7 @@ from unspool.data.problems import warn_unseen
 from unspool.data.schemes import OUTSIDE, Scheme, Span, guess_scheme, spans, transitions
 from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
-from unspool.data.tagged import Sentence, mend_sentences
+from unspool.data.tagged import Sentence, mend_sentences, split_columns
 from unspool.data.text import Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
@@ -371,7 +371,7 @@ def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -
 
 def _are_tagged(lines: Sequence[str]) -> bool:
     """Whether every line is a word and a tag, such as B-place, I-place or O."""
-    rows = [row for line in lines if (row := line.split())]
+    rows = [row for line in lines if (row := split_columns(line.removesuffix("\n")))]
     if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return False
     return guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
