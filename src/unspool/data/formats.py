@@ -112,24 +112,29 @@ def read_chunk(path: Path, header: bool | None = None, split: str = "", tolerant
         tolerant: Rows of CSV, TSV and JSON lines that cannot be read have missing entries and are noted, not refused.
     """
     kind = find_format(path)
-    bad: dict[int, str] | None = {} if tolerant else None
-    if kind == "delimited":
-        return Chunk(*read_delimited(path, header, bad), (path,), bad=bad or {})
-    if header is not None:
+    if header is not None and kind != "delimited":
         raise ArgumentError.of("header", header, f"has no effect on {path}", "Leave it out; it is for CSV and TSV")
-    if kind == "json lines":
-        return Chunk(*read_json_lines(path, bad), (path,), bad=bad or {})
-    if kind == "json":
-        return Chunk(*read_json(path, split), (path,))
-    if kind == "parquet":
-        return Chunk(*_read_parquet(path), (path,))
     if kind in ("slots", "class files", "class folders"):
         return read_layout(path, kind)
+    bad: dict[int, str] | None = {} if tolerant else None
+    if kind == "delimited":
+        columns = read_delimited(path, header, bad)
+    elif kind == "json lines":
+        columns = read_json_lines(path, bad)
+    elif kind == "json":
+        columns = read_json(path, split)
+    else:
+        columns = _read_parquet(path) if kind == "parquet" else _read_labelled(path, kind)
+    return Chunk(*columns, (path,), bad=bad or {})
+
+
+def _read_labelled(path: Path, kind: Format) -> Columns:
+    """Labelled lines: where a table is needed, even few are enough to see what they are."""
     form = None if kind == "arrays" else find_form(list(islice(read_lines(path), LINES)), certain=True)
-    if form is not None:  # as a table is needed, even few lines are enough to see it
-        return Chunk(*read_labelled_lines(path, form), (path,))
-    what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
-    raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+    if form is None:
+        what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
+        raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+    return read_labelled_lines(path, form)
 
 
 def _read_parquet(file: Path) -> Columns:

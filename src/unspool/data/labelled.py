@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.arrays import read_arrays
+from unspool.data.arrays import join_arrays, read_arrays
 from unspool.data.sequences import Indices
 from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
@@ -114,16 +114,14 @@ def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) 
         known: Whether targets are read.
         numbers: Whether targets are numbers, not words.
     """
-    found = [read_arrays(*item) for item in items]
-    places = [place for one in found for place in one.places]
-    series = [steps for one in found for steps in one.series]
-    targets: list[tuple[Any, ...]] | None = None
-    if known:
-        for one, item in zip(found, items, strict=True):
-            if one.targets is None:
-                raise DataError(f"{item.path} has no targets. Give a file with a target for each sequence.")
-        targets = [(float(target) if numbers else str(target),) for one in found for target in one.targets or ()]
-    return Raw(None, series, [str(row) for row in range(len(series))], places.__getitem__, targets)
+    found = join_arrays([read_arrays(*item) for item in items])
+    if known and found.targets is None:
+        paths = ", ".join(str(item.path) for item in items)
+        raise DataError(f"{paths}: there are no targets. Give files with a target for each sequence.")
+    kind: Callable[[Any], Any] = float if numbers else str
+    targets = [(kind(target),) for target in found.targets or ()] if known else None
+    names = [str(row) for row in range(len(found.series))]
+    return Raw(None, found.series, names, found.places.__getitem__, targets)
 
 
 def _target_columns(table: Table, targets: Sequence[str], numbers: bool) -> list[Any]:

@@ -35,12 +35,14 @@ def find_form(lines: Sequence[str], certain: bool = False) -> re.Pattern[str] | 
         find_form(["0 bad film\\n", "1 good film\\n"])
     """
     filled = [line.strip() for line in lines if line.strip()]
-    for form in FORMS if len(filled) > 1 or certain else ():
-        matches = [form.fullmatch(line) for line in filled]
-        found = [match.groups() for match in matches if match]
-        if found and len(found) == len(filled) and (certain or form not in UNCERTAIN or _are_labels(found)):
-            return form
-    return None
+    if len(filled) < (1 if certain else 2):
+        return None
+    return next((form for form in FORMS if _fits(form, filled, certain)), None)
+
+
+def _fits(form: re.Pattern[str], lines: Sequence[str], certain: bool) -> bool:
+    found = [match.groups() for line in lines if (match := form.fullmatch(line))]
+    return len(found) == len(lines) and (certain or form not in UNCERTAIN or _are_labels(found))
 
 
 def _are_labels(found: Sequence[Sequence[str]]) -> bool:
