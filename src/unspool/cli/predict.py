@@ -66,16 +66,27 @@ def predict(
         raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
     if bool(files) == bool(text):
         raise ArgumentError.of("FILE", files, "must be given, or texts instead", "Give a file, - or `text`")
-    _, task, learner = load_run(run)
-    if task.generates:
-        remedy = f"Continue a text with it: unspool generate {run} --prompt TEXT"
-        raise ArgumentError.of("run", str(run), f"is of the task {task.name}, which predicts no table", remedy)
+    task, learner = load_predictor(run)
     if top is not None:
         choose_top(task, top)
     records = list(task.predict_texts(learner, text) if text else predict_sources(task, learner, files or []))
     columns = note_missing(records, task.prediction_columns)
-    lines_wanted = json or (out is not None and out.suffix.lower() == ".jsonl")
-    table = as_json(records) if lines_wanted else as_csv(records, columns)
+    write_records(records, columns, out, json)
+
+
+def load_predictor(run: Path) -> tuple[Task, Learner]:
+    """The task and the model of a run; refused where it generates text."""
+    _, task, learner = load_run(run)
+    if task.generates:
+        remedy = f"Continue a text with it: unspool generate {run} --prompt TEXT"
+        raise ArgumentError.of("run", str(run), f"is of the task {task.name}, which predicts no table", remedy)
+    return task, learner
+
+
+def write_records(records: Sequence[dict[str, Any]], columns: Sequence[str], out: Path | None, lines: bool) -> None:
+    """Print predictions, or write them to a file, as a table or as JSON lines."""
+    lines = lines or (out is not None and out.suffix.lower() == ".jsonl")
+    table = as_json(records) if lines else as_csv(records, columns)
     if out is None:
         sys.stdout.write(table)
     else:

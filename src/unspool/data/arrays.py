@@ -95,7 +95,7 @@ def _find_pairs(names: Sequence[str], split: str) -> list[tuple[str, str]]:
     if divided or split:
         return divided
     whole = [pair for pair in NAMES if {*pair} <= {*names}]
-    return whole[:1] or [pair for pair in NAMES[:1] if pair[0] in names]
+    return whole[:1] or ([NAMES[0]] if NAMES[0][0] in names else [])
 
 
 def join_arrays(parts: Sequence[Arrays]) -> Arrays:

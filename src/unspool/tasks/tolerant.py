@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from unspool.data.formats import find_format
+from unspool.data.sequences import Indices
 from unspool.data.sources import find_items, held_out
 from unspool.data.text import Source, read_lines
 from unspool.errors import DataError
@@ -83,20 +84,18 @@ class TolerantTask(ExampleTask):
     def _encode_readable(self, given: Any) -> tuple[Any, dict[int, str]]:
         """The examples that can be read, None if there are none; and why the others cannot."""
         bad = dict(getattr(given, "bad", {}))
-        if not bad and len(given):
-            try:
-                return self.part(given), bad
-            except DataError:
-                pass  # some cannot: which ones is found one by one
-        for index in range(len(given)):
-            if index not in bad and (problem := self._find_problem(given.take(np.array([index])))):
-                bad[index] = problem
-        left = np.array([index for index in range(len(given)) if index not in bad], np.int64)
-        return self.part(given.take(left)) if len(left) else None, bad
+        part, problem = self._try(given, np.setdiff1d(np.arange(len(given)), [*bad]))
+        if problem is not None:  # some cannot be read: which ones is found one by one
+            for index in range(len(given)):
+                alone = None if index in bad else self._try(given, np.array([index]))[1]
+                if alone is not None:
+                    bad[index] = alone
+            part, _ = self._try(given, np.setdiff1d(np.arange(len(given)), [*bad]))
+        return part, bad
 
-    def _find_problem(self, given: Any) -> str | None:
+    def _try(self, given: Any, indices: Indices) -> tuple[Any, str | None]:
+        """Some examples, None if there are none; or why they cannot be encoded."""
         try:
-            self.part(given)
+            return (self.part(given.take(indices)) if len(indices) else None), None
         except DataError as error:
-            return str(error)
-        return None
+            return None, str(error)
