@@ -49,6 +49,12 @@ def test_formats_of_bytes(tmp_path: Path) -> None:
     assert find_format(tmp_path / "a.npz") == "arrays"
 
 
+def test_where_a_table_is_needed_few_labelled_lines_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "test.all").write_text("1 a film\n2 another\n7 the last\n")
+    assert find_format(tmp_path / "test.all") == "text"
+    assert read_chunk(tmp_path / "test.all").frame["label"].to_list() == ["1", "2", "7"]
+
+
 def test_what_is_not_known_names_what_is(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04" + bytes(30))
     (tmp_path / "a.json").write_text('{"settings": {"a": 1}}')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,22 +79,31 @@ def _load(file: Path) -> dict[str, NDArray[Any]]:
 
 def _read_npz(file: Path, split: str) -> Arrays:
     arrays = {name.lower(): array for name, array in _load(file).items()}
-    wanted = [end for name, ends in SPLITS.items() if split in ("", name) for end in ends]
-    pairs = [(f"x{end}", f"y{end}") for end in wanted if f"x{end}" in arrays]
-    if not pairs and not split:
-        pairs = [pair for pair in NAMES if pair[0] in arrays and (pair[1] in arrays or pair is NAMES[0])][:1]
+    pairs = _find_pairs([*arrays], split)
     if not pairs:
         raise DataError(
             f"{file} has the arrays {', '.join(arrays)}, and none for {split or 'the sequences'}. Name them X and y, "
             "data and labels, or x_train, y_train, x_test and y_test."
         )
-    parts = [_pair(file, x, arrays[x], y, arrays.get(y)) for x, y in pairs]
+    return join_arrays([_pair(file, x, arrays[x], y, arrays.get(y)) for x, y in pairs])
+
+
+def _find_pairs(names: Sequence[str], split: str) -> list[tuple[str, str]]:
+    """The names of sequences and targets: those of one split, or of all of them, or those without splits."""
+    wanted = [end for name, ends in SPLITS.items() if split in ("", name) for end in ends]
+    divided = [(f"x{end}", f"y{end}") for end in wanted if f"x{end}" in names]
+    if divided or split:
+        return divided
+    whole = [pair for pair in NAMES if {*pair} <= {*names}]
+    return whole[:1] or ([NAMES[0]] if NAMES[0][0] in names else [])
+
+
+def join_arrays(parts: Sequence[Arrays]) -> Arrays:
+    """The sequences of several; targets only where all have them."""
     known = all(part.targets is not None for part in parts)
-    return Arrays(
-        [one for part in parts for one in part.series],
-        [one for part in parts for one in part.targets or ()] if known else None,
-        [one for part in parts for one in part.places],
-    )
+    targets = [one for part in parts for one in part.targets or ()]
+    series = [one for part in parts for one in part.series]
+    return Arrays(series, targets if known else None, [one for part in parts for one in part.places])
 
 
 def _pair(file: Path, name: str, x: NDArray[Any], target: str, y: NDArray[Any] | None) -> Arrays:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ class Chunk(NamedTuple):
     lines: Lines
     files: tuple[Path, ...]
     firsts: tuple[int, ...] = (0,)  # the first row of each file
+    bad: Mapping[int, str] = MappingProxyType({})  # row that cannot be read → problem
 
 
 def make_columns(columns: dict[str, list[str | None]], lines: list[int]) -> Columns:

@@ -28,6 +28,8 @@ RIGHT_PER_WRONG = 4
 TOGETHER = 0.8
 #: Fraction of characters that can be shown, in what is text.
 SHOWABLE = 0.95
+#: Stands for what cannot be decoded.
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 #: A byte beyond ASCII, alone or beside others.
 _HIGH = re.compile(rb"[\x80-\xff]+")
 
@@ -136,30 +138,47 @@ def _guess_utf16(file: Path) -> str | None:
     name = "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
     size = file.stat().st_size
     ascii_with_zeros = sum(zeros) < size / 5 and high < size / 10  # read in pairs, ASCII looks like Chinese
-    if ascii_with_zeros or 2 * min(zeros) > max(zeros) or not _decodes(file, name):
-        return None
+    one_sided = 2 * min(zeros) <= max(zeros)
+    return name if one_sided and not ascii_with_zeros and _decodes(file, name) and _is_shown(file, name) else None
+
+
+def _is_shown(file: Path, name: str) -> bool:
+    """Whether nearly all of the first characters can be shown."""
     characters = next(_decode(file, name, "strict"))
     shown = sum(character.isprintable() or character.isspace() for character in characters)
-    return name if shown >= SHOWABLE * len(characters) else None
+    return shown >= SHOWABLE * len(characters)
 
 
 def _is_damaged_utf8(file: Path) -> bool:
     """Whether it is UTF-8 with some errors, which is said, or one that was cut off within a character."""
-    wrong, right, place, last = 0, 0, 0, ""
+    wrong, right, end = 0, 0, ""
     for text in _decode(file, "utf-8", "replace"):
-        if not wrong and "\ufffd" in text:
-            place += len(text[: text.index("\ufffd")].encode())
-        elif not wrong:
-            place += len(text.encode())
-        wrong += text.count("\ufffd")
-        right += sum(character > "\x7f" and character != "\ufffd" for character in text) if not text.isascii() else 0
-        last = text or last
-    cut = wrong == 1 and last.endswith("\ufffd") and (right or file.stat().st_size - place > 1)
+        wrong += text.count(REPLACEMENT)
+        right += _count_high(text) - text.count(REPLACEMENT)
+        end = text or end
+    place = _find_wrong(file)
+    cut = wrong == 1 and end.endswith(REPLACEMENT) and (right > 0 or file.stat().st_size - place > 1)
     if not cut and right < RIGHT_PER_WRONG * wrong:
         return False
     what = "ends within a character" if cut else f"has {wrong:,} wrong characters, the first at byte {place:,}"
-    warn(f"{file} is UTF-8 that {what}: such a character is read as \ufffd.")
+    warn(f"{file} is UTF-8 that {what}: such a character is read as {REPLACEMENT}.")
     return True
+
+
+def _count_high(text: str) -> int:
+    """Characters beyond ASCII."""
+    return 0 if text.isascii() else sum(character > "\x7f" for character in text)
+
+
+def _find_wrong(file: Path) -> int:
+    """The place of the first byte that is no UTF-8."""
+    place = 0
+    for text in _decode(file, "utf-8", "replace"):
+        before, wrong, _ = text.partition(REPLACEMENT)
+        place += len(before.encode())
+        if wrong:
+            break
+    return place
 
 
 def _is_chinese(file: Path) -> bool:

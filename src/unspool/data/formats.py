@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -102,31 +102,39 @@ def has_columns(path: Path) -> bool:
     return find_format(path) not in COLUMNLESS
 
 
-def read_chunk(path: Path, header: bool | None, split: str = "") -> Chunk:
+def read_chunk(path: Path, header: bool | None = None, split: str = "", tolerant: bool = False) -> Chunk:
     """Read the columns of a file or a folder, by its format.
 
     Args:
         path: The file or the folder.
         header: Whether the first line has the names of the columns, for CSV and TSV; None: it must.
         split: Which of several splits that a JSON file has; "" for all.
+        tolerant: Rows of CSV, TSV and JSON lines that cannot be read have missing entries and are noted, not refused.
     """
     kind = find_format(path)
-    if kind == "delimited":
-        return _of_file(path, read_delimited(path, header))
-    if header is not None:
+    if header is not None and kind != "delimited":
         raise ArgumentError.of("header", header, f"has no effect on {path}", "Leave it out; it is for CSV and TSV")
-    if kind == "json":
-        return _of_file(path, read_json(path, split))
-    if kind in READERS:
-        return _of_file(path, READERS[kind](path))
     if kind in ("slots", "class files", "class folders"):
         return read_layout(path, kind)
-    what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
-    raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+    bad: dict[int, str] | None = {} if tolerant else None
+    if kind == "delimited":
+        columns = read_delimited(path, header, bad)
+    elif kind == "json lines":
+        columns = read_json_lines(path, bad)
+    elif kind == "json":
+        columns = read_json(path, split)
+    else:
+        columns = _read_parquet(path) if kind == "parquet" else _read_labelled(path, kind)
+    return Chunk(*columns, (path,), bad=bad or {})
 
 
-def _of_file(file: Path, columns: Columns) -> Chunk:
-    return Chunk(*columns, (file,))
+def _read_labelled(path: Path, kind: Format) -> Columns:
+    """Labelled lines: where a table is needed, even few are enough to see what they are."""
+    form = None if kind == "arrays" else find_form(list(islice(read_lines(path), LINES)), certain=True)
+    if form is None:
+        what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
+        raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+    return read_labelled_lines(path, form)
 
 
 def _read_parquet(file: Path) -> Columns:
@@ -135,16 +143,3 @@ def _read_parquet(file: Path) -> Columns:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise DataError(f"{file} cannot be read as Parquet: {error}. Get the whole file, or write it anew.") from error
     return frame, np.arange(1, len(frame) + 1)
-
-
-def _read_labelled(file: Path) -> Columns:
-    form = find_form(list(islice(read_lines(file), LINES)))
-    assert form is not None  # by which the format was found
-    return read_labelled_lines(file, form)
-
-
-READERS: Mapping[str, Callable[[Path], Columns]] = {
-    "json lines": read_json_lines,
-    "parquet": _read_parquet,
-    "labelled lines": _read_labelled,
-}

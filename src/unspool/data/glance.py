@@ -101,8 +101,10 @@ class Glance:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The first lines of a text; none of a folder."""
-        return [] if self.item.path.is_dir() else list(islice(read_lines(self.item.path), LINES))
+        """The first lines of a text; none of a folder, and none of arrays."""
+        if self.item.path.is_dir() or self.arrays is not None:
+            return []
+        return list(islice(read_lines(self.item.path), LINES))
 
 
 def are_measured(values: Sequence[Any]) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.labelled import Raw
+from unspool.data.problems import Problems
 from unspool.data.scale import Scale
 from unspool.data.sequences import Sequences
 from unspool.data.vocabulary import Vocabulary, find_tokenizer, load_vocabulary
@@ -147,14 +148,16 @@ class Placed(Protocol):
 
 def check_lengths(lengths: Sequence[int], longest: int, raw: Placed) -> None:
     """Refuse sequences without steps, and those longer than `longest`."""
+    problems = Problems()
     for index, length in enumerate(lengths):
         if not length:
-            raise DataError(f"{raw.place(index)}: the sequence is empty. Leave it out, or give it at least one step.")
+            problems.add(f"{raw.place(index)}: the sequence is empty. Leave it out, or give it at least one step.")
         if length > longest:
-            raise DataError(
+            problems.add(
                 f"{raw.place(index)}: the sequence has {length:,} steps, more than `max_length` (={longest:,}). Cut it "
                 f"into parts, or, if there is memory for it, train with `max_length={length}`."
             )
+    problems.refuse()
 
 
 def check_width(series: NDArray[np.float64], features: int, place: str) -> None:

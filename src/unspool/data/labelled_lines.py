@@ -24,22 +24,25 @@ UNCERTAIN = FORMS[2:]
 LINES_PER_LABEL = 10
 
 
-def find_form(lines: Sequence[str]) -> re.Pattern[str] | None:
+def find_form(lines: Sequence[str], certain: bool = False) -> re.Pattern[str] | None:
     """The form in which all of these lines start with a label; None if there is none.
 
     Args:
         lines: The first lines of a file.
+        certain: Whether there must be labels, be they few or many.
 
     Example:
         find_form(["0 bad film\\n", "1 good film\\n"])
     """
     filled = [line.strip() for line in lines if line.strip()]
-    for form in FORMS if len(filled) > 1 else ():
-        matches = [form.fullmatch(line) for line in filled]
-        found = [match.groups() for match in matches if match]
-        if len(found) == len(filled) and (form not in UNCERTAIN or _are_labels(found)):
-            return form
-    return None
+    if len(filled) < (1 if certain else 2):
+        return None
+    return next((form for form in FORMS if _fits(form, filled, certain)), None)
+
+
+def _fits(form: re.Pattern[str], lines: Sequence[str], certain: bool) -> bool:
+    found = [match.groups() for line in lines if (match := form.fullmatch(line))]
+    return len(found) == len(lines) and (certain or form not in UNCERTAIN or _are_labels(found))
 
 
 def _are_labels(found: Sequence[Sequence[str]]) -> bool:

@@ -46,10 +46,14 @@ def find_layout(folder: Path) -> Layout | None:
 
 def class_files(folder: Path) -> list[Path]:
     """The files that are classes: texts, but not licenses and the like, nor files that are parts of the data."""
-    files = [file for file in sorted(folder.glob("*")) if file.is_file() and file.name[0] != "."]
-    data = [file for file in files if file.stem.lower() not in ABOUT and file.suffix.lower() != ".md"]
-    plain = all(file.suffix.lower() in ("", ".txt") for file in data)
-    return data if plain and not PART_NAMES & {file.stem.lower() for file in data} else []
+    files = [file for file in sorted(folder.glob("*")) if file.is_file() and not _is_about(file)]
+    plain = all(file.suffix.lower() in ("", ".txt") for file in files)
+    return files if plain and not PART_NAMES & {file.stem.lower() for file in files} else []
+
+
+def _is_about(file: Path) -> bool:
+    """Whether a file is hidden, or about the data and none of it."""
+    return file.name[0] == "." or file.stem.lower() in ABOUT or file.suffix.lower() == ".md"
 
 
 def class_folders(folder: Path) -> list[Path]:

@@ -23,8 +23,8 @@ class Problems:
         problems.refuse()
     """
 
-    def __init__(self) -> None:
-        self._found: list[str] = []
+    def __init__(self, found: Iterable[str] = ()) -> None:
+        self._found = list(found)
 
     def __len__(self) -> int:
         return len(self._found)

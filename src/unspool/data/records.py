@@ -22,20 +22,29 @@ SHAPES = (
 Record = Mapping[str, Any] | Sequence[Any]
 
 
-def read_json_lines(file: Path) -> Columns:
-    """One record per line; lines that are none are refused, all at once."""
+def read_json_lines(file: Path, bad: dict[int, str] | None = None) -> Columns:
+    """One record per line.
+
+    Args:
+        file: The file.
+        bad: Takes the rows that cannot be read, whose entries are then missing: row → problem. None: they are refused.
+    """
     records: list[Record] = []
     lines: list[int] = []
-    problems = Problems()
+    found: dict[int, str] = {}
     for number, line in enumerate(read_whole(file).split("\n"), 1):
         if not line.strip():
             continue
         try:
             records.append(_check_record(_parse(line)))
-            lines.append(number)
         except ValueError as error:
-            problems.add(f"{file}, line {number}: {error}")
-    problems.refuse()
+            found[len(records)] = f"{file}, line {number}: {error}"
+            records.append({})
+        lines.append(number)
+    if bad is None:
+        Problems(found.values()).refuse()
+    else:
+        bad |= found
     return make_columns(_to_columns(records), lines)
 
 
@@ -72,14 +81,14 @@ def _find_records(file: Path, split: str) -> Sequence[Record]:
     if _has_splits(document):
         if split and split not in document:
             raise DataError(f"{file} has no split {split!r}. It has: {', '.join(document)}.")
-        chosen = [split] if split else list(document)
-        return [record for name in chosen for record in document[name]]
+        return [record for name in ([split] if split else document) for record in document[name]]
     if isinstance(document, dict) and _are_columns(document):
         return [dict(zip(document, row, strict=True)) for row in zip(*document.values(), strict=True)]
-    lists = [value for value in document.values() if _are_records(value)] if isinstance(document, dict) else [document]
-    if len(lists) == 1 and _are_records(lists[0]):
-        return list(lists[0])
-    raise DataError(f"{file} is JSON of a shape that is not known. Known: {SHAPES}.")
+    lists = [one for one in (document.values() if isinstance(document, dict) else [document]) if _are_records(one)]
+    if len(lists) != 1:
+        raise DataError(f"{file} is JSON of a shape that is not known. Known: {SHAPES}.")
+    found: Sequence[Record] = lists[0]
+    return found
 
 
 def _state(file: Path) -> tuple[int, int]:

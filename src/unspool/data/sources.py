@@ -98,11 +98,15 @@ def find_parts(source: Source) -> dict[str, str]:
     path = Path(os.path.expanduser(str(several[0])))
     if path.is_dir():
         return _name_parts({one.stem.lower(): str(one) for one in sorted(path.glob("*")) if one.name[0] != "."})
-    splits = _find_splits(path) if path.is_file() else []
-    found = _name_parts({split.lower(): f"{path}{MARK}{split}" for split in splits})
-    left = [split for split in splits if f"{path}{MARK}{split}" not in found.values()]
+    return _name_splits(path, _find_splits(path)) if path.is_file() else {}
+
+
+def _name_splits(file: Path, splits: Iterable[str]) -> dict[str, str]:
+    named = {split: f"{file}{MARK}{split}" for split in splits}
+    found = _name_parts({split.lower(): path for split, path in named.items()})
+    left = [split for split, path in named.items() if path not in found.values()]
     if found and left:
-        warn(f"{path} also has {', '.join(left)}, which are not used. To use one, name it: {path}{MARK}{left[0]}.")
+        warn(f"{file} also has {', '.join(left)}, which are not used. To use one, name it: {named[left[0]]}.")
     return found
 
 

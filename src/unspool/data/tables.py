@@ -6,8 +6,8 @@ import difflib
 import json
 import reprlib
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from unspool.data.chunks import Chunk
 from unspool.data.formats import COUNTED, read_chunk
+from unspool.data.problems import Problems
 from unspool.data.sources import find_items
 from unspool.data.text import Source
 from unspool.data.times import Times, read_times
@@ -39,6 +40,8 @@ class Table:
     files: tuple[Path, ...]
     firsts: tuple[int, ...]  # the first row of each file
     lines: NDArray[np.int64]  # of each row, in its file; rows are counted where a format has no lines
+    tolerant: bool = False  # entries that cannot be read are missing, as NaN or "", and not refused
+    bad: Mapping[int, str] = field(default_factory=dict)  # row that could not be read → problem
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -66,11 +69,12 @@ class Table:
         else:
             raise DataError(f"{self.files[0]}: `{column}` holds {entries.dtype}, not numbers. Choose another column.")
         wrong = (~missing & (found.is_null() | found.is_infinite())).to_numpy()
-        for row in np.flatnonzero(wrong)[:1]:
-            raise DataError(
+        if not self.tolerant:
+            Problems(
                 f"{self.place(int(row))}: `{column}` is {reprlib.repr(entries[int(row)])}, not a finite number. "
                 f"Correct it (decimals have a point, thousands nothing between them){', or leave it empty' * empty}."
-            )
+                for row in np.flatnonzero(wrong)
+            ).refuse()
         if not empty:
             self._refuse(column, missing)
         return found.fill_null(np.nan).to_numpy().astype(np.float64)
@@ -89,7 +93,8 @@ class Table:
             ) from error
         if not empty:
             self._refuse(column, text.is_null() | (text.str.strip_chars() == ""))
-        return text.fill_null("").to_list()
+        found = text.fill_null("").to_list()
+        return [entry if entry.strip() else "" for entry in found] if self.tolerant else found
 
     def times(self, column: str) -> Times:
         """A column of stamps: dates, date-times, months, years or numbers."""
@@ -110,14 +115,20 @@ class Table:
         return self.frame[column]
 
     def _refuse(self, column: str, missing: pl.Series) -> None:
-        for row in np.flatnonzero(missing.to_numpy())[:1]:
+        if self.tolerant:
+            return
+        problems = Problems()
+        for row in np.flatnonzero(missing.to_numpy()):
             entry = self.frame[column][int(row)]
             written = isinstance(entry, str) and bool(entry.strip())
             what = f"{entry.strip()!r}, which stands for a missing number" if written else "empty"
-            raise DataError(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
+            problems.add(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
+        problems.refuse()
 
 
-def read_table(files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None) -> Table:
+def read_table(
+    files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None, tolerant: bool = False
+) -> Table:
     """Read tables: CSV, TSV, JSON, JSON lines, Parquet, labelled lines and folders of labelled texts.
 
     CSV may have semicolons in place of commas; in TSV quotation marks are characters like any other. Where a format has
@@ -129,6 +140,7 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
         header: Whether the first line of CSV and TSV has the names of the columns. It must be given where that line
             has a number in it. Without a header, columns are called "1", "2" and so on, as are those with an empty
             name.
+        tolerant: Rows and entries that cannot be read are missing, and not refused; `bad` of the table lists such rows.
 
     Returns:
         The table.
@@ -138,7 +150,7 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
     """
     chunks: list[Chunk] = []
     for path, split in find_items(files):
-        chunk = read_chunk(path, header, split)
+        chunk = read_chunk(path, header, split, tolerant)
         if not len(chunk.frame):
             raise DataError(f"{path} has no rows below its header. Give a table with data.")
         known = chunk.frame.columns
@@ -148,19 +160,20 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
             first = chunks[0].files[0]
             raise DataError(f"{path} and {first} do not have the same columns: only one has {odd}. Split them.")
         chunks.append(chunk._replace(frame=frame.select(chunks[0].frame.columns) if chunks else frame))
-    return _join(chunks)
+    return _join(chunks, tolerant)
 
 
-def _join(chunks: Sequence[Chunk]) -> Table:
+def _join(chunks: Sequence[Chunk], tolerant: bool) -> Table:
     try:
         joined = pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
         first = chunks[0].files[0]
         raise DataError(f"the columns of {first} and the others differ in type: {error}. Convert them.") from error
-    begins = accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0)
+    begins = list(accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0))
     firsts = [begin + first for begin, chunk in zip(begins, chunks, strict=True) for first in chunk.firsts]
-    files = [file for chunk in chunks for file in chunk.files]
-    return Table(joined, tuple(files), tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]))
+    bad = {begin + row: why for begin, chunk in zip(begins, chunks, strict=True) for row, why in chunk.bad.items()}
+    files = tuple(file for chunk in chunks for file in chunk.files)
+    return Table(joined, files, tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]), tolerant, bad)
 
 
 def group_rows(names: Sequence[str]) -> list[NDArray[np.intp]]:

@@ -66,27 +66,33 @@ def _read_file(file: Path, tagged: bool) -> list[Sentence]:
     if not widths:
         raise DataError(f"{file} has no words. Give a file with a word and its tag on each line.")
     width = widths.most_common(1)[0][0]
-    problems = Problems()
-    sentences = []
-    for filled, group in groupby(numbered, key=lambda row: bool(row[1])):
-        if filled:
-            lines, rows = zip(*((line, _fit_row(row, width, tagged)) for line, row in group), strict=True)
-            for line, row in zip(lines, rows, strict=True):
-                if problem := _find_problem(row, width, tagged):
-                    problems.add(f"{file}, line {line}: {problem}")
-            tags = tuple(row[-1] for row in rows) if tagged else ()
-            sentences.append(Sentence(tuple(row[0] or BLANK for row in rows), tags, lines[0], file))
-    problems.refuse()
-    return sentences
+    numbered = [(line, _fit_row(row, width, tagged)) for line, row in numbered]
+    problems = Problems(
+        f"{file}, line {line}: {problem}"
+        for line, row in numbered
+        if row and (problem := _find_problem(row, width, tagged))
+    )
+    if tagged:
+        problems.refuse()
+    problems.warn("Of these lines only the first column is read.")
+    groups = groupby(numbered, key=lambda row: bool(row[1]))
+    return [_make_sentence(file, list(group), tagged) for filled, group in groups if filled]
+
+
+def _make_sentence(file: Path, numbered: Sequence[tuple[int, list[str]]], tagged: bool) -> Sentence:
+    words = tuple(row[0] or BLANK for _, row in numbered)
+    tags = tuple(row[-1] for _, row in numbered) if tagged else ()
+    return Sentence(words, tags, numbered[0][0], file)
 
 
 def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """The number and the columns of each line; no columns where a sentence ends."""
     for line, text in enumerate(read_lines(file), 1):
-        yield line, _columns(text.removesuffix("\n"))
+        yield line, split_columns(text.removesuffix("\n"))
 
 
-def _columns(text: str) -> list[str]:
+def split_columns(text: str) -> list[str]:
+    """The columns of a line; none where a sentence ends."""
     """The columns of a line, the first empty where it starts with a space; none if there is no word in it."""
     if not text.strip(" \t"):
         return []

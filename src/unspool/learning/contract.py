@@ -203,6 +203,10 @@ class Task(ABC):
         """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
         raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
 
+    def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Predictions for texts in memory, as rows of a table with `prediction_columns`."""
+        raise ArgumentError.of("task", self.name, "does not predict from texts", "Give a file")
+
     @property
     def prediction_columns(self) -> tuple[str, ...]:
         """The columns of `predict_files`; none for tasks whose models generate text."""

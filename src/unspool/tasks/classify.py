@@ -53,6 +53,8 @@ class Classification(LabelledTask):
     name = "classify"
     predicted = "label"
     chosen_by, more_is_better = "accuracy", True
+    #: How many of the best labels a prediction lists; None: the best one, and the probabilities of all.
+    top: int | None = None
 
     def __init__(
         self, parts: Mapping[str, LabelledPart], inputs: Inputs, labels: Sequence[str], data: Any, **of: Any
@@ -157,10 +159,18 @@ class Classification(LabelledTask):
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:
-        return (self.input_column, "label", *(f"p({label})" for label in self.labels))
+        if self.top is None:
+            return (self.input_column, "label", *(f"p({label})" for label in self.labels))
+        ranks = ["", *(f" {rank}" for rank in range(2, min(self.top, len(self.labels)) + 1))]
+        return (self.input_column, *(f"{name}{rank}" for rank in ranks for name in ("label", "probability")))
 
     def record(self, part: LabelledPart, index: int, prediction: Any) -> dict[str, Any]:
-        values = [labelled.show_input(part.raw, index), self.labels[int(prediction.argmax())], *map(float, prediction)]
+        values: list[Any] = [labelled.show_input(part.raw, index)]
+        if self.top is None:
+            values += [self.labels[int(prediction.argmax())], *map(float, prediction)]
+        else:
+            for best in np.argsort(-prediction, kind="stable")[: self.top]:
+                values += [self.labels[best], float(prediction[best])]
         return dict(zip(self.prediction_columns, values, strict=True))
 
     def baselines(self) -> dict[str, dict[str, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,18 +15,18 @@ from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, guess_column
 from unspool.data.formats import find_format
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, NumberInputs, TextInputs
-from unspool.data.labelled import Raw, read_array_items, read_steps, read_texts
+from unspool.data.labelled import Raw, of_texts, read_array_items, read_steps, read_texts
 from unspool.data.sequences import Indices, Sequences
 from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import TrainingSequences, WholeSequence
 from unspool.models.example_model import Batch
 from unspool.settings.data import SequenceData
-from unspool.tasks.examples import ExampleTask
 from unspool.tasks.tokens import Tokens, decode_steps
+from unspool.tasks.tolerant import TolerantTask
 
 #: Characters of a text that a line of a sample shows.
 SHOWN = 60
@@ -75,13 +75,13 @@ def read_raw(
         data: The settings, with the columns that are named.
         source: Files, folders and patterns.
         targets: The columns of targets.
-        known: Whether the files have targets.
+        known: Whether the files have targets; of files without, rows that cannot be read are noted, and not refused.
         inputs: The inputs of a trained model: of numbers, only its features are read.
     """
     items = find_items(source)
     if all(find_format(item.path) == "arrays" for item in items):
         return read_array_items(items, known, targets.numbers)
-    table = read_table(source)
+    table = read_table(source, tolerant=not known)
     columns = list(targets.named)
     if known and not columns:
         columns = [guess_column(table, targets.well_known, targets.what, targets.setting, _input_columns(data, table))]
@@ -140,7 +140,7 @@ def shorten_input(raw: Raw, index: int) -> str:
     return raw.names[index] if raw.texts is None else " ".join(raw.texts[index].split())[:SHOWN]
 
 
-class LabelledTask(ExampleTask):
+class LabelledTask(TolerantTask):
     """A task that predicts from a whole sequence. A subclass says what, and with which columns."""
 
     #: What is predicted, in the singular.
@@ -156,8 +156,16 @@ class LabelledTask(ExampleTask):
     def part(self, raw: Raw) -> Any:
         """Raw sequences, encoded as the training data is."""
 
-    def read(self, source: Source, *, targets: bool = True) -> Any:
-        return self.part(read_raw(self.data, source, self.target_columns(), known=targets, inputs=self.inputs))
+    def gather(self, source: Source, *, targets: bool = True) -> Raw:
+        return read_raw(self.data, source, self.target_columns(), known=targets, inputs=self.inputs)
+
+    def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
+        if self.inputs.tokens is None:
+            raise DataError("the model reads sequences of numbers, and these are texts. Give a file with numbers.")
+        return of_texts(texts, place)
+
+    def show_given(self, given: Raw, index: int) -> str:
+        return show_input(given, index)
 
     def describe(self) -> Mapping[str, str]:
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from unspool.data.columns import LABEL_NAMES, SOURCE_NAMES, TRANSLATION_NAMES, g
 from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
 from unspool.data.inputs import TextInputs, fit_inputs, load_inputs
-from unspool.data.labelled import Raw, read_texts
+from unspool.data.labelled import Raw, of_texts, read_texts
 from unspool.data.sequences import Indices, Sequences, sorted_batches
 from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
@@ -27,9 +27,10 @@ from unspool.models.translator import END, FIRST, PADDING, Translator
 from unspool.nn.seq2seq import Decoded
 from unspool.settings.data import PairedData
 from unspool.settings.model import Seq2SeqSettings
-from unspool.tasks.examples import TOGETHER, ExampleTask, choose_examples, digest_files, read_divided
-from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input
+from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided
+from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_input
 from unspool.tasks.metrics import exact_match, mean_edit_distance
+from unspool.tasks.tolerant import TolerantTask
 
 #: Examples that are decoded at an evaluation during training, as decoding takes one step per token.
 DECODED = 256
@@ -57,7 +58,7 @@ class PairedPart:
         return Batch(torch.from_numpy(self.sources.padded(indices)), lengths, targets, units)
 
 
-class Translation(ExampleTask):
+class Translation(TolerantTask):
     """Learning to write a text for each text. A prediction is the decoded tokens, without start and end.
 
     Example:
@@ -142,8 +143,14 @@ class Translation(ExampleTask):
             "vocabulary": f"{self.source.tokens:,} {self.source.unit} to {self.target.tokens:,} {self.target.unit}",
         }
 
-    def read(self, source: Source, *, targets: bool = True) -> PairedPart:
-        return self.part(read_pairs(self.data, source, targets))
+    def gather(self, source: Source, *, targets: bool = True) -> Raw:
+        return read_pairs(self.data, source, targets)
+
+    def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
+        return of_texts(texts, place)
+
+    def show_given(self, given: Raw, index: int) -> str:
+        return show_input(given, index)
 
     def part(self, raw: Raw) -> PairedPart:
         """Raw pairs, encoded as the training data is."""
@@ -234,10 +241,10 @@ def read_pairs(data: PairedData, source: Source, targets: bool = True) -> Raw:
     Args:
         data: The settings, with the columns that are named.
         source: Files, folders and patterns.
-        targets: Whether targets are read; without them one column is enough.
+        targets: Whether targets are read; without them one column is enough, and rows that cannot be read are noted.
     """
     named = [name for name in (data.source_column, data.target_column) if name is not None]
-    table = _read_table(source, named)
+    table = _read_table(source, named, tolerant=not targets)
     _check_columns(table, data, named, targets)
     target = data.target_column
     if targets and target is None:
@@ -266,18 +273,18 @@ def _check_columns(table: Table, data: PairedData, named: Sequence[str], targets
         require_columns(table.columns, [data.source_column], table.files[0])
 
 
-def _read_table(source: Source, named: Sequence[str]) -> Table:
+def _read_table(source: Source, named: Sequence[str], tolerant: bool) -> Table:
     if not all(item.path.suffix.lower() in DELIMITED for item in find_items(source)):
-        return read_table(source)
+        return read_table(source, tolerant=tolerant)
     if named:
-        return read_table(source, header=not all(name.isdigit() for name in named))
-    bare = read_table(source, header=False)
-    return read_table(source, header=True) if _is_header(bare.frame.row(0)) else bare
+        return read_table(source, header=not all(name.isdigit() for name in named), tolerant=tolerant)
+    bare = read_table(source, header=False, tolerant=tolerant)
+    return read_table(source, header=True, tolerant=tolerant) if _is_header(bare.frame.row(0)) else bare
 
 
 def _is_header(entries: Sequence[str]) -> bool:
     """Whether both columns have well-known names, or the only one has; numbers are no names."""
-    names = {entry.strip().lower() for entry in entries if not entry.strip().isdigit()}
+    names = {entry.strip().lower() for entry in entries if entry and not entry.strip().isdigit()}
     return bool(names & {*SOURCE_NAMES}) and (len(entries) == 1 or bool(names & {*TRANSLATION_NAMES}))
 
 

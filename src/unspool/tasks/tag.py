@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspool.data.glance import Glance
+from unspool.data.glance import LINES, Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
 from unspool.data.schemes import OUTSIDE, Scheme, Span, guess_scheme, spans, transitions
 from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
-from unspool.data.tagged import Sentence, mend_sentences
-from unspool.data.text import Source
+from unspool.data.tagged import Sentence, mend_sentences, split_columns
+from unspool.data.text import Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
 from unspool.models.example_model import UNSEEN, Batch
 from unspool.models.tagger import Tagger, TagPrediction, WordBatch
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
-from unspool.tasks.examples import ExampleTask, check_validation, digest_files, read_divided
+from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
+from unspool.tasks.tolerant import TolerantTask
 
 #: Suffixes of files with one word and its tag per line.
 SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
@@ -158,7 +161,7 @@ class TaggedPart:
         return Batch(WordBatch(*map(torch.from_numpy, arrays)), lengths, targets, units)
 
 
-class Tagging(ExampleTask):
+class Tagging(TolerantTask):
     """Learning which tag each word has. A prediction is a `TagPrediction`.
 
     Example:
@@ -186,6 +189,10 @@ class Tagging(ExampleTask):
         self.chosen_by = "span F1" if self.has_spans else "accuracy"
 
     # ── data ──
+
+    @classmethod
+    def is_column_file(cls, file: Path) -> bool:
+        return file.suffix.lower() in SUFFIXES or _are_tagged(list(islice(read_lines(file), LINES)))
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
@@ -256,8 +263,14 @@ class Tagging(ExampleTask):
             "tags": f"{len(self.tags)} ({self.scheme}): {listed}",
         }
 
-    def read(self, source: Source, *, targets: bool = True) -> TaggedPart:
-        return self.part(Sentences(read_sentences(source, targets)))
+    def gather(self, source: Source, *, targets: bool = True) -> Sentences:
+        return Sentences(read_sentences(source, targets))
+
+    def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Sentences:  # noqa: ARG002
+        return Sentences(Sentence(tuple(text.split()), (), row, None) for row, text in enumerate(texts))
+
+    def show_given(self, given: Sentences, index: int) -> list[str]:
+        return list(given[index].words)
 
     def part(self, sentences: Sentences) -> TaggedPart:
         """Sentences, encoded as the training data is."""
@@ -357,7 +370,7 @@ def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -
 
 def _are_tagged(lines: Sequence[str]) -> bool:
     """Whether every line is a word and a tag, such as B-place, I-place or O."""
-    rows = [row for line in lines if (row := line.split())]
+    rows = [row for line in lines if (row := split_columns(line.removesuffix("\n")))]
     if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return False
     return guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
