@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import COLUMNS, REFERENCE, anything, canvas, empty, line, numbers, panels, picked
 from unspool.insight.figures.theme import NEUTRAL, style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.fixed_points import FixedPoints, PointSet
     from unspool.insight.measures.lyapunov import Lyapunov
 

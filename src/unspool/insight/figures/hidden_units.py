@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.bars import draw_bars
@@ -13,6 +12,8 @@ from unspool.insight.figures.canvas import anything, canvas, empty, line, log_ax
 from unspool.insight.figures.theme import style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.activation import Activations
     from unspool.insight.measures.participation import Participation
 

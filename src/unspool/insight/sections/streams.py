@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.gradient import draw_streams
 from unspool.insight.measure import Measure
 from unspool.insight.measures.streams import Streams, measure_streams
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: Streams) -> Section | None:
     """Which layer's gradient flows to which; nothing for a single layer."""
     if len(found.labels) == 1:
         return None
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gradient import draw_streams
-
-        return (draw_streams(found),)
 
     findings = [f"{found.paths} path(s) lead from the top layer to the lowest."]
     if found.cross is not None:
@@ -40,7 +31,7 @@ def tell(found: Streams) -> Section | None:
             "=",
             norm(row(frac(row("∂", sub("x", "i")), row("∂", sub("h", "j"))), frac("∂L", row("∂", sub("x", "i"))))),
         ),
-        draw,
+        lambda: (draw_streams(found),),
         tuple(findings),
     )
 
