@@ -23,13 +23,10 @@ from unspool.cells import (
     Residual,
     Skip,
     Symbol,
-    cell_name,
-    cells_document,
     document,
-    find_cell,
-    load_cells,
 )
-from unspool.cells.catalogue import name_cells
+from unspool.cells.catalogue import cell_name, find_cell, name_cells
+from unspool.cells.saved import cells_document, load_cells
 from unspool.cells.spelling import LONGEST, names_file, read_spelling, write_spelling
 from unspool.errors import ArgumentError, UnknownNameError
 
