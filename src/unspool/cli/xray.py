@@ -79,13 +79,17 @@ def xray(
         else:
             _refuse(input=input_, weights=weights, bptt=bptt)
             reports = _examine_runs(runs, data, progress)
-    path = out or ((runs[0] / NAME) if len(runs) == 1 else Path(NAME))
+    path = out or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     write_file(path, page(reports).encode())
     if json:
-        numbers = [report.numbers for report in reports]
-        print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
+        _print_numbers(reports)
     elif not quiet:
         _print(reports, path)
+
+
+def _print_numbers(reports: list[Report]) -> None:
+    numbers = [report.numbers for report in reports]
+    print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
 
 
 def _examine_runs(runs: list[Path], data: str | None, progress: Progress) -> list[Report]:
