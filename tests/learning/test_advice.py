@@ -43,9 +43,15 @@ DIVERGED = course([4.0, 2.5, 2.0, 2.4, 5.0], [4.0, 2.6, 2.1, 2.5, 5.2])
 STALLED = course([4.61, 4.60, 4.61, 4.605, 4.60], [4.61, 4.61, 4.6, 4.6, 4.61])
 
 
-def test_overfitting() -> None:
-    found = advise(OVERFITTED)
+def say(history: list[Point]) -> str:
+    """The advice that there must be."""
+    found = advise(history)
     assert found is not None
+    return found
+
+
+def test_overfitting() -> None:
+    found = say(OVERFITTED)
     assert found.startswith("Overfitting")
     assert "step 300 (1.900)" in found
     assert "risen to 2.200" in found
@@ -57,8 +63,7 @@ def test_overfitting() -> None:
 
 
 def test_underfitting_near_the_end_only() -> None:
-    found = advise(UNDERFITTED)
-    assert found is not None
+    found = say(UNDERFITTED)
     assert found.startswith("Underfitting: training loss (2.850) and validation loss (2.910)")
     assert all(option in found for option in ("longer", "`hidden`", "`lr`"))
     assert advise(UNDERFITTED, fraction=0.5) is None
@@ -66,8 +71,7 @@ def test_underfitting_near_the_end_only() -> None:
 
 
 def test_divergence() -> None:
-    found = advise(DIVERGED)
-    assert found is not None
+    found = say(DIVERGED)
     assert found.startswith("Diverging: training loss rose from 2.000 at step 300 to 5.000")
     assert "`lr`" in found
     assert "`clip=1`" in found
@@ -76,8 +80,7 @@ def test_divergence() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_losses_that_are_not_finite(value: float) -> None:
-    found = advise(course([2.0, value], [2.0, 2.0]))
-    assert found is not None
+    found = say(course([2.0, value], [2.0, 2.0]))
     assert found.startswith("Diverged: the loss is no longer a finite number at step 200")
     assert "Diverged" in (advise(course([2.0], [value])) or "")
 
@@ -87,8 +90,7 @@ def test_what_falls_slowly_has_not_stalled() -> None:
 
 
 def test_stalled() -> None:
-    found = advise(STALLED)
-    assert found is not None
+    found = say(STALLED)
     assert found.startswith("Stalled: training loss has been at 4.610 since step 100")
     assert "`lr`" in found
     last = STALLED[-1]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspool.harmless import for_figure
-from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, themed
+from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, style, themed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -178,6 +178,27 @@ def line(
         hovertemplate=says,
         **(settings | options),
     )
+
+
+def add_lines(
+    figure: go.Figure,
+    labels: Sequence[str],
+    x: ArrayLike,
+    rows: Sequence[ArrayLike] | Array,
+    says: str,
+    log: bool = False,
+) -> None:
+    """A curve for each layer, each in its own style."""
+    for index, (label, values) in enumerate(zip(labels, rows, strict=True)):
+        figure.add_trace(line(x, values, for_figure(label), style(index), says, log=log))
+
+
+def add_spectra(
+    figure: go.Figure, names: Sequence[str], spectra: Sequence[Array], says: str, log: bool = False
+) -> None:
+    """A curve for each layer over ranks from 1; layers may have different numbers of them."""
+    for index, (name, values) in enumerate(zip(names, spectra, strict=True)):
+        figure.add_trace(line(np.arange(1, len(values) + 1), values, name, style(index), says, log=log))
 
 
 def color_bar(figure: go.Figure, says: str, **options: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
+    add_lines,
     anything,
     canvas,
     cells,
@@ -86,9 +87,7 @@ def draw_step_shares(shares: WeightShares) -> go.Figure:
         return empty(title, "The weights get no gradient.")
     figure = canvas(title, legend=len(shares.labels))
     steps = np.arange(shares.shares.shape[1])
-    for index, label in enumerate(shares.labels):
-        says = "step %{x}: %{customdata:.3~p} of the gradient"
-        figure.add_trace(line(steps, shares.shares[index], for_figure(label), style(index), says))
+    add_lines(figure, shares.labels, steps, shares.shares, "step %{x}: %{customdata:.3~p} of the gradient")
     figure.update_xaxes(title_text="time step")
     figure.update_yaxes(title_text="share (sums to 1)", tickformat=".3~p")
     return figure
@@ -101,9 +100,7 @@ def draw_truncation(truncation: Truncation) -> go.Figure:
         return empty(title, "There is no gradient to lose.")
     figure = canvas(title, legend=4 + len(truncation.labels))
     says = "window %{x}: the gradient is off by %{customdata:.3~p}"
-    for index, label in enumerate(truncation.labels):
-        curve = line(truncation.windows, truncation.bias[index], for_figure(label), style(index), says, log=True)
-        figure.add_trace(curve)
+    add_lines(figure, truncation.labels, truncation.windows, truncation.bias, says, log=True)
     figure.add_trace(whole_line(truncation.windows, truncation.overall, "all weights", says))
     bound = "more than " if truncation.censored else ""
     heights = raised([np.nanmin(truncation.overall), np.nanmax(truncation.overall)])

@@ -9,10 +9,8 @@ from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sup
 
 
-def tell(found: Activations) -> Section | None:
-    """Units at their limits; nothing for a linear network."""
-    if not found.values:
-        return None
+def tell(found: Activations) -> Section:
+    """Units at their limits."""
     return Section(
         "activations",
         "Saturated and dead units",
@@ -35,5 +33,6 @@ ACTIVATIONS = Measure(
     key="activations",
     measure=lambda specimen: measure_activations(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.values),  # nothing for a linear network
     timeline="measured",
 )

@@ -9,10 +9,8 @@ from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sup
 
 
-def tell(found: Attenuation) -> Section | None:
-    """Gates that are closed on both sides; nothing without stacked layers that have such gates."""
-    if not found.pairs:
-        return None
+def tell(found: Attenuation) -> Section:
+    """Gates that are closed on both sides."""
     return Section(
         "attenuation",
         "Gates closed on both sides",
@@ -32,5 +30,6 @@ ATTENUATION = Measure(
     key="attenuation",
     measure=lambda specimen: measure_attenuation(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.pairs),  # nothing without stacked layers that have such gates
     timeline="measured",
 )

@@ -13,10 +13,8 @@ from unspool.insight.sections.formula import formula, sub
 ROLES = {"keep": "; it keeps the state.", "write": "; it lets new values in.", "gate": "."}
 
 
-def tell(found: Gates) -> Section | None:
-    """How open the gates are; nothing for cells without gates."""
-    if not found.gates:
-        return None
+def tell(found: Gates) -> Section:
+    """How open the gates are."""
     return Section(
         "gates",
         "What the gates do",
@@ -38,5 +36,6 @@ GATES = Measure(
     key="gates",
     measure=lambda specimen: measure_gates(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.gates),  # nothing for cells without gates
     timeline="measured",
 )

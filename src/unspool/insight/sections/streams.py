@@ -10,10 +10,8 @@ from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub
 
 
-def tell(found: Streams) -> Section | None:
-    """Which layer's gradient flows to which; nothing for a single layer."""
-    if len(found.labels) == 1:
-        return None
+def tell(found: Streams) -> Section:
+    """Which layer's gradient flows to which."""
 
     findings = [f"{found.paths} path(s) lead from the top layer to the lowest."]
     if found.cross is not None:
@@ -40,6 +38,7 @@ STREAMS = Measure(
     key="streams",
     measure=lambda specimen: measure_streams(specimen.recording, specimen.gradient),
     tell=tell,
+    shows=lambda found: len(found.labels) > 1,  # nothing for a single layer
     scalars=(
         Scalar("paths", "gradient paths through the layers", rank=19),
         Scalar("cross", "gradient that turns in time", rank=19),

@@ -18,9 +18,8 @@ def applies(specimen: Specimen) -> bool:
 
 def measure(specimen: Specimen) -> Surprise:
     """The surprise of the tokens within their sequences."""
-    assert specimen.tokens is not None
     assert specimen.surprise is not None
-    return measure_surprise(specimen.tokens, specimen.surprise, specimen.recording.layers[-1].live.numpy())
+    return measure_surprise(specimen.text, specimen.surprise, specimen.recording.layers[-1].live.numpy())
 
 
 def tell(found: Surprise) -> Section:

@@ -12,10 +12,8 @@ from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup
 
 
-def tell(found: TimeConstants) -> Section | None:
-    """How long units remember; nothing if none fades."""
-    if not found.sets:
-        return None
+def tell(found: TimeConstants) -> Section:
+    """How long units remember."""
 
     time = "step(s)" if found.dt == 1 else "units of time"
     return Section(
@@ -40,6 +38,7 @@ TIME_CONSTANTS = Measure(
     key="time_constants",
     measure=lambda specimen: measure_time_constants(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.sets),  # nothing if none fades
     scalars=(Scalar("dt", words=None),),
     timeline="shown",
 )

@@ -6,13 +6,6 @@ from unspool.insight.figures.text import draw_dendrogram, draw_token_map
 from unspool.insight.measure import Measure
 from unspool.insight.measures.token_states import TokenStates, measure_token_states
 from unspool.insight.report.contract import Section
-from unspool.insight.specimen import Specimen
-
-
-def measure(specimen: Specimen) -> TokenStates:
-    """The states after each type of token."""
-    assert specimen.tokens is not None
-    return measure_token_states(specimen.recording, specimen.tokens)
 
 
 def tell(found: TokenStates) -> Section:
@@ -35,7 +28,7 @@ def tell(found: TokenStates) -> Section:
 
 TOKEN_STATES = Measure(
     key="token_states",
-    measure=measure,
+    measure=lambda specimen: measure_token_states(specimen.recording, specimen.text),
     tell=tell,
     applies=lambda specimen: specimen.tokens is not None,
 )

@@ -7,13 +7,6 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.unit_activity import UnitActivity, measure_unit_activity
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.surprise import applies
-from unspool.insight.specimen import Specimen
-
-
-def measure(specimen: Specimen) -> UnitActivity:
-    """The units that vary most over the text."""
-    assert specimen.tokens is not None
-    return measure_unit_activity(specimen.recording, specimen.tokens)
 
 
 def tell(found: UnitActivity) -> Section:
@@ -29,4 +22,9 @@ def tell(found: UnitActivity) -> Section:
     )
 
 
-UNIT_ACTIVITY = Measure(key="unit_activity", measure=measure, tell=tell, applies=applies)
+UNIT_ACTIVITY = Measure(
+    key="unit_activity",
+    measure=lambda specimen: measure_unit_activity(specimen.recording, specimen.text),
+    tell=tell,
+    applies=applies,
+)
