@@ -80,11 +80,15 @@ def chart(
         row = _row(level, low, high, height)
         lines[row] = lines[row].replace(" ", LEVEL)
     for place, value in marks:
-        row, column = _row(value, low, high, height), _column(place, plot)
-        lines[row] = lines[row][:column] + MARK + lines[row][column + 1 :]
+        row = _row(value, low, high, height)
+        lines[row] = _with_mark(lines[row], place)
     ticks = [f"{label:>{room}} {'┤' if label else '│'}" for label in axis]
-    sides = [f" {set_cell_size(name, beside)}" if beside else "" for name in names]
-    return list(map("".join, zip(ticks, lines, sides, strict=True)))
+    return list(map("".join, zip(ticks, lines, _sides(names, beside), strict=True)))
+
+
+def _sides(names: Sequence[str], width: int) -> list[str]:
+    """What follows each line: a space and a name, cut to the width; nothing, if there is no room for names."""
+    return [f" {set_cell_size(name, width)}" if width else "" for name in names]
 
 
 def _axis(shown: Sequence[float], height: int) -> list[str]:
@@ -112,9 +116,10 @@ def _finite(values: Sequence[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _column(place: float, width: int) -> int:
-    """The column of a place from 0, left, to 1, right."""
-    return int(min(max(place, 0.0), 1.0) * (width - 1) + 0.5)
+def _with_mark(line: str, place: float) -> str:
+    """A line with a mark at a place from 0, left, to 1, right."""
+    column = int(min(max(place, 0.0), 1.0) * (len(line) - 1) + 0.5)
+    return line[:column] + MARK + line[column + 1 :]
 
 
 def _resample(values: Sequence[float], columns: int) -> list[float]:

@@ -134,7 +134,7 @@ class Screen:
         if event is None:
             return []
         unit = harmless(started.unit) if started else "units"
-        of_steps = f" of {started.steps:,}" if started and started.steps is not None else ""
+        of_steps = _of_steps(started)
         # Minimal widths keep the numbers from jumping when a digit comes or goes.
         columns = [
             ("step", f"{event.step:,}{of_steps}", 2 * len(of_steps) - 4),
@@ -229,6 +229,11 @@ class Screen:
         if self.saved is not None:
             lines.append(Text(f"saved step {self.saved.step:,} · {harmless(self.saved.path)}", style="dim"))
         return [_fit(line, width) for line in lines]
+
+
+def _of_steps(started: Started | None) -> str:
+    """What follows the number of a step, if it is known how many there will be."""
+    return f" of {started.steps:,}" if started and started.steps is not None else ""
 
 
 def _spaced(lines: Sequence[Text]) -> list[Text]:

@@ -70,8 +70,7 @@ def xray(
     - `unspool xray runs/book --json | jq .flow.horizon`
     """
     runs = runs or []
-    if (torch_ is None) == (not runs) or len(runs) > 2:
-        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
+    _check_runs(runs, torch_)
     with _progress(json or quiet) as progress:
         if torch_ is not None:
             _refuse(data=data)
@@ -85,6 +84,11 @@ def xray(
         _print_numbers(reports)
     elif not quiet:
         _print(reports, path)
+
+
+def _check_runs(runs: list[Path], torch_: str | None) -> None:
+    if (torch_ is None) == (not runs) or len(runs) > 2:
+        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
 
 
 def _print_numbers(reports: list[Report]) -> None:

@@ -202,11 +202,10 @@ def train(
     given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
     with joined() as ranks, ExitStack() as held:
         with ranks.in_turn():
-            resume = _resumes(path, resume, overwrite, has_data=source is not None or config is not None)
+            resume = _resumes(path, resume, overwrite, has_data=(source, config) != (None, None))
             begins = ranks.first and not resume
             settings, new = resume_settings(path, **given) if resume else (plan(**given), {})
-            folder = RunFolder.open(path) if resume and ranks.first else RunFolder(path)
-            held.enter_context(closing(folder))
+            folder = held.enter_context(closing(_open(path, resume and ranks.first)))
             if begins:
                 check_free(path, overwrite)
             _check_baselines(settings, ranks)
@@ -225,6 +224,10 @@ def _resumes(path: Path, resume: bool, overwrite: bool, has_data: bool) -> bool:
         problem = "replaces a run, and `resume` continues one"
         raise ArgumentError.of("overwrite", overwrite, problem, "Leave one out")
     return resume and (is_run(path) or not has_data)
+
+
+def _open(path: Path, resume: bool) -> RunFolder:
+    return RunFolder.open(path) if resume else RunFolder(path)
 
 
 def _check_baselines(settings: Config, ranks: Ranks) -> None:
