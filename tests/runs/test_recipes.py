@@ -1,0 +1,70 @@
+"""A recipe that is named after a paper makes the updates of that paper: weight by weight, against plain torch."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.oracles import zaremba
+from torch import Tensor
+
+from unspool.learning.loop import Loop
+from unspool.runs.train import make_loop, plan
+from unspool.tasks.lm import LanguageModelling
+
+WORDS, WIDTH = 60, 24
+
+
+def write_text(folder: Path, words: int) -> Path:
+    """Words that depend on the word before, in lines of ten."""
+    chance, word, lines = random.Random(0), 0, list[str]()
+    for _ in range(words // 10):
+        line = []
+        for _ in range(9):  # and the end of the line
+            word = (2 * word + chance.randrange(5)) % WORDS
+            line.append(f"w{word}")
+        lines.append(" ".join(line) + "\n")
+    path = folder / "text.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def start(recipe: str, text: Path, **options: Any) -> tuple[Loop, Tensor]:
+    """A run before its first update, in float64, and the tokens that it trains on."""
+    loop = make_loop(plan(text, recipe=recipe, **options))
+    for parameter in loop.learner.double().parameters():  # larger than the recipe's, so that few updates change each
+        torch.nn.init.uniform_(parameter, -0.5, 0.5)
+    loop._begin_epoch(0)
+    assert isinstance(loop.task, LanguageModelling)
+    return loop, torch.from_numpy(loop.task.corpus.training.astype("int64"))
+
+
+# Each text ends within a window, and gives a recipe 50 updates or more until the learning rate has decayed twice.
+@pytest.mark.parametrize(
+    ("recipe", "words"), [("zaremba-small", 4200), ("zaremba-medium", 5000), ("zaremba-large", 2700)]
+)
+def test_a_recipe_makes_the_updates_of_its_paper(recipe: str, words: int, tmp_path: Path) -> None:
+    """Through epochs, decays, clipped gradients and a shorter last window; both draw the same dropout."""
+    loop, tokens = start(recipe, write_text(tmp_path, words), hidden=WIDTH)
+    paper = zaremba.RECIPES[recipe]
+    first = {name: weight.detach().clone() for name, weight in loop.learner.named_parameters()}
+    model = zaremba.Model(len(first["head"]), WIDTH, paper).double().take(first)
+    epochs, updates = paper.flat_epochs + 2, 0
+    torch.manual_seed(1)
+    for _, updates in zip(range(epochs), zaremba.train(model, tokens, paper), strict=False):
+        pass
+    torch.manual_seed(1)
+    for _ in range(updates):
+        loop._update(0.0)
+    assert updates >= 50
+    assert (len(tokens) - 1) // paper.batch_size % paper.steps
+    assert (loop.position.epoch, loop.position.batch) == (epochs, 0)
+    assert 0 < loop.position.clipped < updates
+    expected = dict(model.named_weights())
+    for name, weight in loop.learner.named_parameters():
+        assert (weight - first[name]).abs().max() > 1e-3
+        torch.testing.assert_close(weight, expected.pop(name), rtol=0, atol=1e-9)
+    assert not expected
