@@ -83,9 +83,7 @@ class Model(nn.Module):
 
 def train(model: Model, tokens: Tensor, recipe: Recipe) -> Iterator[int]:
     """Train on a text, epoch after epoch; yields the number of updates after each."""
-    length = (len(tokens) - 1) // recipe.batch_size
-    rows = [tokens[row * length : (row + 1) * length + 1] for row in range(recipe.batch_size)]
-    streams = torch.stack(rows, 1)  # (time, batch); the first token of a row is also the last target of the one before
+    streams = parallel(tokens, recipe.batch_size)
     optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=recipe.lr)
     updates, epoch = 0, 0
     while True:
@@ -93,7 +91,7 @@ def train(model: Model, tokens: Tensor, recipe: Recipe) -> Iterator[int]:
         optimizer.param_groups[0]["lr"] = recipe.lr / recipe.decay ** max(0, epoch - recipe.flat_epochs)
         states: list[State] = [None, None]
         model.train()
-        for first in range(0, length, recipe.steps):
+        for first in range(0, len(streams) - 1, recipe.steps):
             window = streams[first : first + recipe.steps + 1]
             optimizer.zero_grad()
             logits, states = model(window[:-1], states)
@@ -103,6 +101,12 @@ def train(model: Model, tokens: Tensor, recipe: Recipe) -> Iterator[int]:
             optimizer.step()
             updates += 1
         yield updates
+
+
+def parallel(tokens: Tensor, batch_size: int) -> Tensor:
+    """A text as (time, batch); the first token of a row is also the last target of the row before."""
+    length = (len(tokens) - 1) // batch_size
+    return torch.stack([tokens[row * length : (row + 1) * length + 1] for row in range(batch_size)], 1)
 
 
 def clip(model: nn.Module, limit: float) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.oracles import zaremba
+from tests.oracles import awd_lstm, zaremba
 from torch import Tensor
 
 from unspool.learning.loop import Loop
@@ -42,6 +43,15 @@ def start(recipe: str, text: Path, **options: Any) -> tuple[Loop, Tensor]:
     return loop, torch.from_numpy(loop.task.corpus.training.astype("int64"))
 
 
+def compare(loop: Loop, model: zaremba.Model, first: Mapping[str, Tensor]) -> None:
+    """Both have the same weights, of which each has changed."""
+    expected = dict(model.named_weights())
+    for name, weight in loop.learner.named_parameters(remove_duplicate=False):
+        assert (weight - first[name]).abs().max() > 1e-3
+        torch.testing.assert_close(weight, expected.pop(name), rtol=0, atol=1e-9)
+    assert not expected
+
+
 # Each text ends within a window, and gives a recipe 50 updates or more until the learning rate has decayed twice.
 @pytest.mark.parametrize(
     ("recipe", "words"), [("zaremba-small", 4200), ("zaremba-medium", 5000), ("zaremba-large", 2700)]
@@ -63,8 +73,20 @@ def test_a_recipe_makes_the_updates_of_its_paper(recipe: str, words: int, tmp_pa
     assert (len(tokens) - 1) // paper.batch_size % paper.steps
     assert (loop.position.epoch, loop.position.batch) == (epochs, 0)
     assert 0 < loop.position.clipped < updates
-    expected = dict(model.named_weights())
-    for name, weight in loop.learner.named_parameters():
-        assert (weight - first[name]).abs().max() > 1e-3
-        torch.testing.assert_close(weight, expected.pop(name), rtol=0, atol=1e-9)
-    assert not expected
+    compare(loop, model, first)
+
+
+def test_awd_lstm_makes_the_updates_of_a_plain_script(tmp_path: Path) -> None:
+    """Locked dropout, weight dropout, embedding dropout, AR, TAR, weight decay and clipping, through three epochs."""
+    loop, tokens = start("awd-lstm-small", write_text(tmp_path, 6000), hidden=WIDTH)
+    first = {name: weight.detach().clone() for name, weight in loop.learner.named_parameters(remove_duplicate=False)}
+    model = awd_lstm.Model(len(first["head"]), WIDTH).double().take(first)
+    torch.manual_seed(1)
+    updates = 0
+    for _, updates in zip(range(3), awd_lstm.train(model, tokens), strict=False):
+        pass
+    torch.manual_seed(1)
+    for _ in range(updates):
+        loop._update(0.0)
+    assert (loop.position.epoch, loop.position.batch) == (3, 0)
+    compare(loop, model, first)

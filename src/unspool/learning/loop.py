@@ -233,7 +233,7 @@ class Loop:
         position.clipped += self.settings.clip is not None and self._norm > self.settings.clip
         self.optimizer.step()
         position.step += 1
-        if self.average is not None and (self.settings.average == "ema" or fraction >= self.settings.swa_start):
+        if self.average is not None and self.timetable.average_is_due(fraction, position.validation):
             self.average.update()
         position.batch = last
         if last == len(self.batches):

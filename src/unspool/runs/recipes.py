@@ -55,6 +55,19 @@ RECIPES: Mapping[str, dict[str, Any]] = MappingProxyType(
             {"hidden": 1500, "init": 0.04, "dropout": 0.65},
             **{"bptt": 35, "epochs": 55.0, "clip": 10.0, "lr_decay": 1 / 1.15, "lr_decay_after": 14},
         ),
+        # Merity, Keskar, Socher, "Regularizing and optimizing LSTM language models" (2017), in a size for a CPU
+        "awd-lstm-small": {
+            "data": {"tokenizer": "word"},
+            "model": {
+                **{"cell": "lstm", "layers": 2, "hidden": 400, "tied": True},
+                **{"dropout": 0.4, "variational_dropout": True, "weight_dropout": 0.5, "embedding_dropout": 0.1},
+            },
+            "training": {
+                **{"epochs": 100.0, "batch_size": 20, "bptt": 70, "optimizer": "sgd", "lr": 30.0, "clip": 0.25},
+                **{"weight_decay": 1.2e-6, "activation_penalty": 2.0, "temporal_penalty": 1.0},
+                **{"schedule": "constant", "average": "swa", "swa_start": "plateau"},
+            },
+        },
     }
 )
 

@@ -110,7 +110,11 @@ class Training(Section):
         None, "evaluate and keep averaged weights: ema (exponential) or swa (plain mean)", "Optimization", common=True
     )
     ema_decay: Fraction = setting(0.999, "decay of the exponential moving average", "Optimization")
-    swa_start: Fraction = setting(0.5, "fraction of training after which swa starts", "Optimization")
+    swa_start: Fraction | Literal["plateau"] = setting(
+        0.5,
+        "fraction of training after which swa starts; plateau: when validation stops improving (NT-ASGD)",
+        "Optimization",
+    )
     # ── penalties ──
     activation_penalty: NotNegative = setting(
         0.0, "weight of the mean squared output of the recurrent layers (AR)", "Regularization"
