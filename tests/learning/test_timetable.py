@@ -82,11 +82,11 @@ def test_when_weights_are_averaged() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_trigger_is_that_of_nt_asgd(seed: int) -> None:
-    """Merity et al. (2017), algorithm 1, with n = 5: log after log, until v is above the least of all but the last n."""
+    """Merity et al. (2017), algorithm 1, with n = 5: v is above the least of all but the last n logs."""
     chance = random.Random(seed)
     losses = [1 / (1 + t) + chance.uniform(0, 0.3) for t in range(40)]
     logs: list[float] = []
-    triggered = []
+    triggered: list[bool] = []
     for v in losses:
         triggered.append(any(triggered) or (len(logs) > 5 and v > min(logs[:-5])))
         logs.append(v)

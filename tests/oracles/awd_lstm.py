@@ -7,11 +7,12 @@ weight decay of matrices alone. The one bias per gate is as in `zaremba`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from tests.oracles import zaremba
 from tests.oracles.zaremba import State
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
@@ -33,7 +34,7 @@ class Model(zaremba.Model):
         raw = x = self._lock(functional.embedding(ids, table * self.embedding.weight))
         last = list[State]()
         for layer, state in zip(self.layers, states, strict=True):
-            gates = layer.weight_hh_l0.chunk(4)
+            gates = layer.get_parameter("weight_hh_l0").chunk(4)
             dropped = [gate * functional.dropout(torch.ones_like(gate), WEIGHT_DROPOUT) for gate in gates]
             raw, (h, c) = functional_call(layer, {"weight_hh_l0": torch.cat(dropped)}, (x, state))
             last.append((h.detach(), c.detach()))
@@ -50,9 +51,11 @@ class Model(zaremba.Model):
 def train(model: Model, tokens: Tensor) -> Iterator[int]:
     """Train on a text, epoch after epoch; yields the number of updates after each."""
     streams = zaremba.parallel(tokens, BATCH_SIZE)
-    matrices = [layer.get_parameter(f"weight_{part}_l0") for layer in model.layers for part in ("ih", "hh")]
-    others = [model.embedding.weight, model.head.bias, *(layer.bias_ih_l0 for layer in model.layers)]
-    optimizer = torch.optim.SGD([{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": others}], lr=LR)
+    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    matrices = [one for name, one in trained.items() if "stack" in name and one.dim() == 2]
+    others = [one for name, one in trained.items() if "stack" not in name or one.dim() == 1]
+    groups: list[dict[str, Any]] = [{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": others}]
+    optimizer = torch.optim.SGD(groups, lr=LR)
     updates = 0
     while True:
         states: list[State] = [None, None]

@@ -51,7 +51,7 @@ class Model(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -recipe.init, recipe.init)
         for layer in () if both_biases else self.layers:
-            nn.init.zeros_(layer.bias_hh_l0).requires_grad_(False)
+            nn.init.zeros_(layer.get_parameter("bias_hh_l0")).requires_grad_(False)
 
     def forward(self, ids: Tensor, states: list[State]) -> tuple[Tensor, list[State]]:
         x, last = self._drop(self.embedding(ids)), list[State]()
@@ -69,8 +69,8 @@ class Model(nn.Module):
         yield from (("embedding.weight", self.embedding.weight), ("head", self.head.weight))
         yield "head_bias", self.head.bias
         for level, layer in enumerate(self.layers):
-            for letter, stacked in (("W", layer.weight_ih_l0), ("U", layer.weight_hh_l0), ("b", layer.bias_ih_l0)):
-                for gate, part in zip("ifgo", stacked.chunk(4), strict=True):
+            for letter, name in (("W", "weight_ih_l0"), ("U", "weight_hh_l0"), ("b", "bias_ih_l0")):
+                for gate, part in zip("ifgo", layer.get_parameter(name).chunk(4), strict=True):
                     yield f"backbone.layers.{level}.{letter}_{gate}", part
 
     @torch.no_grad()

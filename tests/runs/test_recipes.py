@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,9 @@ def test_a_recipe_makes_the_updates_of_its_paper(recipe: str, words: int, tmp_pa
     paper = zaremba.RECIPES[recipe]
     first = {name: weight.detach().clone() for name, weight in loop.learner.named_parameters()}
     model = zaremba.Model(len(first["head"]), WIDTH, paper).double().take(first)
-    epochs, updates = paper.flat_epochs + 2, 0
+    epochs = paper.flat_epochs + 2
     torch.manual_seed(1)
-    for _, updates in zip(range(epochs), zaremba.train(model, tokens, paper), strict=False):
-        pass
+    *_, updates = islice(zaremba.train(model, tokens, paper), epochs)
     torch.manual_seed(1)
     for _ in range(updates):
         loop._update(0.0)
@@ -82,9 +82,7 @@ def test_awd_lstm_makes_the_updates_of_a_plain_script(tmp_path: Path) -> None:
     first = {name: weight.detach().clone() for name, weight in loop.learner.named_parameters(remove_duplicate=False)}
     model = awd_lstm.Model(len(first["head"]), WIDTH).double().take(first)
     torch.manual_seed(1)
-    updates = 0
-    for _, updates in zip(range(3), awd_lstm.train(model, tokens), strict=False):
-        pass
+    *_, updates = islice(awd_lstm.train(model, tokens), 3)
     torch.manual_seed(1)
     for _ in range(updates):
         loop._update(0.0)

@@ -79,10 +79,12 @@ class LanguageModel(BackboneModel, Learner):
 
     def embed(self, ids: Tensor) -> Tensor:
         """The embedding of tokens; in training without those that `embedding_dropout` leaves out of this call."""
-        embedded, p = self.embedding(ids), self.embedding_dropout
+        p = self.embedding_dropout
+        embedded: Tensor = self.embedding(ids)
         if not (self.training and p):
             return embedded
-        return embedded * draw_mask(embedded, (self.embedding.num_embeddings, 1), p)[ids]
+        kept = draw_mask(embedded, (self.embedding.num_embeddings, 1), p)
+        return embedded * kept[ids]
 
     def features(self, output: Tensor) -> Tensor:
         """The input of the head, from the output of the top layer."""

@@ -69,7 +69,7 @@ class Training(Section):
     grad_accum: Size = setting(1, "batches whose gradients are accumulated into one update", "Training")
     loss_reduction: Literal["mean", "sum-over-time"] = setting(
         "mean",
-        "the loss that `lr` and `clip` act on: mean over tokens; sum-over-time: summed over `bptt`, mean over the batch",
+        "loss that `lr` and `clip` act on: mean over tokens; sum-over-time: summed over steps, mean over the batch",
         "Training",
     )
     learning_rule: Literal["bptt", "predictive-coding"] = setting(
