@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.oracles import awd_lstm, zaremba
 from torch import Tensor
 
 from unspool.learning.loop import Loop
+from unspool.runs.recipes import RECIPES
 from unspool.runs.train import make_loop, plan
 from unspool.tasks.lm import LanguageModelling
 
@@ -88,3 +90,10 @@ def test_awd_lstm_makes_the_updates_of_a_plain_script(tmp_path: Path) -> None:
         loop._update(0.0)
     assert (loop.position.epoch, loop.position.batch) == (3, 0)
     compare(loop, model, first)
+
+
+def test_every_recipe_is_described() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z-]+)` \|", text.partition("### Recipes")[2].partition("###")[0], re.MULTILINE) == [
+        *RECIPES
+    ]
