@@ -50,19 +50,19 @@ class Model(zaremba.Model):
 
 def train(model: Model, tokens: Tensor) -> Iterator[int]:
     """Train on a text, epoch after epoch; yields the number of updates after each."""
-    streams = zaremba.parallel(tokens, BATCH_SIZE)
-    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
-    matrices = [one for name, one in trained.items() if "stack" in name and one.dim() == 2]
-    others = [one for name, one in trained.items() if "stack" not in name or one.dim() == 1]
-    groups: list[dict[str, Any]] = [{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": others}]
+    recurrent = [one for one in model.stack.parameters() if one.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [one for one in recurrent if one.dim() == 2], "weight_decay": WEIGHT_DECAY},
+        {"params": [one for one in recurrent if one.dim() == 1]},
+        {"params": [model.embedding.weight, model.head.bias]},
+    ]
     optimizer = torch.optim.SGD(groups, lr=LR)
     updates = 0
     while True:
         states: list[State] = [None, None]
-        for first in range(0, len(streams) - 1, STEPS):
-            window = streams[first : first + STEPS + 1]
+        for ids, targets in zaremba.windows(tokens, BATCH_SIZE, STEPS):
             optimizer.zero_grad()
-            loss, states = model.loss(window[:-1], window[1:], states)
+            loss, states = model.loss(ids, targets, states)
             loss.backward()
             zaremba.clip(model, CLIP)
             optimizer.step()

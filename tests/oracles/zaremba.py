@@ -6,6 +6,7 @@ second of torch.nn's two stays 0, unless `both_biases` are wanted, as in the aut
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -83,7 +84,6 @@ class Model(nn.Module):
 
 def train(model: Model, tokens: Tensor, recipe: Recipe) -> Iterator[int]:
     """Train on a text, epoch after epoch; yields the number of updates after each."""
-    streams = parallel(tokens, recipe.batch_size)
     optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=recipe.lr)
     updates, epoch = 0, 0
     while True:
@@ -91,11 +91,10 @@ def train(model: Model, tokens: Tensor, recipe: Recipe) -> Iterator[int]:
         optimizer.param_groups[0]["lr"] = recipe.lr / recipe.decay ** max(0, epoch - recipe.flat_epochs)
         states: list[State] = [None, None]
         model.train()
-        for first in range(0, len(streams) - 1, recipe.steps):
-            window = streams[first : first + recipe.steps + 1]
+        for ids, targets in windows(tokens, recipe.batch_size, recipe.steps):
             optimizer.zero_grad()
-            logits, states = model(window[:-1], states)
-            loss = functional.cross_entropy(logits.flatten(0, 1), window[1:].flatten(), reduction="sum")
+            logits, states = model(ids, states)
+            loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
             (loss / recipe.batch_size).backward()
             clip(model, recipe.clip)
             optimizer.step()
@@ -103,10 +102,13 @@ def train(model: Model, tokens: Tensor, recipe: Recipe) -> Iterator[int]:
         yield updates
 
 
-def parallel(tokens: Tensor, batch_size: int) -> Tensor:
-    """A text as (time, batch); the first token of a row is also the last target of the row before."""
+def windows(tokens: Tensor, batch_size: int, steps: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and targets (time, batch) of a text in parallel rows; a row's last target starts the next row."""
     length = (len(tokens) - 1) // batch_size
-    return torch.stack([tokens[row * length : (row + 1) * length + 1] for row in range(batch_size)], 1)
+    streams = torch.stack([tokens[row * length : (row + 1) * length + 1] for row in range(batch_size)], 1)
+    for first in range(0, length, steps):
+        window = streams[first : first + steps + 1]
+        yield window[:-1], window[1:]
 
 
 def clip(model: nn.Module, limit: float) -> None:
@@ -122,8 +124,7 @@ def perplexity(model: Model, tokens: Tensor, steps: int = 512) -> float:
     """Of a text that is read once, with the state carried on."""
     model.eval()
     total, states = 0.0, list[State]([None, None])
-    for first in range(0, len(tokens) - 1, steps):
-        window = tokens[first : first + steps + 1].unsqueeze(1)
-        logits, states = model(window[:-1], states)
-        total += float(functional.cross_entropy(logits.flatten(0, 1), window[1:].flatten(), reduction="sum"))
-    return float(torch.tensor(total / (len(tokens) - 1)).exp())
+    for ids, targets in windows(tokens, 1, steps):
+        logits, states = model(ids, states)
+        total += float(functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum"))
+    return math.exp(total / (len(tokens) - 1))
