@@ -14,6 +14,7 @@ import torch
 from tests.oracles import awd_lstm, zaremba
 from torch import Tensor
 
+from unspool.learning import optimizers
 from unspool.learning.loop import Loop
 from unspool.runs.recipes import RECIPES
 from unspool.runs.train import make_loop, plan
@@ -59,8 +60,11 @@ def compare(loop: Loop, model: zaremba.Model, first: Mapping[str, Tensor]) -> No
 @pytest.mark.parametrize(
     ("recipe", "words"), [("zaremba-small", 4200), ("zaremba-medium", 5000), ("zaremba-large", 2700)]
 )
-def test_a_recipe_makes_the_updates_of_its_paper(recipe: str, words: int, tmp_path: Path) -> None:
+def test_a_recipe_makes_the_updates_of_its_paper(
+    recipe: str, words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Through epochs, decays, clipped gradients and a shorter last window; both draw the same dropout."""
+    monkeypatch.setattr(optimizers, "LARGE", WORDS)  # sparse gradients, as with the vocabulary of the paper
     loop, tokens = start(recipe, write_text(tmp_path, words), hidden=WIDTH)
     paper = zaremba.RECIPES[recipe]
     first = {name: weight.detach().clone() for name, weight in loop.learner.named_parameters()}
@@ -71,6 +75,7 @@ def test_a_recipe_makes_the_updates_of_its_paper(recipe: str, words: int, tmp_pa
     torch.manual_seed(1)
     for _ in range(updates):
         loop._update(0.0)
+    assert loop.learner.get_submodule("embedding").sparse
     assert updates >= 50
     assert (len(tokens) - 1) // paper.batch_size % paper.steps
     assert (loop.position.epoch, loop.position.batch) == (epochs, 0)
