@@ -65,6 +65,7 @@ def idle(task: str, **options: Any) -> str:
         ),
         ("lm", {"ema_decay": 0.99}, "ema_decay", "`average` is not given", "give `average` ema"),
         ("lm", {"average": "ema", "swa_start": 0.1}, "swa_start", "is ema", "swa"),
+        ("classify", {"loss_reduction": "sum-over-time"}, "loss_reduction", "is classify", "lm"),
         ("lm", {"optimizer": "sgd", "betas": [0.9, 0.9]}, "betas", "`optimizer` is sgd", "adamw or adam"),
         ("lm", {"momentum": 0.9}, "momentum", "`optimizer` is adamw", "give `optimizer` sgd"),
         (

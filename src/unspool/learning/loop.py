@@ -234,7 +234,7 @@ class Loop:
         position.clipped += clip is not None and self._norm > clip
         self.optimizer.step()
         position.step += 1
-        if self.average is not None and (self.settings.average == "ema" or fraction >= self.settings.swa_start):
+        if self.average is not None and self.timetable.average_is_due(fraction, position.validation):
             self.average.update()
         position.batch = last
         if last == len(self.batches):
