@@ -38,7 +38,8 @@ from tests.oracles import zaremba
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
-from unspool.runs.train import plan, silent
+from unspool.runs.progress import silent
+from unspool.runs.train import plan
 from unspool.tasks.lm import LanguageModelling
 
 RECIPE = "zaremba-small"
