@@ -1,9 +1,9 @@
 """Cycles of a series: tests of whether it has one, against noise that is correlated from step to step.
 
-Two tests complete each other. `Background` finds cycles of a constant phase: the series is regressed on a smooth trend,
-on its own last values and on the waves of a cycle, and an F-test says what the waves add. `find_recurrence` finds cycles
-whose phase drifts, such as those of sunspots: it compares the autocorrelation with that of noise without any cycle, which
-is simulated from the likeliest spectrum that only falls or only rises with frequency.
+Two tests complete each other. `Background` finds cycles of a constant phase: the series is regressed on a smooth
+trend, on its own last values and on the waves of a cycle, and an F-test says what the waves add. `find_recurrence`
+finds cycles whose phase drifts, such as those of sunspots: it compares the autocorrelation with that of noise without
+any cycle, which is simulated from the likeliest spectrum that only falls or only rises with frequency.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _returns(correlation: Floats) -> NDArray[np.int64]:
 
 
 def _above_noise(values: Floats, lags: NDArray[np.int64], found: Floats) -> NDArray[np.bool_]:
-    """Whether the contrast at each lag is higher than noise without a cycle has at any lag, in deviations of its own."""
+    """Whether the contrast at each lag is higher than noise without a cycle has anywhere, in deviations of its own."""
     chance = np.random.default_rng(0)
     every = np.arange(2, len(values) // CYCLES + 1)
     spectrum = _monotone_spectrum(values)
@@ -198,7 +198,8 @@ def contrast(correlation: Floats, lags: NDArray[np.int64] | Floats, period: Floa
 
 
 def _trend(steps: int) -> Floats:
-    return np.polynomial.legendre.legvander(np.linspace(-1, 1, steps), DEGREE)
+    found: Floats = np.polynomial.legendre.legvander(np.linspace(-1, 1, steps), DEGREE).astype(np.float64)
+    return found
 
 
 def _monotone_spectrum(values: Floats) -> Floats:
@@ -207,7 +208,8 @@ def _monotone_spectrum(values: Floats) -> Floats:
     falling, rising = _pool(power), _pool(power[::-1])[::-1]
     likelier = min(falling, rising, key=lambda one: float((np.log(one) + power / one).sum()))
     places = np.arange(len(values) + 1) / 2
-    return np.interp(places, np.arange(1, len(power) + 1), likelier)
+    found: Floats = np.interp(places, np.arange(1, len(power) + 1), likelier)
+    return found
 
 
 def _pool(power: Floats) -> Floats:
