@@ -21,11 +21,11 @@ NUMBER_NAMES = ("target", "y", "value", "score", "rating", "label")
 TIME_NAMES = ("time", "date", "datetime", "timestamp", "ds", "ts", "year", "month", "week", "day", "hour")
 SERIES_NAMES = ("value", "target", "y", "close", "adj close")
 #: Words in the names of columns that hold times, and in those of ids and indices.
-TIME_WORDS = frozenset(
-    "time date datetime timestamp ds ts dt t year month week day hour minute second period quarter epoch unix unixtime "
-    "step tick datum zeit".split()
-)
-ID_WORDS = frozenset("id ids uid uuid guid key index idx rownames row series".split())
+TIME_WORDS = {
+    *("time", "date", "datetime", "timestamp", "ds", "ts", "dt", "t", "step", "tick", "epoch", "unix", "unixtime"),
+    *("year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "datum", "zeit"),
+}
+ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "index", "idx", "rownames", "row", "series"}
 #: Of the texts to read and those to write; without a header, columns are numbered.
 SOURCE_NAMES = ("source", "src", "input", "1")
 TRANSLATION_NAMES = ("target", "tgt", "output", "2")

@@ -78,25 +78,48 @@ def guess_order(values: ArrayLike) -> int:
     return max(Background.fit(column).order for column in series.reshape(len(series), -1).T)
 
 
-class Horizon(NamedTuple):
-    """Steps to forecast, and why so many."""
+class Steps(NamedTuple):
+    """A number of steps, and why so many."""
 
     steps: int
     why: str
 
 
-def guess_horizon(season: int, steps: int) -> Horizon:
+def guess_horizon(season: int, steps: int) -> Steps:
     """How far to forecast series of this season, of which the shortest has so many steps.
 
     Example:
-        guess_horizon(12, 240)  # Horizon(steps=12, why="one season")
+        guess_horizon(12, 240)  # Steps(steps=12, why="one season")
     """
     if 1 < season <= steps // SEASONS:
-        return Horizon(season, "one season")
+        return Steps(season, "one season")
     ahead = int(AHEAD * steps)
     if ahead >= FARTHEST:
-        return Horizon(FARTHEST, "there is no season, or none that the series has four times")
-    return Horizon(max(ahead, 1), f"a tenth of {steps} steps")
+        return Steps(FARTHEST, "there is no season that the series has four times")
+    return Steps(max(ahead, 1), f"a tenth of the {steps} steps that there are")
+
+
+def guess_lookback(season: int, order: int, horizon: int, most: int) -> Steps:
+    """How many steps a forecast is to read.
+
+    Args:
+        season: Steps per season; 1 if there is none.
+        order: The last values that say something of the next, as `guess_order` finds them.
+        horizon: Steps to forecast.
+        most: The most steps that there can be.
+
+    Example:
+        guess_lookback(12, order=3, horizon=6, most=100)  # Steps(steps=24, why="two seasons")
+    """
+    reasons = {
+        "two seasons": 2 * season if season > 1 else 1,
+        f"an autoregression of these series has order {order}": order,
+        "as many as are forecast": horizon,
+    }
+    why = max(reasons, key=lambda one: reasons[one])
+    if reasons[why] > most:
+        return Steps(most, f"{why} would be {reasons[why]}, but half of the training part must remain")
+    return Steps(reasons[why], why)
 
 
 def check_history(values: ArrayLike) -> Floats:
