@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -169,7 +170,7 @@ def _above_noise(values: Floats, lags: NDArray[np.int64], found: Floats) -> NDAr
 
 def clean(series: Floats) -> Floats:
     """A series without its trend and with outliers drawn in, of mean square 1; zeros where nothing is left."""
-    trend, _ = np.linalg.qr(_trend(len(series)))
+    trend = _trend(len(series))
     rest = series - trend @ (trend.T @ series)
     if np.abs(rest).max() <= 1e-9 * np.abs(series).max():
         return np.zeros_like(rest)
@@ -197,8 +198,10 @@ def contrast(correlation: Floats, lags: NDArray[np.int64] | Floats, period: Floa
     return found
 
 
+@lru_cache(maxsize=8)
 def _trend(steps: int) -> Floats:
-    found: Floats = np.polynomial.legendre.legvander(np.linspace(-1, 1, steps), DEGREE).astype(np.float64)
+    """Polynomials that are orthonormal, (steps, ·)."""
+    found: Floats = np.linalg.qr(np.polynomial.legendre.legvander(np.linspace(-1, 1, steps), DEGREE))[0]
     return found
 
 

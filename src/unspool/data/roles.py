@@ -20,6 +20,8 @@ Kind = Literal["time", "number", "label", "text", "empty"]
 ROWS = 1000
 #: A label is at most this long on average, and each is used by as many rows on average.
 LABEL_LENGTH, LABEL_ROWS = 30, 1.5
+#: The fraction of rows of a series that have a time of their own, but for mistakes.
+UNIQUE = 0.9
 #: Numbered columns of which a table must have as many for its rows to be series.
 NUMBERED = 8
 #: A numbered name, such as V12, "12" or d_1913; a date is one too.
@@ -102,6 +104,8 @@ class Roles:
         if time is None:
             return None
         series = series or self._find_owner(time, [*targets, *others])
+        if series is None and self.table.frame[time].n_unique() < UNIQUE * len(self.table):
+            return None
         free = [one for one in self.measured() if one not in (time, series, *others)]
         known = find_column(free, SERIES_NAMES)
         found = tuple(targets) or ((known,) if known else tuple(free))

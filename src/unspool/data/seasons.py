@@ -31,7 +31,7 @@ SHORT_CYCLES = (HOUR // 60, HOUR, DAY, 7 * DAY, 364 * DAY)
 #: The least contrast of a season: it then explains a twentieth of the variance.
 CONTRAST = 0.1
 #: Multiples of a wave's period that may be the season: the strongest wave of a season need not be its longest.
-MULTIPLES = 12
+MULTIPLES = 100
 #: Where there is no season, a forecast covers this fraction of the series, and at most so many steps.
 AHEAD, FARTHEST = 0.1, 12
 #: A series needs this many seasons for one to be forecast.
@@ -178,7 +178,8 @@ def _whole_season(period: float, correlation: Floats) -> int:
     heights = contrast(correlation, lags, period)
     if heights.max() <= 0:
         return 1
-    first = int(np.flatnonzero(heights.max(0) >= NEARLY * heights.max())[0])
+    chance = 2 / math.sqrt(len(correlation))  # two standard errors
+    first = int(np.flatnonzero(heights.max(0) >= NEARLY * heights.max() - chance)[0])
     return int(lags[heights[:, first].argmax(), first])
 
 

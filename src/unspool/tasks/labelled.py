@@ -20,7 +20,7 @@ from unspool.data.sequences import Indices, Sequences
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import TrainingSequences, WholeSequence
 from unspool.models.example_model import Batch
 from unspool.settings.data import SequenceData
@@ -84,10 +84,24 @@ def read_raw(
     if data.id_column is not None:
         features = _feature_columns(data, table, columns, inputs)
         return read_steps(table, data.id_column, data.time_column, features, asked, targets.numbers)
-    text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "text_column", columns)
+    text = data.text_column or _guess_text(table, columns)
     if text in asked:
         raise ArgumentError.of("text_column", text, "is also the column to predict", "Name another column")
     return read_texts(table, text, asked, targets.numbers)
+
+
+def _guess_text(table: Table, targets: Sequence[str]) -> str:
+    """The column of texts; times are none, though they can be read as such."""
+    roles = Roles(table)
+    found = _find_text(roles, next(iter(targets), None))
+    if found is None:
+        found = guess_column(table, TEXT_NAMES, "the texts", "text_column", targets)
+    if roles.kinds[found] == "time":
+        raise DataError(
+            f"{table.files[0]}: `{found}` holds times, not texts. Name the texts with `text_column`; to predict the next "
+            "values of a series, give `task='forecast'`."
+        )
+    return found
 
 
 def _input_columns(data: SequenceData, table: Table) -> list[str]:
@@ -136,7 +150,7 @@ def _find_text(roles: Roles, label: str | None) -> str | None:
     """The column of texts: of a well-known name, the only one with long entries, or the only one beside a label."""
     words = [column for column in roles.of_kind("text", "label") if column != label]
     texts = [column for column in words if roles.kinds[column] == "text" and not roles.is_identity(column)]
-    alone = words if len(roles.table.columns) == 2 else texts
+    alone = words if len(roles.table.columns) == 2 and len(texts) != 1 else texts
     return find_column(words, TEXT_NAMES) or (alone[0] if len(alone) == 1 else None)
 
 
