@@ -23,7 +23,9 @@ def chain(*coefficients: float) -> Callable[[int, Chance], np.ndarray]:
     """An autoregression."""
 
     def simulate(steps: int, chance: Chance) -> np.ndarray:
-        found: np.ndarray = lfilter([1.0], [1.0, *(-one for one in coefficients)], chance.normal(size=steps + 300))[300:]
+        found: np.ndarray = lfilter([1.0], [1.0, *(-one for one in coefficients)], chance.normal(size=steps + 300))[
+            300:
+        ]
         return found
 
     return simulate
@@ -53,7 +55,7 @@ def false_alarms(name: str, steps: int, count: int, axis: TimeAxis | None = None
 
 
 class TestNone:
-    # With a true rate of 5 %, 60 series have more than 6 false alarms with a probability of 3 %; the test is of 1 to 3 %.
+    # At a rate of 5 %, 60 series would have more than 6 false alarms with a probability of 3 %. The rate is 1 to 3 %.
     @pytest.mark.parametrize("name", NOISE)
     def test_false_alarms(self, name: str) -> None:
         assert false_alarms(name, 120, 60) <= 6
