@@ -106,13 +106,17 @@ class Roles:
         series = series or self._find_owner(time, [*targets, *others])
         if series is None and self.table.frame[time].n_unique() < UNIQUE * len(self.table):
             return None
-        free = [one for one in self.measured() if one not in (time, series, *others)]
-        known = find_column(free, SERIES_NAMES)
-        found = tuple(targets) or ((known,) if known else tuple(free))
+        found = tuple(targets) or self._find_targets([time, series, *others])
         if not found:
             return None
         ignored = [one for one in self.table.columns if one not in (time, series, *found, *others)]
         return SeriesColumns(time, series, found, tuple(ignored))
+
+    def _find_targets(self, taken: Sequence[str | None]) -> tuple[str, ...]:
+        """The column of numbers that has a well-known name, or all of them."""
+        free = [one for one in self.measured() if one not in taken]
+        known = find_column(free, SERIES_NAMES)
+        return (known,) if known else tuple(free)
 
     def find_owner_of(self, label: str) -> str | None:
         """The id of sequences of several rows each, if the rows of a sequence have one label."""
@@ -132,8 +136,10 @@ class Roles:
             return "number"
         if entries.dtype != pl.String:
             return "empty" if entries.dtype == pl.Null else "text"
-        there = entries.str.strip_chars().drop_nulls()
-        there = there.filter(there != "")
+        return self._kind_of_text(column, entries.str.strip_chars().drop_nulls())
+
+    def _kind_of_text(self, column: str, entries: pl.Series) -> Kind:
+        there = entries.filter(entries != "")
         if not len(there):
             return "empty"
         if _succeeds(lambda: self.head.numbers(column, empty=True)):
@@ -167,9 +173,13 @@ class Roles:
         if frame[time].n_unique() == len(frame):
             return None
         free = [one for one in self.of_kind("label", "text", "number") if one not in (time, *taken)]
-        unique = [one for one in free if self._is_shared(one) and frame.select(one, time).n_unique() == len(frame)]
+        unique = [one for one in free if self._tells_apart(one, time)]
         words = [one for one in unique if self.kinds[one] != "number"]
         return next((one for one in unique if self.is_identity(one)), None) or next(iter(words), None)
+
+    def _tells_apart(self, column: str, time: str) -> bool:
+        """Whether rows of the same time differ in a column, which several rows share."""
+        return self._is_shared(column) and self.table.frame.select(column, time).n_unique() == len(self.table)
 
     def _is_shared(self, column: str) -> bool:
         """Whether several rows have the same entry."""

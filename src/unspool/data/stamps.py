@@ -40,9 +40,9 @@ def read_stamps(entries: Sequence[str]) -> tuple[Integers, str] | None:
     """
     if not entries:
         return None
-    if all(QUARTERS.fullmatch(entry) for entry in entries):
-        found = [QUARTERS.fullmatch(entry) for entry in entries]
-        return _moments([datetime(int(one[1]), 3 * int(one[2]) - 2, 1) for one in found if one]), QUARTER
+    quarters = [found for entry in entries if (found := QUARTERS.fullmatch(entry))]
+    if len(quarters) == len(entries):
+        return _moments([datetime(int(one[1]), 3 * int(one[2]) - 2, 1) for one in quarters]), QUARTER
     forms = [date + clock for date, clock in product(DATES, CLOCKS) if _parse(entries[0], date + clock)]
     read = {form: _parse_all(entries, form) for form in forms}
     return _choose({form: _moments(found) for form, found in read.items() if found is not None}, entries[0])

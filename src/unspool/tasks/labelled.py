@@ -139,7 +139,12 @@ def find_target(glance: Glance) -> Found | None:
     if named and owner:
         time = given.get("time_column") or roles.find_time([named, owner])
         return Found(named, {"id_column": owner, **({"time_column": time} if time else {})})
-    text = given.get("text_column") or _find_text(roles, named)
+    return _find_beside_text(roles, named, given.get("text_column"))
+
+
+def _find_beside_text(roles: Roles, named: str | None, text: str | None) -> Found | None:
+    """A label or number beside a text."""
+    text = text or _find_text(roles, named)
     if text is None:
         return None
     target = named if named and named != text else _only_target(roles, text)
