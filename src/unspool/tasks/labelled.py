@@ -98,8 +98,8 @@ def _guess_text(table: Table, targets: Sequence[str]) -> str:
         found = guess_column(table, TEXT_NAMES, "the texts", "text_column", targets)
     if roles.kinds[found] == "time":
         raise DataError(
-            f"{table.files[0]}: `{found}` holds times, not texts. Name the texts with `text_column`; to predict the next "
-            "values of a series, give `task='forecast'`."
+            f"{table.files[0]}: `{found}` holds times, not texts. Name the texts with `text_column`; to predict the "
+            "next values of a series, give `task='forecast'`."
         )
     return found
 
