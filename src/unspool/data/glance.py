@@ -10,6 +10,7 @@ from typing import Any
 
 from unspool.data.columns import find_column
 from unspool.data.formats import SUFFIXES
+from unspool.data.roles import Roles
 from unspool.data.tables import Table, read_table
 from unspool.errors import DataError
 
@@ -55,6 +56,11 @@ class Glance:
                 raise
             return read_table(self.file, header=False)
 
+    @cached_property
+    def roles(self) -> Roles:
+        """What the columns of the table are for."""
+        return Roles(self.table)
+
     @property
     def columns(self) -> list[str]:
         """The columns of the table; none where it is not one."""
@@ -71,6 +77,10 @@ class Glance:
         except DataError:
             return False
         return len(set(values.tolist())) >= MEASURED or any(value != int(value) for value in values)
+
+    def is_graded(self, column: str) -> bool:
+        """Whether a column holds numbers that may be more than two labels: measurements, or grades."""
+        return self.roles.kinds[column] == "number" and self.table.frame[column].n_unique() > 2
 
     @cached_property
     def lines(self) -> list[str]:

@@ -97,7 +97,8 @@ def plan(
         given["files"] = list_files(source)
     documents.append(to_sections(given, settings.name))
     documents = [with_counted_layers(document) for document in documents]
-    found = read_config(*with_one_end([settings.defaults, *documents]), task=settings.name)
+    known = [settings.defaults] if guess is None else [settings.defaults, to_sections(guess.settings, guess.task)]
+    found = read_config(*with_one_end([*known, *documents]), task=settings.name)
     refuse(find_ineffective(documents, settings))
     found = with_vector_size(found)
     return found if guess is None else replace(found, guessed=guess.why)

@@ -51,10 +51,11 @@ class Classification(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
-        label = labelled.find_target(glance)
-        if label is None or glance.is_measured(label):
+        found = labelled.find_target(glance)
+        if found is None or glance.is_measured(found.target):
             return None
-        return Claim(20, f"`{label}` of {glance.name} holds labels")
+        settings = {**found.inputs, "label_column": found.target}
+        return Claim(20, f"`{found.target}` of {glance.name} holds labels", settings)
 
     @classmethod
     def prepare(cls, data: LabelledData, seed: int) -> Self:
