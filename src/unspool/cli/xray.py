@@ -70,8 +70,7 @@ def xray(
     - `unspool xray runs/book --json | jq .flow.horizon`
     """
     runs = runs or []
-    if (torch_ is None) == (not runs) or len(runs) > 2:
-        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
+    _check_runs(runs, torch_)
     with _progress(json or quiet) as progress:
         if torch_ is not None:
             _refuse(data=data)
@@ -79,13 +78,22 @@ def xray(
         else:
             _refuse(input=input_, weights=weights, bptt=bptt)
             reports = _examine_runs(runs, data, progress)
-    path = out or ((runs[0] / NAME) if len(runs) == 1 else Path(NAME))
+    path = out or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     write_file(path, page(reports).encode())
     if json:
-        numbers = [report.numbers for report in reports]
-        print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
+        _print_numbers(reports)
     elif not quiet:
         _print(reports, path)
+
+
+def _check_runs(runs: list[Path], torch_: str | None) -> None:
+    if (torch_ is None) == (not runs) or len(runs) > 2:
+        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
+
+
+def _print_numbers(reports: list[Report]) -> None:
+    numbers = [report.numbers for report in reports]
+    print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
 
 
 def _examine_runs(runs: list[Path], data: str | None, progress: Progress) -> list[Report]:

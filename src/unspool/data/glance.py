@@ -12,6 +12,7 @@ from unspool.data.arrays import Arrays, read_arrays
 from unspool.data.columns import find_column
 from unspool.data.formats import find_format, has_columns
 from unspool.data.layouts import LABELS, TAGS, looks_labelled
+from unspool.data.roles import Roles
 from unspool.data.sources import Item, find_items, training_part
 from unspool.data.tables import Table, read_table
 from unspool.data.text import read_lines
@@ -83,6 +84,11 @@ class Glance:
                 raise
             return read_table(self.file, header=False)
 
+    @cached_property
+    def roles(self) -> Roles:
+        """What the columns of the table are for."""
+        return Roles(self.table)
+
     @property
     def columns(self) -> list[str]:
         """The columns of the table; none where it is not one."""
@@ -98,6 +104,10 @@ class Glance:
             return are_measured(self.table.numbers(column).tolist())
         except DataError:
             return False
+
+    def is_graded(self, column: str) -> bool:
+        """Whether a column holds numbers that may be more than two labels: measurements, or grades."""
+        return self.roles.kinds[column] == "number" and self.table.frame[column].n_unique() > 2
 
     @cached_property
     def lines(self) -> list[str]:

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unspool.data.chunks import Chunk
+from unspool.data.decimals import read_decimals
 from unspool.data.formats import COUNTED, read_chunk
 from unspool.data.problems import Problems
 from unspool.data.sources import find_items
@@ -62,7 +63,9 @@ class Table:
         if entries.dtype == pl.String:
             text = entries.str.strip_chars().str.to_lowercase()
             missing = text.is_null() | text.is_in(MISSING)
-            found = text.replace({"true": "1", "false": "0"}).cast(pl.Float64, strict=False)
+            found = _cast(
+                text.replace({"true": "1", "false": "0"}).zip_with(~missing, pl.Series([None], dtype=pl.String))
+            )
         elif entries.dtype.is_numeric() or entries.dtype in (pl.Boolean, pl.Null):
             found = entries.cast(pl.Float64)
             missing = found.is_null() | found.is_nan()
@@ -124,6 +127,18 @@ class Table:
             what = f"{entry.strip()!r}, which stands for a missing number" if written else "empty"
             problems.add(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
         problems.refuse()
+
+
+def _cast(text: pl.Series) -> pl.Series:
+    """Entries as numbers; null where they are none."""
+    found = text.cast(pl.Float64, strict=False)
+    if found.null_count() == text.null_count():
+        return found
+    written = read_decimals(text.drop_nulls())
+    if written is None:
+        return found
+    places = text.is_not_null().arg_true()
+    return pl.Series(text.name, [None] * len(text), pl.Float64).scatter(places, written.cast(pl.Float64))
 
 
 def read_table(

@@ -45,14 +45,14 @@ def examine(
     found = take_measurements(specimen, measures, progress, only)
     progress("report")
     taken = [measure for measure in measures if measure.key in found.values]
-    sections = [measure.tell(found.values[measure.key]) for measure in taken]
+    shown = [(measure, found.values[measure.key]) for measure in taken if measure.shows(found.values[measure.key])]
     numbers = {measure.key: to_plain(found.values[measure.key]) for measure in taken}
     return Report(
         title=specimen.title,
         subtitle=", ".join(specimen.cells),
         facts=specimen.facts,
         verdicts=judge(specimen, found),
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(measure.tell(values) for measure, values in shown),
         missing=found.missing,
         numbers={**numbers, "missing": list(found.missing)},
         scalars=tuple(scalar for measure in taken for scalar in measure.named_scalars()),

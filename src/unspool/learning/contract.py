@@ -107,6 +107,7 @@ class TrainingSequences:
     sides: Sequence[Sequence[NDArray[Any]]]  # ids (steps,) or numbers (steps, width); source and target are two sides
     detrend: bool = False  # whether a straight line is taken off numbers before these are measured
     whole: WholeSequence | None = None  # where something is predicted from a whole sequence
+    longest: int | None = None  # steps that a prediction reads at most; None: all before it
 
 
 class Extent(NamedTuple):
@@ -132,6 +133,7 @@ class Claim(NamedTuple):
 
     priority: int
     reason: str
+    settings: Mapping[str, Any] = {}  # with which it is read: the columns and what they are for
 
 
 class Task(ABC):

@@ -105,6 +105,7 @@ class Loop:
         self.state = learner.initial_state(self.batch_size)
         self._since, self._throughput = time.monotonic(), Throughput()
         self._norm = 0.0
+        self._logged: dict[str, int] | None = None  # sizes of the logs at the checkpoint that training resumes from
         self._damaged: tuple[Path, ...] = ()  # checkpoints newer than the one that training resumes from
         self._clock = self._saved = 0.0  # seconds of the first process, which hold for all; and at the last checkpoint
         self._asked = False
@@ -139,13 +140,14 @@ class Loop:
         self.position = Position(**facts["position"])
         self._clock = self.position.seconds
         self.batches = self._batches(self.position.epoch)
-        if self.folder is not None and self.ranks.first:
-            self.folder.truncate_logs(facts["logs"])
+        self._logged = facts["logs"]
         return True
 
     def run(self) -> Finished:
         """Train to the end, or until someone asks to stop."""
         self._since, self._throughput = time.monotonic(), Throughput()
+        if self._logged is not None and self.folder is not None and self.ranks.first:
+            self.folder.truncate_logs(self._logged)
         self.learner.train()
         for path in self._damaged:
             self._report(Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint."))
@@ -234,7 +236,7 @@ class Loop:
         position.clipped += clip is not None and self._norm > clip
         self.optimizer.step()
         position.step += 1
-        if self.average is not None and (self.settings.average == "ema" or fraction >= self.settings.swa_start):
+        if self.average is not None and self.timetable.average_is_due(fraction, position.validation):
             self.average.update()
         position.batch = last
         if last == len(self.batches):

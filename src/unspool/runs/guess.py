@@ -12,15 +12,22 @@ from unspool.errors import DataError
 from unspool.settings.catalogue import SETTINGS
 from unspool.tasks.catalogue import TASKS
 
+#: Columns that a message lists.
+SHOWN = 12
 #: The task of a text, and where nothing says otherwise.
 DEFAULT = "lm"
 
 
+#: A claim that is at most this much weaker than the best is named as an alternative.
+CLOSE = 15
+
+
 class Guess(NamedTuple):
-    """A task's name, and the reason; empty where the data cannot be found."""
+    """A task's name, the reason, which is empty where the data cannot be found, and settings that go with it."""
 
     task: str
     why: str
+    settings: Mapping[str, Any] = {}  # columns and what they are for; what the user gives has precedence
 
 
 def guess_task(source: Source | None, options: Mapping[str, Any]) -> Guess:
@@ -59,11 +66,25 @@ def _ask_tasks(glance: Glance) -> Guess:
     """The task with the strongest claim to a file."""
     claims = {name: claim for name, task in TASKS.items() if (claim := task.recognize(glance)) is not None}
     if not claims:
-        columns = ", ".join(map(repr, glance.columns))
-        raise DataError(
-            f"{glance.file} has the columns {columns}: what is to be learned is not clear. Give "
-            "`task='classify'` with `label_column`, `task='regress'` with `target`, or `task='forecast'` with "
-            "`time_column`."
-        )
+        raise DataError(_ask(glance))
     best = max(claims, key=lambda name: claims[name].priority)
-    return Guess(best, claims[best].reason)
+    found = claims[best]
+    close = [name for name in claims if name != best and found.priority - claims[name].priority <= CLOSE]
+    others = "".join(f"; or `task={name!r}`: {claims[name].reason}" for name in close)
+    return Guess(best, found.reason + others, found.settings)
+
+
+def _ask(glance: Glance) -> str:
+    """What to give where no task recognizes a table."""
+    names = ", ".join(map(repr, glance.columns[:SHOWN])) + ("…" if len(glance.columns) > SHOWN else "")
+    there = f"{glance.file} has the columns {names}"
+    if glance.roles.rows_are_series():
+        return (
+            f"{there}: each row seems to be a series. A table of series has a row for each step. Transpose it: one "
+            "column of times, and one for each series."
+        )
+    return (
+        f"{there}: what is to be learned is not clear. Give `task='classify'` with `text_column` and `label_column`, "
+        "`task='regress'` with `text_column` and `target`, `task='forecast'` with `time_column` and `target`, or "
+        "`task='seq2seq'` with `source_column` and `target_column`; `id_column` names sequences of several rows."
+    )

@@ -31,7 +31,9 @@ BACKBONE = (
     "recurrent, or a baseline without memory: mlp at every step (lm, tag); for the other tasks bag (of vectors), fcn "
     "(shared, summed) or cnn (1-D convolution)"
 )
-EMBEDDING = "size of the token embedding; default: `hidden`, at most 128 (in lm 64 for characters and bytes)"
+EMBEDDING = (
+    "size of the token embedding; default: `hidden`, at most 128; in lm `hidden`, at most 64 for characters and bytes"
+)
 HIDDEN = "units per layer (and direction); give several for one per layer"
 VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
@@ -224,6 +226,9 @@ class LanguageModelSettings(Backbone):
     )
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
+    embedding_dropout: Fraction = setting(
+        0.0, "dropout of whole tokens in the embedding, the same tokens all over a batch", "Regularization"
+    )
     tied: bool = setting(False, "the head shares its weights with the embedding", "Model", common=True)
     backbone: Literal["recurrent", "mlp"] = setting("recurrent", BACKBONE, "Model")
 

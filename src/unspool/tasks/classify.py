@@ -71,10 +71,11 @@ class Classification(LabelledTask):
             targets = glance.arrays.targets
             known = targets is not None and not are_measured(targets)
             return Claim(20, f"{glance.name} has sequences of numbers and labels") if known else None
-        label = labelled.find_target(glance)
-        if label is None or glance.is_measured(label):
+        found = labelled.find_target(glance)
+        if found is None or glance.is_measured(found.target):
             return None
-        return Claim(20, f"`{label}` of {glance.name} holds labels")
+        settings = {**found.inputs, "label_column": found.target}
+        return Claim(20, f"`{found.target}` of {glance.name} holds labels", settings)
 
     @classmethod
     def prepare(cls, data: LabelledData, seed: int) -> Self:

@@ -55,10 +55,14 @@ class MultiLabelClassification(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
-        label = glance.find(LABEL_SET_NAMES) or labelled.find_target(glance)
+        if not glance.is_table or glance.arrays is not None:
+            return None
+        found = labelled.find_target(glance)
+        label = glance.find(LABEL_SET_NAMES) or (found.target if found else None)
         if label is None or not holds_sets(glance.table.text(label, empty=True)):
             return None
-        return Claim(30, f"`{label}` of {glance.name} holds several labels per row")
+        settings = {**(found.inputs if found else {}), "label_column": (label,)}
+        return Claim(30, f"`{label}` of {glance.name} holds several labels per row", settings)
 
     @classmethod
     def prepare(cls, data: MultiLabelData, seed: int) -> Self:

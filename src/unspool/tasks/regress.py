@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.columns import LABEL_NAMES, NUMBER_NAMES, TEXT_NAMES
+from unspool.data.columns import NUMBER_NAMES
 from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw
@@ -75,12 +75,12 @@ class Regression(LabelledTask):
             return None
         if "target" in glance.settings:
             return Claim(50, f"`target` is {glance.settings['target']}")
-        target, text = labelled.find_target(glance), glance.find(TEXT_NAMES)
-        if target is not None and glance.is_measured(target):
-            return Claim(20, f"`{target}` of {glance.name} holds numbers")
-        if text is not None and glance.find(LABEL_NAMES) is None:
-            return Claim(10, f"{glance.name} has `{text}` and no labels")
-        return None
+        found = labelled.find_target(glance)
+        if found is None or not glance.is_graded(found.target):
+            return None
+        priority = 20 if glance.is_measured(found.target) else 10
+        settings = {**found.inputs, "target": (found.target,)}
+        return Claim(priority, f"`{found.target}` of {glance.name} holds numbers", settings)
 
     @classmethod
     def prepare(cls, data: MeasuredData, seed: int) -> Self:

@@ -90,9 +90,17 @@ class Translation(TolerantTask):
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
         columns = {column.lower() for column in glance.columns}
-        named = columns in [{*pair} for pair in zip(SOURCE_NAMES, TRANSLATION_NAMES, strict=True)]
-        unlabelled = glance.suffix == ".tsv" and len(glance.columns) == 2 and glance.find(LABEL_NAMES) is None
-        return Claim(40, f"{glance.name} has pairs of texts") if named or unlabelled else None
+        if columns in [{*pair} for pair in zip(SOURCE_NAMES, TRANSLATION_NAMES, strict=True)]:
+            return Claim(40, f"{glance.name} has pairs of texts")
+        texts = glance.roles.of_kind("text", "label") if len(columns) == 2 and glance.find(LABEL_NAMES) is None else ()
+        if len(texts) < 2:
+            return None
+        if glance.suffix == ".tsv":
+            return Claim(40, f"{glance.name} has pairs of texts")
+        if any(glance.roles.kinds[text] == "label" for text in texts):
+            return None
+        settings = {"source_column": texts[0], "target_column": texts[1]}
+        return Claim(40, f"{glance.name} has two columns of texts", settings)
 
     @classmethod
     def prepare(cls, data: PairedData, seed: int) -> Self:
