@@ -30,8 +30,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "book.txt": TEXT.encode(),
         "empty.txt": b"",
         "binary.txt": b"PNG" + bytes(100),
-        "latin.txt": b"caf\xc3\xa9\n" * 10 + b"caf\xe9\n",
-        "cut.txt": LINES.encode()[:-2],
         "line.txt": b"just one line, and not even an end",
         "five.toml": b'data.tokenizer = "x"\n[model]\ncell = "lstn"\nhidden = -1\n[training]\nbatch_size = 0\nlrr = 1',
         "broken.toml": b"[model",
@@ -69,9 +67,12 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("arguments", "said"),
     [
         (["empty.txt"], "empty.txt has 0 character(s). Give text"),
-        (["binary.txt"], "binary.txt is not UTF-8: byte 3 is zero. If it is text in UTF-16, convert it: iconv"),
-        (["latin.txt"], "latin.txt is not UTF-8: byte 63 (0xe9) cannot be read. Convert it: iconv -f latin1 -t utf-8 "),
-        (["cut.txt"], "cut.txt ends within a character"),
+        (
+            ["binary.txt"],
+            "binary.txt is not text: byte 3 is zero. Text is read in UTF-8, UTF-16, GB18030 and Windows-1252",
+        ),
+        (["latin.txt"], "warning: latin.txt is UTF-8 that has 1 wrong characters, the first at byte 63"),
+        (["cut.txt"], "warning: cut.txt is UTF-8 that ends within a character"),
         (["line.txt"], "30 tokens are too few for --batch-size 32. Give more text, or a smaller"),
         (
             ["line.txt", "--batch-size", "2"],
