@@ -120,10 +120,7 @@ def _read_chunks(reader: Any, keep_empty: bool) -> Iterator[tuple[list[list[str]
     """Some rows at a time, and the line on which each starts; an empty line is left out, or is an empty entry."""
     begin = 1  # the line of the next row
     while rows := list(islice(reader, CHUNK)):
-        numbers = np.arange(begin, begin + len(rows))
-        if reader.line_num - begin + 1 != len(rows):  # some entries have several lines
-            heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]
-            numbers = begin + np.cumsum([0, *heights[:-1]])
+        numbers = _number_rows(rows, begin, reader.line_num)
         begin = reader.line_num + 1
         if keep_empty:
             rows = [row or [""] for row in rows]
@@ -132,6 +129,14 @@ def _read_chunks(reader: Any, keep_empty: bool) -> Iterator[tuple[list[list[str]
             rows = [row for row in rows if row]
         if rows:
             yield rows, numbers
+
+
+def _number_rows(rows: Sequence[Sequence[str]], begin: int, end: int) -> Lines:
+    """The line on which each of the rows from line `begin` to `end` starts."""
+    if end - begin + 1 == len(rows):
+        return np.arange(begin, begin + len(rows))
+    heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]  # some entries have several lines
+    return begin + np.cumsum([0, *heights[:-1]])
 
 
 def _line_of_error(reader: Any) -> int:

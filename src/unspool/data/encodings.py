@@ -137,7 +137,7 @@ def _guess_utf16(file: Path) -> str | None:
         high += sum(map(len, _HIGH.findall(raw)))
     name = "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
     size = file.stat().st_size
-    ascii_with_zeros = sum(zeros) < size / 5 and high < size / 10  # read in pairs, ASCII looks like Chinese
+    ascii_with_zeros = sum(zeros) < 0.4 * size and high < 0.05 * size  # read in pairs, ASCII looks like Chinese
     one_sided = 2 * min(zeros) <= max(zeros)
     return name if one_sided and not ascii_with_zeros and _decodes(file, name) and _is_shown(file, name) else None
 

@@ -78,17 +78,31 @@ def is_json_records(file: Path) -> bool:
 
 def _find_records(file: Path, split: str) -> Sequence[Record]:
     document = _load(file, *_state(file))
+    if split and _has_splits(document) and split not in document:
+        raise DataError(f"{file} has no split {split!r}. It has: {', '.join(document)}.")
     if _has_splits(document):
-        if split and split not in document:
-            raise DataError(f"{file} has no split {split!r}. It has: {', '.join(document)}.")
         return [record for name in ([split] if split else document) for record in document[name]]
-    if isinstance(document, dict) and _are_columns(document):
-        return [dict(zip(document, row, strict=True)) for row in zip(*document.values(), strict=True)]
-    lists = [one for one in (document.values() if isinstance(document, dict) else [document]) if _are_records(one)]
-    if len(lists) != 1:
+    found: Sequence[Record] | None = None
+    if isinstance(document, dict):
+        found = _rows_of_columns(document) or _only_records(document.values())
+    else:
+        found = _only_records([document])
+    if found is None:
         raise DataError(f"{file} is JSON of a shape that is not known. Known: {SHAPES}.")
-    found: Sequence[Record] = lists[0]
     return found
+
+
+def _rows_of_columns(document: Mapping[str, Any]) -> Sequence[Record] | None:
+    """Records, from lists of equal length."""
+    if not _are_columns(document):
+        return None
+    return [dict(zip(document, row, strict=True)) for row in zip(*document.values(), strict=True)]
+
+
+def _only_records(values: Iterable[Any]) -> Sequence[Record] | None:
+    """The only list of records among several values."""
+    lists = [value for value in values if _are_records(value)]
+    return lists[0] if len(lists) == 1 else None
 
 
 def _state(file: Path) -> tuple[int, int]:
