@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from unspool.cli.terminal import console
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DivergenceError
 from unspool.learning.events import finite
 from unspool.learning.files import write_file
-from unspool.runs.load import load_run
+from unspool.runs.load import load_run, use
 
 FORMATS = (".csv", ".jsonl")
 
@@ -45,7 +46,7 @@ def predict(
     if task.generates:
         remedy = f"Continue a text with it: unspool generate {run} --prompt TEXT"
         raise ArgumentError.of("run", str(run), f"is of the task {task.name}, which predicts no table", remedy)
-    records = list(task.predict_files(learner, files))
+    records = use(run, learner, lambda: check_finite(list(task.predict_files(learner, files))))
     lines_wanted = json or (out is not None and out.suffix.lower() == ".jsonl")
     text = as_json(records) if lines_wanted else as_csv(records, task.prediction_columns)
     if out is None:
@@ -53,6 +54,16 @@ def predict(
     else:
         write_file(out, text.encode())
         console(error=True).print(f"{len(records):,} predictions in {out}", soft_wrap=True)
+
+
+def check_finite(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records; refused where a prediction is not finite, as those of a model that has diverged are."""
+    for number, record in enumerate(records, 1):
+        for name, value in record.items():
+            entries = value if isinstance(value, list | tuple) else [value]
+            if any(isinstance(entry, float) and not math.isfinite(entry) for entry in entries):
+                raise DivergenceError(f"prediction {number} has a `{name}` that is not finite")
+    return records
 
 
 def as_json(records: Iterable[dict[str, Any]]) -> str:
