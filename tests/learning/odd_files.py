@@ -13,28 +13,31 @@ KINDS = ("folder", "pipe", "socket", "device", "loop")
 
 @contextmanager
 def place(path: Path, kind: str) -> Iterator[None]:
-    """Put something odd in the place of a file, while the context lasts."""
-    path.unlink(missing_ok=True)
-    listening = socket.socket(socket.AF_UNIX)
+    """Something odd in the place of a file, while the context lasts."""
+    put(path, kind)
     try:
-        if kind == "folder":
-            path.mkdir()
-        elif kind == "pipe":
-            os.mkfifo(path)
-        elif kind == "socket":
-            _bind(listening, path)
-        else:
-            path.symlink_to("/dev/zero" if kind == "device" else path)
         yield
     finally:
-        listening.close()
         path.rmdir() if kind == "folder" else path.unlink()
 
 
-def _bind(listening: socket.socket, path: Path) -> None:
-    """Bind by a short name: a socket's is limited to a hundred characters."""
+def put(path: Path, kind: str) -> None:
+    """Put something odd where nothing is."""
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        _bind(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else path)
+
+
+def _bind(path: Path) -> None:
+    """A socket that nobody listens to, bound by a short name: that of a socket is limited to a hundred characters."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        listening.bind(f"/proc/self/fd/{folder}/{path.name}")
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(f"/proc/self/fd/{folder}/{path.name}")
     finally:
         os.close(folder)

@@ -286,8 +286,8 @@ class Loop:
         return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state), mine)
 
     def _find_nonfinite(self) -> str | None:
-        """Describe the first weight that must not be kept: of the model, of the optimizer, or an average."""
-        if fault := find_nonfinite(self.learner, self.optimizer):
+        """Describe what must not be kept: a weight of the model or of the optimizer, the carried state, an average."""
+        if fault := find_nonfinite(self.learner, self.optimizer, self.state):
             return fault
         with self._averaged():
             fault = find_nonfinite(self.learner)

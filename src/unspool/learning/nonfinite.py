@@ -39,8 +39,14 @@ def trace_nonfinite(learner: nn.Module, batch: Any, state: Any) -> str:
     return "the loss is not finite"
 
 
-def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None) -> str | None:
-    """Describe the first parameter or buffer with NaN or infinity in it, or in its state in the optimizer, if any."""
+def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state: Any = None) -> str | None:
+    """Describe the first parameter or buffer with NaN or infinity in it, or in its state in the optimizer, if any.
+
+    Args:
+        learner: The model.
+        optimizer: Its optimizer, if that is looked at too.
+        state: The carried state, likewise.
+    """
     for name, buffer in learner.named_buffers():
         if buffer.isnan().any():  # a mask may hold infinity
             return f"the buffer {name} holds NaN"
@@ -50,7 +56,8 @@ def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None) -> st
         for key, value in (optimizer.state.get(parameter, {}) if optimizer is not None else {}).items():
             if isinstance(value, Tensor) and not value.isfinite().all():
                 return f"the optimizer's {key} of the parameter {name} holds {_kind(value)}"
-    return None
+    bad = next((leaf for leaf in leaves(state) if not leaf.isfinite().all()), None)
+    return None if bad is None else f"the carried state holds {_kind(bad)}"
 
 
 def diagnose(learner: nn.Module, use: Callable[[], T]) -> tuple[T | None, str]:

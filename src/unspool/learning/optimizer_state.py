@@ -94,7 +94,7 @@ def _read_name(name: str, count: int) -> tuple[int, str]:
 def _like_parameter(name: str, key: str, tensor: Tensor, parameter: Tensor) -> Tensor:
     """A copy of a tensor of the state, in the memory layout of its parameter; one that does not fit is refused."""
     if key == "step":
-        shape, like, fits = torch.Size(), tensor, tensor.numel() == 1 and 0 <= float(tensor) < 1 << 53
+        shape, like, fits = torch.Size(), tensor, _counts_updates(tensor)
     else:
         shape, like, fits = parameter.shape, parameter, tensor.dtype == parameter.dtype
     if tensor.shape != shape or not fits:
@@ -104,6 +104,12 @@ def _like_parameter(name: str, key: str, tensor: Tensor, parameter: Tensor) -> T
         )
     # The layout matters: a fused step goes through both side by side, blind to strides.
     return torch.empty_like(like, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
+
+
+def _counts_updates(step: Tensor) -> bool:
+    """Whether a tensor is what torch's optimizers count updates with."""
+    dtype = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
+    return step.dtype == dtype and step.numel() == 1 and 0 <= float(step) < 1 << 53
 
 
 def _facts(optimizer: Optimizer) -> dict[str, Any]:
