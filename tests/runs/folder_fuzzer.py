@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 
 def fuzz(subjects: Sequence[Subject], seeds: Sequence[int], folder: Path, every: int = 3) -> list[Finding]:
-    """Use one mutated folder for each seed; every n-th is resumed too."""
+    """Use one mutated folder for each seed; every n-th is X-rayed and resumed too, which takes longer."""
     left, found = list(seeds), []
     while left:
         own, theirs = pipe()
@@ -78,11 +78,11 @@ def work(subjects: Sequence[Subject], seeds: Sequence[int], folder: Path, every:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     for seed in seeds:
         subject = subjects[seed % len(subjects)]
-        say.send((seed, examine(subject, seed, folder, resumed=seed // len(subjects) % every == 0)))
+        say.send((seed, examine(subject, seed, folder, thoroughly=seed // len(subjects) % every == 0)))
     say.close()
 
 
-def examine(subject: Subject, seed: int, folder: Path, resumed: bool) -> list[Finding]:
+def examine(subject: Subject, seed: int, folder: Path, thoroughly: bool) -> list[Finding]:
     """Mutate a copy of a run, use it, and judge."""
     sandbox = folder / "sandbox"
     shutil.rmtree(sandbox, ignore_errors=True)
@@ -94,22 +94,22 @@ def examine(subject: Subject, seed: int, folder: Path, resumed: bool) -> list[Fi
     (outside / "folder" / ".x-0123abcd").write_text(PRECIOUS)
     mutation = mutate(run, subject.other, outside, random.Random(seed))
     before = _snapshot(sandbox, subject)
-    problems = [_use(subject, run, name, mutation) for name in _actions(subject, run, resumed)]
+    problems = [_use(subject, run, name, mutation) for name in _actions(subject, run, thoroughly)]
     found = [Finding(seed, subject.task, mutation.words, *problem) for problem in problems if problem]
     if changed := _changed(before, _snapshot(sandbox, subject)):
         found.append(Finding(seed, subject.task, mutation.words, "escaping", f"{changed} changed"))
     return found
 
 
-def _actions(subject: Subject, run: Path, resumed: bool) -> list[str]:
+def _actions(subject: Subject, run: Path, thoroughly: bool) -> list[str]:
     """What to do with a folder: where the model is refused, only what does not begin by loading it."""
     try:
         ACTIONS["load"](subject, run)
     except UnspoolError:
-        return ["resume"] if resumed else []
+        return ["resume"] if thoroughly else []
     except Exception:
         return ["load"]
-    return [name for name in ACTIONS if resumed or name != "resume"]
+    return [name for name in ACTIONS if thoroughly or name not in ("resume", "xray")]
 
 
 def _use(subject: Subject, run: Path, name: str, mutation: Mutation) -> tuple[str, str] | None:

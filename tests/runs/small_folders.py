@@ -117,7 +117,7 @@ ACTIONS: dict[str, Callable[[Subject, Path], str]] = {
 
 def quick() -> None:
     """Settings of a process in which runs are only used: little text is sampled, and no disk is waited for."""
-    os.fsync = lambda handle: None
+    os.fsync = lambda fd: None
     torch.set_num_threads(1)
     language_model.SAMPLE = 10
     language_model.LINE = 10

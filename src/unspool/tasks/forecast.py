@@ -104,6 +104,11 @@ class Forecasting(ExampleTask):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: SeriesData) -> Self:
         terms = Terms.load(document)
+        width = len(terms.targets) + len(data.past_covariates) + len(data.future_covariates)
+        if any(len(scale.mean) != width for scale in terms.scales.values()):
+            raise DataError(
+                f"the run's vocabulary.json has scales that are not of {width} columns. Take the run's own."
+            )
         return cls({}, terms, data.model_copy(update={"time_column": terms.time, "target": terms.targets}))
 
     def dump(self) -> dict[str, Any]:

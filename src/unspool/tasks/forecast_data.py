@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from unspool.data import saved
 from unspool.data.columns import SERIES_NAMES, TIME_NAMES, guess_column
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.scale import Scale
@@ -70,10 +71,13 @@ class Terms:
         try:
             scales = {name: Scale.load(one) for name, one in document["scales"].items()}
             units = {name: np.array(one, np.float64) for name, one in document["units"].items()}
-            columns = document["time"], tuple(document["targets"]), str(document["step"])
-            steps = int(document["season"]), int(document["lookback"])
-            if not columns[1] or any(one.shape != (len(columns[1]),) for one in units.values()):
-                raise ValueError(f"{len(columns[1])} targets, and units of another number")
+            targets = tuple(saved.read_names(document, "targets"))
+            columns = saved.read_name(document, "time"), targets, str(document["step"])
+            steps = saved.read_count(document, "season"), saved.read_count(document, "lookback")
+            if any(one.shape != (len(targets),) or not (one > 0).all() for one in units.values()):
+                raise ValueError(f"{len(targets)} targets, and units of another number")
+            if units.keys() != scales.keys():
+                raise ValueError("units and scales of different series")
             return cls(*columns, *steps, scales, units)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = "the run's vocabulary.json does not say how to read series"
