@@ -48,6 +48,8 @@ def mutate(run: Path, other: Path, outside: Path, chance: random.Random) -> Muta
 
 def _is_legal(run: Path, before: bytes) -> bool:
     """Whether only settings that a user may edit were changed in config.toml."""
+    if not (run / "config.toml").is_file():  # a pipe would be waited for
+        return False
     try:
         old, new = tomllib.loads(before.decode()), tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
         sections = [{**old[name], **new[name]} for name in ("data", "model", "training")]
