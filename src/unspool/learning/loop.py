@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import cached_property
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import safetensors.torch
-from torch import nn
+from torch import Tensor, nn
 
 from unspool.errors import DataError, DivergenceError
 from unspool.learning.advice import Point, advise
@@ -138,6 +138,11 @@ class Loop:
             return False
         if self.ranks.together:
             tensors = safetensors.torch.load(self.ranks.broadcast_bytes(safetensors.torch.save(tensors)))
+        self._restore(tensors, facts)
+        return True
+
+    def _restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Take up what a checkpoint holds; refused where it cannot be trained on."""
         self._parts.unpack(tensors, facts["optimizer"], self.state, self.ranks.rank)
         self.position = Position(**facts["position"])
         self._clock = self.position.seconds
@@ -150,7 +155,6 @@ class Loop:
             if self.position.best is not None:
                 self._best.check(self.position.best_step)
             self.folder.truncate_logs(facts["logs"])
-        return True
 
     def run(self) -> Finished:
         """Train to the end, or until someone asks to stop."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -53,11 +53,17 @@ def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state
     for name, parameter in learner.named_parameters():
         if not parameter.detach().isfinite().all():
             return f"the parameter {name} holds {_kind(parameter)}"
-        for key, value in (optimizer.state.get(parameter, {}) if optimizer is not None else {}).items():
-            if isinstance(value, Tensor) and not value.isfinite().all():
-                return f"the optimizer's {key} of the parameter {name} holds {_kind(value)}"
+        if optimizer is not None and (bad_state := _find_bad_state(name, optimizer.state.get(parameter, {}))):
+            return bad_state
     bad = next((leaf for leaf in leaves(state) if not leaf.isfinite().all()), None)
     return None if bad is None else f"the carried state holds {_kind(bad)}"
+
+
+def _find_bad_state(name: str, state: Mapping[str, Any]) -> str | None:
+    for key, value in state.items():
+        if isinstance(value, Tensor) and not value.isfinite().all():
+            return f"the optimizer's {key} of the parameter {name} holds {_kind(value)}"
+    return None
 
 
 def diagnose(learner: nn.Module, use: Callable[[], T]) -> tuple[T | None, str]:

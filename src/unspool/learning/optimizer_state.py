@@ -131,17 +131,7 @@ def _facts(optimizer: Optimizer) -> dict[str, Any]:
 
 def _check_facts(ours: Mapping[str, Any], tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Refuse the facts of another kind of optimizer or of other parameters, and incomplete tensors."""
-    for key in (*ours, "tensors"):
-        if key not in facts:
-            raise DataError(f"{key!r} is missing from the optimizer's facts. Give what optimizer_tensors gave.")
-    try:
-        OptimizerFacts.model_validate(facts)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(
-            f"{place!r} of the optimizer's facts is {first['input']!r:.40}. Give what optimizer_tensors gave."
-        ) from error
+    _check_types(ours, facts)
     if facts["optimizer"] != ours["optimizer"]:
         raise DataError(
             f"The state is that of {facts['optimizer']}, the optimizer is {ours['optimizer']}. Make the same one."
@@ -160,6 +150,21 @@ def _check_facts(ours: Mapping[str, Any], tensors: Mapping[str, Tensor], facts: 
     if wrong := sorted(set(facts["tensors"]) ^ tensors.keys()):
         problem = "is not named in its facts" if wrong[0] in tensors else "is missing"
         raise DataError(f"{wrong[0]!r} of the optimizer's state {problem}. Keep tensors and facts together.")
+
+
+def _check_types(ours: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Refuse facts that are missing, or of the wrong type."""
+    for key in (*ours, "tensors"):
+        if key not in facts:
+            raise DataError(f"{key!r} is missing from the optimizer's facts. Give what optimizer_tensors gave.")
+    try:
+        OptimizerFacts.model_validate(facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(
+            f"{place!r} of the optimizer's facts is {first['input']!r:.40}. Give what optimizer_tensors gave."
+        ) from error
 
 
 def _check_groups(ours: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:

@@ -57,13 +57,16 @@ class Origin:
         settings = given.get("settings") if isinstance(given, Mapping) else None
         if not isinstance(settings, Mapping):
             raise DataError(f"{path} cannot be read: it does not say which settings it was made with. {REMEDY}.")
-        for name in sorted({*settings, *self.settings}):
-            was, now = (_value(one, name, self.settings.get("task")) for one in (settings, self.settings))
-            if was != now:
-                raise DataError(f"`{name}` is {_short(now)} in config.toml and {_short(was)} in {path}. {REMEDY}.")
+        self._check_settings(settings, path)
         for name, own, file in (("cells", self.cells, "cell.json"), ("vocabulary", self.vocabulary, "vocabulary.json")):
             if own is not None and given.get(name) not in (None, own):
                 raise DataError(f"{file} is not the one that {path} was made with. {REMEDY}.")
+
+    def _check_settings(self, given: Mapping[str, Any], path: Path) -> None:
+        for name in sorted({*given, *self.settings}):
+            was, now = (_value(one, name, self.settings.get("task")) for one in (given, self.settings))
+            if was != now:
+                raise DataError(f"`{name}` is {_short(now)} in config.toml and {_short(was)} in {path}. {REMEDY}.")
 
 
 def _fixed_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -120,8 +120,9 @@ class Parts(NamedTuple):
         check_model_forms(forms_of(self.learner.state_dict()), given)
         elsewhere = ("model", "optimizer") if self.average is None else ("model", "optimizer", "average")
         rest = {name: form for name, form in given.items() if name.partition(".")[0] not in elsewhere}
-        expected = {name: _random_form(rest.get(name)) for name in (f"random.{rank}" for rank in range(ranks))}
+        expected: dict[str, Form] = {}
         for rank in range(ranks):
+            expected[f"random.{rank}"] = _random_form(rest.get(f"random.{rank}"))
             expected |= forms_of({f"state.{rank}.{place}": leaf for place, leaf in enumerate(leaves(state))})
         if mismatch := find_mismatch(expected, rest):
             raise DataError(f"the checkpoint does not fit the run: {mismatch}. {REMEDY}.")

@@ -298,15 +298,16 @@ def _check_own(path: Path) -> None:
     """Refuse to write where a name of the run's is not a plain file or folder: a link may lead anywhere."""
     saved = [entry for entry in (path / "checkpoints").glob("step-*") if CHECKPOINT.fullmatch(entry.name)]
     for one in (*(path / name for name in (*FOLDERS, *FILES)), *saved):
-        try:
-            kind = describe_kind(one.lstat().st_mode) or "a file"
-        except FileNotFoundError:
-            continue
-        wanted = "a folder" if one.name in FOLDERS else "a file"
-        if kind != wanted:
-            raise DataError(
-                f"{one} is {kind}, and a run writes there only if it is {wanted}. Put {wanted} there, or remove it."
-            )
+        if os.path.lexists(one):
+            _check_kind(one, "a folder" if one.name in FOLDERS else "a file")
+
+
+def _check_kind(path: Path, wanted: str) -> None:
+    kind = describe_kind(path.lstat().st_mode) or "a file"
+    if kind != wanted:
+        raise DataError(
+            f"{path} is {kind}, and a run writes there only if it is {wanted}. Put {wanted} there, or remove it."
+        )
 
 
 def _open_own(path: str, flags: int) -> int:
