@@ -52,6 +52,7 @@ def test_columns_are_names_by_setting() -> None:
         "text_column": "text",
         "label_column": None,
     }
-    for columns in (None, [], "text", {"text_column": 3}):
+    odd: list[Any] = [None, [], "text", {"text_column": 3}]
+    for columns in odd:
         with pytest.raises(DataError, match="column"):
             saved.read_columns({"columns": columns})
