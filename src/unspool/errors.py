@@ -10,7 +10,8 @@
     │   └── DataError                             a file that cannot be read as what it should be
     ├── CellError                                 a `step` that cannot be read as equations
     ├── StorageError (OSError)                    a file that cannot be written; what was there before is untouched
-    ├── TrainingError                             training that cannot go on, such as after NaN
+    ├── TrainingError                             training that cannot go on
+    │   ├── DivergenceError                       NaN or infinity in a model, in training or in use; says where
     │   └── OthersFailedError                     training that ends here because it does in another process
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     ├── MissingPackageError (ImportError)         a package of an extra that is not installed; says the `pip install`
@@ -101,6 +102,10 @@ class StorageError(UnspoolError, OSError):
 
 class TrainingError(UnspoolError):
     """Training cannot go on; the message says what became of it, and where the last good state is."""
+
+
+class DivergenceError(TrainingError):
+    """A model has NaN or infinity, in its weights or in what it computes; the message says where and at which step."""
 
 
 class OthersFailedError(TrainingError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_
+import math
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -15,11 +16,11 @@ import typer
 
 from unspool.cli.terminal import console
 from unspool.data.problems import Problems
-from unspool.errors import ArgumentError, DataError
+from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.learning.contract import Learner, Task
 from unspool.learning.events import finite
 from unspool.learning.files import write_file
-from unspool.runs.load import load_run
+from unspool.runs.load import load_run, use
 from unspool.tasks.tolerant import NOTE
 
 FORMATS = (".csv", ".jsonl")
@@ -69,9 +70,16 @@ def predict(
     task, learner = load_predictor(run)
     if top is not None:
         choose_top(task, top)
-    records = list(task.predict_texts(learner, text) if text else predict_sources(task, learner, files or []))
+    records = use(run, learner, lambda: check_finite(predict_records(task, learner, text, files or [])))
     columns = note_missing(records, task.prediction_columns)
     write_records(records, columns, out, json)
+
+
+def predict_records(
+    task: Task, learner: Learner, texts: Sequence[str] | None, files: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The predictions for texts, or else for files."""
+    return list(task.predict_texts(learner, texts)) if texts else predict_sources(task, learner, files)
 
 
 def load_predictor(run: Path) -> tuple[Task, Learner]:
@@ -138,6 +146,16 @@ def note_missing(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> t
     notes = [record[NOTE] for record in records if NOTE in record]
     Problems(notes).warn(f"{len(notes):,} of {len(records):,} rows have no prediction.")
     return (*columns, NOTE) if notes else tuple(columns)
+
+
+def check_finite(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records; refused where a prediction is not finite, as those of a model that has diverged are."""
+    for number, record in enumerate(records, 1):
+        for name, value in record.items():
+            entries = value if isinstance(value, list | tuple) else [value]
+            if any(isinstance(entry, float) and not math.isfinite(entry) for entry in entries):
+                raise DivergenceError(f"prediction {number} has a `{name}` that is not finite")
+    return records
 
 
 def as_json(records: Iterable[dict[str, Any]]) -> str:

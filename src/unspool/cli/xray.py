@@ -179,13 +179,15 @@ def _call(path: Path, function: str) -> Any:
 
 
 def _load(model: nn.Module, path: Path) -> None:
-    from unspool.learning.files import find_mismatch, read_tensors
+    from unspool.learning.files import find_mismatch, forms_of, read_plain_tensors
 
     if path.suffix != ".safetensors":
         remedy = "Save them with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
         raise ArgumentError.of("weights", str(path), "is not a .safetensors file; others may hold code", remedy)
-    tensors, _ = read_tensors(path)
-    if misfit := find_mismatch(model, tensors):
+    own = model.state_dict()
+    found = read_plain_tensors(path)
+    tensors = {name: one.to(own[name].dtype) if name in own else one for name, one in found.items()}
+    if misfit := find_mismatch(forms_of(own), forms_of(tensors)):
         raise DataError(f"{path} does not fit the model: {misfit}. Give the weights that belong to it.")
     model.load_state_dict(tensors)
 

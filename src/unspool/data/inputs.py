@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.labelled import Raw
 from unspool.data.problems import Problems
 from unspool.data.scale import Scale
@@ -132,9 +133,9 @@ def load_inputs(document: Mapping[str, Any]) -> Inputs:
     """What `dump` gave."""
     try:
         if document["inputs"] == "numbers":
-            names = tuple(document["names"])
+            names = tuple(saved.read_names(document, "names"))
             return NumberInputs(names, Scale.load(document, len(names)))
-        return TextInputs(load_vocabulary(document["vocabulary"]), bool(document["lowercase"]))
+        return TextInputs(load_vocabulary(document["vocabulary"]), saved.read_flag(document, "lowercase"))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the run's vocabulary.json does not say how to read data: {error!r}. Train again.") from error
 

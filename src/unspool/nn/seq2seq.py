@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
+from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DivergenceError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths
 from unspool.nn.leaves import take_rows
 from unspool.nn.stack import AnyCell, Stack
@@ -250,9 +250,7 @@ class Seq2Seq(nn.Module):
         log_p, state = self.step(state, tokens.to(self.head.weight.device))
         log_p = log_p.to("cpu", torch.float64)
         if log_p.isnan().any():
-            raise ArgumentError(
-                "the model gives NaN for log-probabilities. Check its parameters: training may have diverged."
-            )
+            raise DivergenceError("the model gives NaN for log-probabilities: training may have diverged")
         log_p[:, [token for token in (self.start, self.padding) if token != self.end]] = -math.inf
         return log_p, state
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspool.learning.advice import Point, advise
+from unspool.learning.documents import read_text
 from unspool.learning.events import Finished
 from unspool.learning.run_folder import METRICS
 from unspool.runs.config import Config
@@ -96,9 +97,8 @@ def find_better_baseline(finished: Finished) -> str:
 
 def read_follow_up(run: str | Path) -> FollowUp | None:
     """What a finished run advised, from its log; None if it has not finished, or the log cannot be read."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        last = (Path(run) / METRICS).read_text(encoding="utf-8").splitlines()[-1]
-        event = json.loads(last)
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
+        event = json.loads(read_text(Path(run) / METRICS).splitlines()[-1])
         if event["event"] == "finished" and event["advice"]:
             return FollowUp(str(event["advice"]), dict(event["proposal"]), bool(event["flawed"]))
     return None

@@ -13,9 +13,11 @@ import torch
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.advice import points_of
+from unspool.learning.checkpoint_facts import check_same
 from unspool.learning.contract import Learner, Task
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
+from unspool.learning.position import check_model_forms
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run_folder import RunFolder, check_free
 from unspool.learning.stopping import Stop, listening
@@ -41,7 +43,7 @@ from unspool.runs.effects import find_ineffective
 from unspool.runs.embeddings import make_model, with_vector_size
 from unspool.runs.extension import check_ahead, is_over
 from unspool.runs.follow_up import with_follow_up
-from unspool.runs.load import is_kept, is_run, seal
+from unspool.runs.load import expected_forms, is_kept, is_run
 from unspool.runs.progress import print_progress, silent
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
 from unspool.settings.training import ENDS
@@ -269,6 +271,8 @@ def make_loop(
             raise
         guessed = f"taken for {settings.task.name} because {settings.guessed}; give `task` to choose"
         raise DataError(f"{error} It was {guessed}.") from error
+    if not new and folder is not None and ranks.first:
+        _check_checkpoint(folder, task, settings, ranks.count)
     torch.manual_seed(training.seed)
     learner, notes = make_model(task, settings, new)
     if ranks.together:
@@ -276,6 +280,16 @@ def make_loop(
     loop = Loop(task, learner, training, folder, tell if ranks.first else silent, stop or Stop())
     loop.notes = notes
     return loop
+
+
+def _check_checkpoint(folder: RunFolder, task: Task, settings: Config, ranks: int) -> None:
+    """Refuse to resume a run with other settings, data or sizes, before anything is allocated."""
+    outline = folder.read_outline()
+    if outline is None:
+        return
+    folder.origin.check(outline.facts, outline.path)
+    check_same(outline.facts, task.digest, ranks)
+    check_model_forms(expected_forms(task, settings), outline.forms)
 
 
 def _run(
@@ -320,8 +334,8 @@ def _begin(
         folder.write_config(settings.dump())
     if not resumed:  # also where a run was ended before its first checkpoint
         folder.truncate_logs({})
-    if not (resumed and is_kept(folder.path, settings)):
-        folder.write_task(seal(loop.task.dump()))
+    if not (resumed and is_kept(folder.path, loop.task.dump())):
+        folder.write_task(loop.task.dump())
     tell(_started(settings, loop.task, loop.learner, folder, loop))
     if resumed and not _trains_baselines(settings) and (over := is_over(loop)):
         tell(Advised(loop.position.step, over))

@@ -10,7 +10,20 @@ from pydantic import model_validator
 from unspool.cells import CATALOGUE, Cell, cell_name, find_cell
 from unspool.errors import ArgumentError
 from unspool.settings.cells import Cells, NamedCell
-from unspool.settings.section import Count, Effect, File, Fraction, NotNegative, Positive, Section, Size, setting
+from unspool.settings.section import (
+    Count,
+    Depth,
+    Effect,
+    File,
+    Fraction,
+    NotNegative,
+    Positive,
+    Section,
+    Size,
+    Width,
+    WidthOrNone,
+    setting,
+)
 
 #: Cells that torch.nn has.
 IN_TORCH = ("elman", "elman-relu", "lstm", "gru-reset-after")
@@ -59,8 +72,8 @@ class Backbone(Section):
         "Model",
         common=True,
     )
-    hidden: Size | tuple[Size, ...] = setting(256, HIDDEN, "Model", common=True)
-    layers: Size = setting(1, "number of recurrent layers", "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(256, HIDDEN, "Model", common=True)
+    layers: Depth = setting(1, "number of recurrent layers", "Model", common=True)
     residual: bool = setting(False, "each layer from the second on adds its input to its output", "Model")
     skip: bool = setting(False, "each layer also reads the output of the layer two below", "Model")
     init: Positive | Literal["orthogonal"] | None = setting(
@@ -218,7 +231,7 @@ class LanguageModelSettings(Backbone):
 
     effects = (*Backbone.effects, Effect(OF_LAYERS, "backbone", ("recurrent",)), FREEZING)
 
-    embedding: Size | None = setting(
+    embedding: Width | None = setting(
         None,
         EMBEDDING,
         "Model",
@@ -238,9 +251,9 @@ class EncoderSettings(Backbone):
 
     effects: ClassVar[tuple[Effect, ...]] = (*Backbone.effects, FREEZING)
 
-    hidden: Size | tuple[Size, ...] = setting(128, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(128, HIDDEN, "Model", common=True)
     bidirectional: bool = setting(True, "layers read the sequence in both directions", "Model", common=True)
-    embedding: Size | None = setting(None, EMBEDDING, "Model", common=True)
+    embedding: Width | None = setting(None, EMBEDDING, "Model", common=True)
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
 
@@ -257,7 +270,7 @@ class PooledSettings(EncoderSettings):
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
-    cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
+    cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
 
 
 class TaggerSettings(EncoderSettings):
@@ -274,9 +287,9 @@ class TaggerSettings(EncoderSettings):
         ),
     )
 
-    hidden: Size | tuple[Size, ...] = setting(200, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(200, HIDDEN, "Model", common=True)
     dropout: Fraction | Literal["auto"] = setting(0.5, AUTO_DROPOUT, "Regularization", common=True)
-    char_hidden: Count = setting(
+    char_hidden: WidthOrNone = setting(
         25, "units per direction of the layer that reads a word's characters; 0: characters are not read", "Model"
     )
     word_dropout: Fraction = setting(
@@ -318,13 +331,13 @@ class ForecasterSettings(Backbone):
         Effect(("cnn_layers",), "backbone", ("cnn",)),
     )
 
-    hidden: Size | tuple[Size, ...] = setting(64, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(64, HIDDEN, "Model", common=True)
     bidirectional: bool = setting(False, "layers read the sequence in both directions", "Model", common=True)
     relative_to: Literal["season", "last", "none"] = setting(
         "season", "predict differences from the last season, from the last value, or plain values", "Model"
     )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
-    cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
+    cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
 
 
 def _plain(value: Any) -> Any:

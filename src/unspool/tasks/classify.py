@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES
 from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
@@ -106,8 +107,8 @@ class Classification(LabelledTask):
 
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: LabelledData) -> Self:
-        data = labelled.remember_columns(data, dict(document["columns"]))
-        return cls({}, load_inputs(document), document["labels"], data)
+        data = labelled.remember_columns(data, saved.read_columns(document))
+        return cls({}, load_inputs(document), saved.read_labels(document, "labels", least=2), data)
 
     def dump(self) -> dict[str, Any]:
         columns = {"text_column": self.data.text_column, "label_column": self.data.label_column}

@@ -109,6 +109,11 @@ class Forecasting(ExampleTask):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: SeriesData) -> Self:
         terms = Terms.load(document)
+        width = len(terms.targets) + len(data.past_covariates) + len(data.future_covariates)
+        if any(len(scale.mean) != width for scale in terms.scales.values()):
+            raise DataError(
+                f"the run's vocabulary.json has scales that are not of {width} columns. Take the run's own."
+            )
         columns = {"time_column": terms.time, "series_column": terms.series, "target": terms.targets}
         return cls({}, terms, data.model_copy(update={**columns, "horizon": terms.horizon}))
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from unspool.data import saved
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.scale import Scale
 from unspool.data.seasons import Steps, guess_horizon, guess_lookback, guess_order, guess_season
@@ -76,12 +77,15 @@ class Terms:
         try:
             scales = {name: Scale.load(one) for name, one in document["scales"].items()}
             units = {name: np.array(one, np.float64) for name, one in document["units"].items()}
-            targets = tuple(document["targets"])
-            columns = document["time"], document["series"], targets, str(document["step"])
-            steps = int(document["horizon"]), int(document["season"]), int(document["lookback"])
-            if not targets or any(one.shape != (len(targets),) for one in units.values()):
+            targets = tuple(saved.read_names(document, "targets"))
+            time, series = saved.read_name(document, "time"), saved.read_name(document, "series")
+            columns = time, series, targets, str(document["step"])
+            horizon, season, lookback = (saved.read_count(document, name) for name in ("horizon", "season", "lookback"))
+            if any(one.shape != (len(targets),) or not (one > 0).all() for one in units.values()):
                 raise ValueError(f"{len(targets)} targets, and units of another number")
-            return cls(*columns, *steps, scales, units)
+            if units.keys() != scales.keys():
+                raise ValueError("units and scales of different series")
+            return cls(*columns, horizon, season, lookback, scales, units)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = "the run's vocabulary.json does not say how to read series"
             raise DataError(f"{problem}: {error!r}. Train again.") from error

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.glance import Glance
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
@@ -86,10 +87,7 @@ class JointTagging(Tagging):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: TaggedData) -> Self:
         found = super().restore(document, data)
-        labels = document.get("labels")
-        if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-            raise DataError(f"the run's vocabulary.json has no list of labels, but {labels!r}. Train again.")
-        found.labels = labels
+        found.labels = saved.read_names(document, "labels")
         return found
 
     def dump(self) -> dict[str, Any]:

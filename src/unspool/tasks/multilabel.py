@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES, LABEL_SET_NAMES
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
@@ -89,8 +90,14 @@ class MultiLabelClassification(LabelledTask):
 
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: MultiLabelData) -> Self:
-        data = labelled.remember_columns(data, dict(document["columns"]))
-        return cls({}, load_inputs(document), document["labels"], data)
+        columns = saved.read_section(document, "columns")
+        known = {
+            "text_column": saved.read_name(columns, "text_column"),
+            "label_column": tuple(saved.read_names(columns, "label_column", 0)),
+            "label_separator": saved.read_name(columns, "label_separator"),
+        }
+        labels = saved.read_names(document, "labels")
+        return cls({}, load_inputs(document), labels, labelled.remember_columns(data, known))
 
     def dump(self) -> dict[str, Any]:
         columns = {

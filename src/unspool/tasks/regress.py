@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.columns import NUMBER_NAMES
 from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
@@ -106,10 +107,10 @@ class Regression(LabelledTask):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: MeasuredData) -> Self:
         targets = document.get("targets")
-        if not isinstance(targets, Mapping) or not isinstance(targets.get("names"), list):
+        if not isinstance(targets, Mapping):
             raise DataError("the run's vocabulary.json does not name the targets. Take the run's own.")
-        names = targets["names"]
-        data = labelled.remember_columns(data, {"text_column": document.get("text_column"), "target": tuple(names)})
+        names, text = saved.read_names(targets, "names"), saved.read_name(document, "text_column")
+        data = labelled.remember_columns(data, {"text_column": text, "target": tuple(names)})
         return cls({}, load_inputs(document), names, Scale.load(targets, len(names)), data)
 
     def dump(self) -> dict[str, Any]:

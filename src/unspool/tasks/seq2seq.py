@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES, SOURCE_NAMES, TRANSLATION_NAMES, guess_column
 from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
@@ -124,12 +125,12 @@ class Translation(TolerantTask):
     def restore(cls, document: Mapping[str, Any], data: PairedData) -> Self:
         try:
             source, target = (load_inputs(document[side]) for side in ("source", "target"))
-            longest = int(document["longest"])
+            longest = saved.read_count(document, "longest")
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the run's vocabulary.json is not one of pairs: {error!r}. Train again.") from error
         if not isinstance(source, TextInputs) or not isinstance(target, TextInputs):
             raise DataError("the run's vocabulary.json is of numbers, not of texts. Train again.")
-        return cls({}, source, target, longest, remember_columns(data, dict(document["columns"])))
+        return cls({}, source, target, longest, remember_columns(data, saved.read_columns(document)))
 
     def dump(self) -> dict[str, Any]:
         columns = {name: getattr(self.data, name) for name in ("source_column", "target_column")}

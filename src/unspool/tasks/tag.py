@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.glance import LINES, Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
@@ -235,10 +236,11 @@ class Tagging(TolerantTask):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: TaggedData) -> Self:
         try:
-            words, characters, tags = (tuple(map(str, document[name])) for name in ("words", "characters", "tags"))
-            lowercase, scheme = bool(document["lowercase"]), document["scheme"]
-            if scheme not in get_args(Scheme) or not tags:
-                raise ValueError(f"scheme {scheme!r} and {len(tags)} tags")
+            words, characters = (tuple(saved.read_names(document, name, least=0)) for name in ("words", "characters"))
+            lowercase, scheme = saved.read_flag(document, "lowercase"), document["scheme"]
+            tags = saved.read_names(document, "tags")
+            if scheme not in get_args(Scheme):
+                raise ValueError(f"scheme {scheme!r:.40}")
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"the run's vocabulary.json does not say how to read sentences: {error!r}. Train again."
