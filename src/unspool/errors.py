@@ -47,7 +47,7 @@ class ArgumentError(UnspoolError, ValueError):
     @classmethod
     def of(cls, name: str, value: object, problem: str, remedy: str) -> ArgumentError:
         """An error that says the argument's name, its value, what is wrong and what to do."""
-        return cls(f"`{name}` (={_short(value)}) {problem}. {remedy}.")
+        return cls(f"`{name}` (={short(value)}) {problem}. {remedy}.")
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
@@ -146,6 +146,10 @@ class ConvergenceError(UnspoolError, ArithmeticError):
         return str(self.args[0])
 
 
-def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+def short(value: object, limit: int = 80) -> str:
+    """A value for a message: its repr, or the beginning of it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no whole number of more than 4300 digits
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

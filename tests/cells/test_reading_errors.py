@@ -63,7 +63,7 @@ STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "len": (lambda self, x, h: len(h) * h, r"len\(\)"),
     "matrix product": (lambda self, x, h: h @ h, "cannot be read"),
     "modulo": (lambda self, x, h: h % 2, "cannot be read"),
-    "power 0": (lambda self, x, h: h**0, "whole number from 1 on, got 0"),
+    "power 0": (lambda self, x, h: h**0, "whole number from 1 to 1073741824, got 0"),
     "power 0.5": (lambda self, x, h: h**0.5, r"got 0\.5.*exp and log"),
     "widths": (lambda self, x, h: x + h, "width input.*width hidden.*self.linear.*input_width = 'hidden'"),
     "comparison of widths": (lambda self, x, h: where(x < h, h, 0), "widths differ"),

@@ -148,6 +148,9 @@ class DecoderTransformer(Layer):
         seen = (ages >= 0) & real.unsqueeze(1) | own  # padding attends to itself: a softmax over nothing is NaN
         mask = torch.zeros_like(seen, dtype=h.dtype).masked_fill(~seen, -math.inf).unsqueeze(1)
         longer, values = [], []
+        if len(self.blocks) != len(caches):
+            problem = f"is not the number of blocks, {len(self.blocks)}"
+            raise ArgumentError.of("num_layers", len(caches), problem, "Make a layer of these sizes")
         for block, cache in zip(self.blocks, caches, strict=True):
             h, cache, attention = block(h, cache, mask, own)
             longer.append(cache)

@@ -203,6 +203,9 @@ class DropIn(nn.RNNBase):
 
     def _run(self, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool) -> Found:
         """Every layer and direction over time-major input."""
+        if len(self._all_weights) != self.num_layers * (2 if self.bidirectional else 1):
+            problem = f"needs other weights than the layer has, of {len(self._all_weights)} layers and directions"
+            raise ArgumentError.of("num_layers", self.num_layers, problem, "Make a layer of these sizes")
         if len(self._all_weights) == 1:
             start = None if hx is None else tuple(part[0] for part in hx)
             output, final, values = self._run_one(0, x, start, ends, trace, stacked=True)

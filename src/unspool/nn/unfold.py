@@ -91,4 +91,6 @@ class Unfolded(nn.Module):
     def _walk(self) -> list[Step]:
         """The modules in the order in which they run."""
         steps = [step for step in self.steps if isinstance(step, Step)]
+        if not steps or len(steps) != len(self.steps):
+            raise ArgumentTypeError.of("steps", self.steps, "are not all steps of a layer", "Unfold the layer again")
         return steps[::-1] if self.reverse else steps
