@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import CONDITIONS, Graph, LinearMap, Symbol, symbol
-from unspool.errors import CellError
+from unspool.errors import CellError, short
 
 NAME = re.compile(r"[A-Za-z0-9]\w*")
 RESERVED = re.compile(r"(W|U\d*|b)_")
@@ -117,9 +117,9 @@ class Reading:
             raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
         try:
             self.initial[name] = float(initial)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise CellError(
-                f"vector {name!r} of {self.title} starts at {initial!r}, which is not a number. Give one, such as 0.0."
+                f"vector {name!r} of {self.title} starts at {short(initial)}, which is no float. Give one, such as 0.0."
             ) from None
         self.parameters[name] = (width,)
         return self.graph.node("vector", width=width, detail=name)
