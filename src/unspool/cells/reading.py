@@ -128,7 +128,9 @@ class Reading:
         """`value`, its name taken down."""
         self._check_name("value", name)
         if not isinstance(value, Symbol):
-            raise CellError(f"{name!r} of {self.title} names {value!r}. Name a value computed from x and the states.")
+            raise CellError(
+                f"{name!r} of {self.title} names {short(value)}. Name a value computed from x and the states."
+            )
         if self.names.setdefault(name, value) is not value:
             raise CellError(f"two values of {self.title} are named {name!r}. Give each its own name.")
         return value
@@ -136,7 +138,7 @@ class Reading:
     def _operand(self, name: str, operand: object) -> Symbol:
         if not isinstance(operand, Symbol) or operand.width is None or operand.operation in CONDITIONS:
             raise CellError(
-                f"linear map {name!r} of {self.title} has the operand {operand!r}. Operands are x, a state or a "
+                f"linear map {name!r} of {self.title} has the operand {short(operand)}. Operands are x, a state or a "
                 "value computed from them."
             )
         return symbol(self.graph, operand)
@@ -163,7 +165,9 @@ class Reading:
         results = []
         for (state, width), value in zip(widths.items(), values, strict=True):
             if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
-                raise CellError(f"`step` of {self.title} returned {value!r} as state {state!r}. Return its new value.")
+                raise CellError(
+                    f"`step` of {self.title} returned {short(value)} as state {state!r}. Return its new value."
+                )
             if value.width != width:
                 raise CellError(
                     f"`step` of {self.title} returned state {state!r} with width {value.width!r} where it takes "

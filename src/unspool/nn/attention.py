@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_state
+from unspool.nn.checks import check_shape, check_state
 from unspool.nn.layer import Layer, valid_steps
 from unspool.nn.leaves import map_leaves
 
@@ -148,20 +148,23 @@ class DecoderTransformer(Layer):
         seen = (ages >= 0) & real.unsqueeze(1) | own  # padding attends to itself: a softmax over nothing is NaN
         mask = torch.zeros_like(seen, dtype=h.dtype).masked_fill(~seen, -math.inf).unsqueeze(1)
         longer, values = [], []
-        if len(self.blocks) != len(caches):
-            problem = f"is not the number of blocks, {len(self.blocks)}"
-            raise ArgumentError.of("num_layers", len(caches), problem, "Make a layer of these sizes")
+        if not isinstance(self.blocks, nn.ModuleList) or len(self.blocks) != len(caches):
+            problem = f"are not num_layers (={len(caches)}) blocks"
+            raise ArgumentError.of("blocks", self.blocks, problem, "Make a layer of these sizes")
         for block, cache in zip(self.blocks, caches, strict=True):
             h, cache, attention = block(h, cache, mask, own)
             longer.append(cache)
             if trace:
                 attention = attention.permute(2, 0, 1, 3).masked_fill(~valid.unsqueeze(-1), 0.0)
                 values.append({"attention": attention, "h": h.transpose(0, 1).masked_fill(~valid, 0.0)})
-        return self.norm(h).transpose(0, 1).masked_fill(~valid, 0.0), (real, longer), values
+        normed = self.norm(h)
+        check_shape("norm(h)", normed, h.shape)
+        return normed.transpose(0, 1).masked_fill(~valid, 0.0), (real, longer), values
 
     def state_shapes(self, rows: int, steps: int = 0) -> Any:
         """The shapes of a cache of `steps` steps; the initial one has none."""
-        part = torch.Size((rows, self.num_heads, steps, self.width // self.num_heads))
+        heads = check_size("num_heads", self.num_heads)
+        part = torch.Size((rows, heads, steps, self.width // heads))
         return torch.Size((rows, steps)), [(part, part)] * self.num_layers
 
     def initial_state(self, rows: int, like: Tensor) -> Any:

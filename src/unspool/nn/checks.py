@@ -111,6 +111,7 @@ def _as_integers(name: str, lengths: Sequence[int] | Tensor) -> Tensor:
     if ends.layout != torch.strided or ends.is_meta:
         where = f"{ends.layout} on {ends.device}"
         raise ArgumentError.of(name, where, "are not numbers in memory", "Give a list of int, or a dense tensor")
+    check_memory(name, ends)
     if ends.numel() == 0:
         ends = ends.long()  # an empty list has no dtype of its own
     if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:

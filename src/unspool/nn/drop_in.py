@@ -250,7 +250,10 @@ class DropIn(nn.RNNBase):
     def _parameter(self, name: str) -> Tensor:
         """A registered parameter, the quick way; else with its parametrization applied."""
         own = self._parameters.get(name)
-        return getattr(self, name) if own is None else own
+        value: Tensor | None = getattr(self, name, None) if own is None else own
+        if value is None:
+            raise ArgumentTypeError.of(name, None, "is not a tensor", "Give the layer all its parameters")
+        return value
 
     # What differs between the three
 

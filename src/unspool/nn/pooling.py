@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, UnknownNameError
+from unspool.nn.checks import check_shape
 from unspool.nn.memoryless import Memoryless
 
 
@@ -145,6 +146,7 @@ class _Attention(Memoryless):
 
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
         scores: Tensor = self.outer(torch.tanh(self.inner(x)))
+        check_shape("outer", scores, (*x.shape[:2], 1))
         # A sequence without steps keeps its scores until the end: a softmax over nothing but −inf has no gradient.
         alpha = scores.masked_fill(~valid & valid.any(0), -math.inf).softmax(0)
         return alpha.masked_fill(~valid, 0.0)

@@ -11,6 +11,7 @@ from torch import Tensor
 from unspool import engine
 from unspool.cells.evaluate import Evaluator
 from unspool.nn.boundary import Boundary, admit
+from unspool.nn.checks import check_recompute
 from unspool.nn.kernel_call import Found, KernelCall, address, addresses
 from unspool.nn.layout import Tensors
 
@@ -86,6 +87,7 @@ def steps_between(recompute: int | str, steps: int) -> int:
     "sqrt" is a few times √T: as many kept states as steps between them, up to a factor. Starting a part costs as much
     as some steps, so parts should be few.
     """
+    check_recompute(recompute)
     return 4 * math.ceil(math.sqrt(steps)) if recompute == "sqrt" else int(recompute)
 
 

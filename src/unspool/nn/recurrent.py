@@ -113,6 +113,13 @@ class Recurrent(Layer):
         """One step on tensors: (parameters, x, states) → (new states, named values)."""
         return self._runner.step
 
+    def take_step(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """One step on tensors that are checked: x (batch, input_size), and the states at t−1 → the states at t."""
+        parameters = self._ordered_parameters()
+        self._runner.boundary.check(x.unsqueeze(0), states, parameters)
+        new, _ = self.step(dict(zip(self.equations.parameters, parameters, strict=True)), x, states)
+        return tuple(value.expand(len(x), -1) for value in new)
+
     def own_routes(self) -> dict[str, Route]:
         """The route of a call of this layer, in its present mode, under the name ""."""
         like = next(self.parameters(), torch.empty(0))

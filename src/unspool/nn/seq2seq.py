@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_lengths
+from unspool.nn.checks import check_lengths, check_memory
 from unspool.nn.leaves import take_rows
 from unspool.nn.stack import AnyCell, Stack
 
@@ -289,6 +289,7 @@ class Seq2Seq(nn.Module):
             raise ShapeError.of(name, tuple(tokens.shape), f"has {tokens.dim()} dimension(s)", f"Give {layout}")
         if tokens.device != (device := self.head.weight.device):
             raise DeviceError.of(name, tokens.device, f"is not the model's {device}", "Move one of the two")
+        check_memory(name, tokens)
         whole: Tensor = tokens.long()
         outside = whole[(whole < 0) | (whole >= size)]
         if len(outside):

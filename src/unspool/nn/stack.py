@@ -175,9 +175,11 @@ class Stack(Layer):
 
     def _layers(self) -> list[Layer]:
         """The layers, which may have been replaced; there is one for each entry of the options."""
-        if len(self.layers) != len(self.rates):
-            problem = f"are not the {len(self.rates)} that the stack was made of"
-            raise ArgumentError.of("layers", len(self.layers), problem, "Make a Stack of so many layers")
+        for name in ("layers", "residual", "dropout", "variational"):
+            value = getattr(self, name)
+            if not isinstance(value, nn.ModuleList | list) or len(value) != len(self.rates):
+                problem = f"does not have one entry for each of the {len(self.rates)} layers"
+                raise ArgumentError.of(name, value, problem, "Make another Stack")
         return [as_layer(f"layers[{level}]", layer) for level, layer in enumerate(self.layers)]
 
 
