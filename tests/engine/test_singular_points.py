@@ -91,3 +91,18 @@ def test_gradients_at_singular_points(dtype: torch.dtype, slope: float, monkeypa
         assert slopes["v_divide"][one, POINTS.index(2.5)] == pytest.approx(3 / 2.5)
         assert slopes["v_maximum"][one, one] == slopes["w_maximum"][one, one] == 1.5
         assert slopes["v_power"][one, one] == 21
+
+
+def test_a_state_that_nothing_reads_has_the_gradient_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one difference, which docs/extending.md states: 0 · ∞ in the kernel, nothing in the loop."""
+    width = len(POINTS) ** 2
+    layer: Any = Recurrent(Singular, width, width, dtype=torch.float64)
+    torch.nn.init.zeros_(layer.v_log)
+    slopes: dict[str, Any] = {}
+    for setting in ("on", "off"):
+        monkeypatch.setenv("UNSPOOL_ENGINE", setting)
+        final = layer(torch.zeros(1, 1, width, dtype=torch.float64))[1]
+        slopes[setting] = torch.autograd.grad(final[4].sum(), [layer.v_log, layer.v_divide], allow_unused=True)
+    assert slopes["on"][0].isnan().all()
+    assert slopes["off"][0] is None
+    torch.testing.assert_close(slopes["on"][1], slopes["off"][1], equal_nan=True)

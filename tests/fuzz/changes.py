@@ -209,16 +209,15 @@ def submodule(random: Random, target: Target) -> None:
     dtype = next((p.dtype for p in target.module.parameters()), torch.float32)
     dtype = dtype if dtype in (torch.float32, torch.float64) else torch.float32
     a, b = random.choice((1, 3, 4, 8)), random.choice((1, 3, 4, 8))
-    new = random.choice(
-        [
-            lambda: Recurrent(random.choice(("gru", "lstm")), a, b, dtype=dtype),
-            lambda: Stack("gru", a, b, 2, dtype=dtype),
-            lambda: Bidirectional("gru", a, b, dtype=dtype),
-            lambda: nn.GRU(a, b, dtype=dtype),
-            lambda: nn.Linear(a, b, dtype=dtype),
-            lambda: nn.Identity(),
-        ]
-    )()
+    makers: list[Callable[[], nn.Module]] = [
+        lambda: Recurrent(random.choice(("gru", "lstm")), a, b, dtype=dtype),
+        lambda: Stack("gru", a, b, 2, dtype=dtype),
+        lambda: Bidirectional("gru", a, b, dtype=dtype),
+        lambda: nn.GRU(a, b, dtype=dtype),
+        lambda: nn.Linear(a, b, dtype=dtype),
+        lambda: nn.Identity(),
+    ]
+    new = random.choice(makers)()
     if random.random() < 0.15 and isinstance(owner, nn.ModuleList):
         del owner[int(name)]
     else:

@@ -68,13 +68,14 @@ def is_legitimate(error: BaseException) -> bool:
         return True  # of one of torch's operations
     if isinstance(error, TypeError) and re.search(r"^\w+\(\)[:\s].*argument", str(error)):
         return True  # of one of torch's operations, given what is not a tensor
-    frames = traceback.extract_tb(error.__traceback__)
-    return frames[-1].filename.startswith(
-        (TORCH, targets.__file__)
-    )  # torch's Python code, or a `step` of the fuzzer's own
+    frames = list(traceback.extract_tb(error.__traceback__))
+    while frames[-1].name == "__getattr__":  # a module's, called by who looks for what is not there
+        frames.pop()
+    # Torch's own Python code, or a `step` that the fuzzer wrote.
+    return frames[-1].filename.startswith((TORCH, targets.__file__))
 
 
-class NotFinite(Exception):
+class NotFiniteError(Exception):
     """Finite numbers went in, and others came out."""
 
 
@@ -134,7 +135,7 @@ def _check(what: str, result: Any, finite: bool) -> None:
     values = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in _flat(result)]
     for value in values:
         if finite and not value.is_meta and value.is_floating_point() and not bool(value.isfinite().all()):
-            raise NotFinite(f"the {what} of shape {tuple(value.shape)} is not finite")
+            raise NotFiniteError(f"the {what} of shape {tuple(value.shape)} is not finite")
 
 
 def _flat(tree: Any) -> list[Any]:

@@ -64,13 +64,15 @@ class Sizes:
 
 def _recurrent(s: Sizes) -> nn.Module:
     recompute = s.random.choice((None, None, 2, "sqrt"))
-    flags = {name: s.random.random() < 0.3 for name in ("reverse", "learn_initial")}
+    flags: dict[str, Any] = {name: s.random.random() < 0.3 for name in ("reverse", "learn_initial")}
     return Recurrent(s.random.choice(CELLS), s.width, s.hidden, recompute=recompute, **flags, **s.options)
 
 
 def _stack(s: Sizes) -> nn.Module:
-    rates = {name: s.random.choice((0.0, 0.0, 0.5)) for name in ("dropout", "recurrent_dropout", "weight_dropout")}
-    flags = {name: s.random.random() < 0.2 for name in ("skip", "learn_initial", "bidirectional")}
+    rates: dict[str, Any] = {
+        name: s.random.choice((0.0, 0.0, 0.5)) for name in ("dropout", "recurrent_dropout", "weight_dropout")
+    }
+    flags: dict[str, Any] = {name: s.random.random() < 0.2 for name in ("skip", "learn_initial", "bidirectional")}
     return Stack(s.random.choice(CELLS), s.width, s.hidden, s.random.randint(1, 3), **rates, **flags, **s.options)
 
 
@@ -85,7 +87,7 @@ def _delayed(s: Sizes) -> nn.Module:
 
 def _drop_in(s: Sizes) -> nn.Module:
     kind = s.random.choice((unspool.nn.LSTM, unspool.nn.GRU, unspool.nn.RNN))
-    flags = {name: s.random.random() < 0.4 for name in ("bidirectional",)} | {"bias": s.random.random() < 0.8}
+    flags: dict[str, Any] = {"bidirectional": s.random.random() < 0.4, "bias": s.random.random() < 0.8}
     layer: nn.Module = kind(s.width, s.hidden, s.random.choice((1, 1, 2)), **flags, **s.options)
     return layer
 

@@ -14,7 +14,18 @@ from torch.autograd import grad
 
 import unspool
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, UnspoolError
-from unspool.nn import Bidirectional, LinearChainCRF, Recurrent, Stack, TimeDelay, Unfolded
+from unspool.nn import (
+    AttentionPooling,
+    Bidirectional,
+    DecoderTransformer,
+    Equilibrium,
+    LinearChainCRF,
+    Recurrent,
+    Seq2Seq,
+    Stack,
+    TimeDelay,
+    Unfolded,
+)
 from unspool.nn.boundary import admit
 
 pytestmark = needs_compiler
@@ -49,12 +60,15 @@ def zeros(*shape: int) -> Tensor:
 UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
     "a wider lower layer": (lambda: replaced(stack(), "layers.0", gru(3, 9)), r"`x` \(=\(5, 4, 9\)\) is not of shape"),
     "a narrower lower layer": (lambda: replaced(stack(), "layers.0", gru(3, 1)), "`x`.*is not of shape"),
-    "a lower layer of another dtype": (lambda: replaced(stack(), "layers.0", gru(3, 4).float()), "dtype"),
+    "a lower layer of another dtype": (lambda: replaced(stack(), "layers.1", gru(4, 4).float()), "dtype"),
     "a layer of torch.nn": (
         lambda: replaced(stack(), "layers.0", nn.GRU(3, 4).double()),
         r"`layers\[0\]`.*is not a layer",
     ),
-    "a layer less": (lambda: replaced(stack(), "layers", nn.ModuleList([gru(3, 4)])), "`layers` .*are not the 2"),
+    "a layer less": (
+        lambda: replaced(stack(), "layers", nn.ModuleList([gru(3, 4)])),
+        "`layers`(?s:.)*one entry",
+    ),
     "a residual of width one": (
         lambda: replaced(stack(residual=[False, True]), "layers.1", gru(4, 1)),
         "`residual`.*is not of shape",
@@ -83,6 +97,37 @@ UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
     "a parameter of another dtype": (lambda: replaced(gru(3, 4), "b_z", zeros(4).float()), "`b_z`.*dtype"),
     "no parameter": (lambda: replaced(gru(3, 4), "U_z", None), "`U_z`.*is not a tensor"),
     "no parameter, one step at a time": (lambda: replaced(Unfolded(gru(3, 4), 5), "steps.2.layer.U_z", None), "`U_z`"),
+    "a step of another cell": (
+        lambda: replaced(Unfolded(gru(3, 4), 5), "steps.2.layer", Recurrent("lstm", 3, 4, dtype=torch.float64)),
+        "are not x, the 2 state",
+    ),
+    "no parameter, with dropped weights": (
+        lambda: replaced(stack(weight_dropout=0.5), "layers.1.U_z", None),
+        "`U_z`.*is not a tensor",
+    ),
+    "an option less": (lambda: replaced(stack(), "residual", [False]), "`residual`.*one entry for each"),
+    "an equilibrium of two states": (
+        lambda: replaced(Equilibrium("gru", 3, 4).double(), "layer", Recurrent("lstm", 3, 4, dtype=torch.float64)),
+        "has 2 states",
+    ),
+    "no weight of a drop-in": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "weight_hh_l0", None), "`weight_hh_l0`"),
+    "a bias too many": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "bias", False), "`tensors`.*2 parameter"),
+    "heads": (lambda: replaced(DecoderTransformer(3, 1).double(), "num_heads", 0), "`num_heads`"),
+    "blocks": (lambda: replaced(DecoderTransformer(3, 1).double(), "num_layers", 2), "`blocks`"),
+    "a norm": (lambda: replaced(DecoderTransformer(3, 1).double(), "norm", nn.GRU(3, 3).double()), "`norm.*tensor"),
+    "attention's projection": (
+        lambda: replaced(DecoderTransformer(3, 1).double(), "blocks.0.query_key_value", nn.GRU(3, 9).double()),
+        "`query_key_value.*tensor",
+    ),
+    "attention itself": (
+        lambda: replaced(AttentionPooling(3).double(), "attention", nn.Identity()),
+        "`attention`.*gives no weights",
+    ),
+    "a step of no cell": (lambda: replaced(Unfolded(gru(3, 4), 5), "steps.0.layer", nn.Identity()), "`steps`"),
+    "attention's scores": (
+        lambda: replaced(AttentionPooling(3).double(), "attention.outer", nn.GRU(3, 1).double()),
+        "`outer`.*tensor",
+    ),
     "num_layers": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "num_layers", 3), "`num_layers`.*other weights"),
 }
 
@@ -102,6 +147,11 @@ def test_states_of_a_replaced_layer_are_checked() -> None:
     output, state = layer(draw(5, 4, 3))
     assert output.shape == (5, 4, 6)
     assert torch.isfinite(layer(draw(5, 4, 3), state)[0]).all()
+
+
+def test_a_replaced_option_of_the_kernel() -> None:
+    with pytest.raises(ArgumentError, match="`recompute`"):
+        replaced(gru(3, 4), "recompute", "lstm")(draw(5, 4, 3))
 
 
 def test_scores_of_a_crf() -> None:
@@ -212,6 +262,29 @@ def test_gradients_are_those_of_the_weights_at_the_time_of_the_call() -> None:
     near(found[3], grad(loss(*layer(x, wide[3].clone())), [wide])[0][3])
     assert not found[:3].any()
     assert not found[4:].any()
+
+
+def test_a_model_without_its_head() -> None:
+    for head in (nn.Identity(), None):
+        model = replaced(Seq2Seq(4, 4, 3, 4), "head", head)
+        with pytest.raises(ArgumentTypeError, match="`head.weight`"):
+            model.greedy(torch.ones(2, 3).long())
+
+
+def test_whole_numbers_whose_memory_is_gone() -> None:
+    tokens, lengths = torch.ones(2, 3).long(), torch.ones(2).long()
+    layer = DecoderTransformer(4, 2)
+    _, (real, caches) = layer(torch.zeros(3, 2, 4))
+    for tensor in (tokens, lengths, real):
+        shrink(tensor, 0)
+    for act in (
+        lambda: Seq2Seq(4, 4, 3, 4).encode(tokens),
+        lambda: Seq2Seq(4, 4, 3, 4).encode(torch.ones(2, 3).long(), lengths),
+        lambda: LinearChainCRF(4).log_likelihood(torch.zeros(2, 3, 4), tokens),
+        lambda: layer(torch.zeros(1, 2, 4), (real, caches)),
+    ):
+        with pytest.raises(ArgumentError, match="has no memory"):
+            act()
 
 
 @pytest.mark.parametrize("lengths", [torch.ones(4, dtype=torch.long, device="meta"), torch.ones(4).long().to_sparse()])

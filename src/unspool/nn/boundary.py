@@ -74,7 +74,8 @@ class Boundary:
             raise ShapeError.of("x", tuple(x.shape), "is not (time, batch, features)", "Reshape it")
         given = count - 1 - len(self._shapes)
         if given not in (0, len(self._states)):
-            raise ShapeError.of("states", given, f"are not {len(self._states)} tensors", "Give as many as the cell has")
+            problem = f"are not x, the {len(self._states)} state(s) or none, and the {len(self._shapes)} parameter(s)"
+            raise ShapeError.of("tensors", count, problem, "Give as many as the cell has")
         steps, rows, _ = x.shape
         return [(steps, rows, self.input_width), *((rows, w) for w in self.state_widths[:given]), *self._shapes]
 

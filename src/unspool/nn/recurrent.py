@@ -152,7 +152,9 @@ class Recurrent(Layer):
     def initial_state(self, rows: int, like: Tensor) -> Any:
         if not self.learn_initial:
             return super().initial_state(rows, like)
-        learned = {name: getattr(self, name, None) for name in (f"initial_{state}" for state in self._widths)}
+        learned: dict[str, Any] = {
+            name: getattr(self, name, None) for name in (f"initial_{state}" for state in self._widths)
+        }
         for (name, value), width in zip(learned.items(), self._widths.values(), strict=True):
             check_shape(name, value, (width,))
             check_like(name, value, like, "x")
@@ -177,7 +179,10 @@ class Recurrent(Layer):
     def _ordered_parameters(self) -> list[Tensor]:
         """The parameters in the order of the equations; one that is registered, the quick way; None if it is gone."""
         own: dict[str, Any] = self._parameters
-        return [own[name] if name in own else getattr(self, name, None) for name in self.equations.parameters]
+        found: list[Any] = [
+            own[name] if name in own else getattr(self, name, None) for name in self.equations.parameters
+        ]
+        return found
 
     def _read(self) -> None:
         """Set what is derived from the cell, and is not pickled with the layer."""
