@@ -47,7 +47,7 @@ class ArgumentError(UnspoolError, ValueError):
     @classmethod
     def of(cls, name: str, value: object, problem: str, remedy: str) -> ArgumentError:
         """An error that says the argument's name, its value, what is wrong and what to do."""
-        return cls(f"`{name}` (={short(value)}) {problem}. {remedy}.")
+        return cls(f"`{name}` (={_short(value)}) {problem}. {remedy}.")
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
@@ -87,6 +87,11 @@ class DataError(ArgumentError):
 
 class CellError(UnspoolError):
     """A cell's `step` cannot be read as equations."""
+
+    @staticmethod
+    def shown(value: object) -> str:
+        """A value of a `step` for a message: its repr, or the beginning of it."""
+        return _short(value)
 
 
 class StorageError(UnspoolError, OSError):
@@ -146,7 +151,7 @@ class ConvergenceError(UnspoolError, ArithmeticError):
         return str(self.args[0])
 
 
-def short(value: object, limit: int = 80) -> str:
+def _short(value: object, limit: int = 80) -> str:
     """A value for a message: its repr, or the beginning of it."""
     try:
         text = repr(value)

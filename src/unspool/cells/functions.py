@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from unspool.cells.symbols import Number, Symbol, elementwise
-from unspool.errors import CellError, UnknownNameError, short
+from unspool.errors import CellError, UnknownNameError
 
 Value = TypeVar("Value", Symbol, float)
 
@@ -75,7 +75,9 @@ def normalise(v: Symbol, epsilon: float = 1e-5) -> Symbol:
 
 def _one_symbol(function: str, *values: object) -> None:
     if not any(isinstance(value, Symbol) for value in values):
-        raise CellError(f"{function} needs a value of the equations, got {short(values)}. On plain numbers use Python.")
+        raise CellError(
+            f"{function} needs a value of the equations, got {CellError.shown(values)}. On plain numbers use Python."
+        )
 
 
 #: The functions that a cell offers as its activation, by name.

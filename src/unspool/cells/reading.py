@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import CONDITIONS, Graph, LinearMap, Symbol, symbol
-from unspool.errors import CellError, short
+from unspool.errors import CellError
 
 NAME = re.compile(r"[A-Za-z0-9]\w*")
 RESERVED = re.compile(r"(W|U\d*|b)_")
@@ -119,7 +119,8 @@ class Reading:
             self.initial[name] = float(initial)
         except (TypeError, ValueError, OverflowError):
             raise CellError(
-                f"vector {name!r} of {self.title} starts at {short(initial)}, which is no float. Give one, such as 0.0."
+                f"vector {name!r} of {self.title} starts at {CellError.shown(initial)}, which is no float. "
+                "Give one, such as 0.0."
             ) from None
         self.parameters[name] = (width,)
         return self.graph.node("vector", width=width, detail=name)
@@ -129,7 +130,7 @@ class Reading:
         self._check_name("value", name)
         if not isinstance(value, Symbol):
             raise CellError(
-                f"{name!r} of {self.title} names {short(value)}. Name a value computed from x and the states."
+                f"{name!r} of {self.title} names {CellError.shown(value)}. Name a value computed from x and the states."
             )
         if self.names.setdefault(name, value) is not value:
             raise CellError(f"two values of {self.title} are named {name!r}. Give each its own name.")
@@ -138,8 +139,8 @@ class Reading:
     def _operand(self, name: str, operand: object) -> Symbol:
         if not isinstance(operand, Symbol) or operand.width is None or operand.operation in CONDITIONS:
             raise CellError(
-                f"linear map {name!r} of {self.title} has the operand {short(operand)}. Operands are x, a state or a "
-                "value computed from them."
+                f"linear map {name!r} of {self.title} has the operand {CellError.shown(operand)}. "
+                "Operands are x, a state or a value computed from them."
             )
         return symbol(self.graph, operand)
 
@@ -166,7 +167,8 @@ class Reading:
         for (state, width), value in zip(widths.items(), values, strict=True):
             if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
                 raise CellError(
-                    f"`step` of {self.title} returned {short(value)} as state {state!r}. Return its new value."
+                    f"`step` of {self.title} returned {CellError.shown(value)} as state {state!r}. "
+                    "Return its new value."
                 )
             if value.width != width:
                 raise CellError(

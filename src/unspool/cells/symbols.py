@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from unspool.errors import CellError, short
+from unspool.errors import CellError
 
 LEAVES = ("input", "state", "vector", "constant")
 UNARY = ("negative", "sigmoid", "tanh", "relu", "exp", "log", "sqrt", "absolute", "normalise")
@@ -92,8 +92,8 @@ class Symbol:
     def __pow__(self, exponent: int) -> Symbol:
         if not isinstance(exponent, int) or not 1 <= exponent <= LARGEST_POWER:
             raise CellError(
-                f"a power must be a whole number from 1 to {LARGEST_POWER}, got {short(exponent)} ({_users_line()}). "
-                "Write it with exp and log."
+                f"a power must be a whole number from 1 to {LARGEST_POWER}, got {CellError.shown(exponent)} "
+                f"({_users_line()}). Write it with exp and log."
             )
         if exponent == 1:
             return self
@@ -178,11 +178,13 @@ def symbol(graph: Graph, value: Symbol | Number) -> Symbol:
     try:
         return graph.node("constant", detail=value.__float__())  # not float(value), which would read text
     except OverflowError:
-        raise CellError(f"{short(value)} is too large for a float ({_users_line()}). Use smaller numbers.") from None
+        raise CellError(
+            f"{CellError.shown(value)} is too large for a float ({_users_line()}). Use smaller numbers."
+        ) from None
     except (AttributeError, TypeError, ValueError, RuntimeError):
         raise CellError(
-            f"{short(value)} of type {type(value).__name__} stands in the equations ({_users_line()}). Use numbers, "
-            "self.linear for matrices and self.vector for a parameter per unit."
+            f"{CellError.shown(value)} of type {type(value).__name__} stands in the equations ({_users_line()}). "
+            "Use numbers, self.linear for matrices and self.vector for a parameter per unit."
         ) from None
 
 
