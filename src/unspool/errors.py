@@ -95,6 +95,11 @@ class DataWarning(UserWarning):
 class CellError(UnspoolError):
     """A cell's `step` cannot be read as equations."""
 
+    @staticmethod
+    def shown(value: object) -> str:
+        """A value of a `step` for a message: its repr, or the beginning of it."""
+        return _short(value)
+
 
 class StorageError(UnspoolError, OSError):
     """A file cannot be written; what was there before is untouched."""
@@ -158,5 +163,9 @@ class ConvergenceError(UnspoolError, ArithmeticError):
 
 
 def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+    """A value for a message: its repr, or the beginning of it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no whole number of more than 4300 digits
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -112,9 +112,10 @@ class Reading:
             raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
         try:
             self.initial[name] = float(initial)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise CellError(
-                f"vector {name!r} of {self.title} starts at {initial!r}, which is not a number. Give one, such as 0.0."
+                f"vector {name!r} of {self.title} starts at {CellError.shown(initial)}, which is no float. "
+                "Give one, such as 0.0."
             ) from None
         self.parameters[name] = (width,)
         return self.graph.node("vector", width=width, detail=name)
@@ -123,7 +124,9 @@ class Reading:
         """`value`, its name taken down."""
         self._check_name("value", name)
         if not isinstance(value, Symbol):
-            raise CellError(f"{name!r} of {self.title} names {value!r}. Name a value computed from x and the states.")
+            raise CellError(
+                f"{name!r} of {self.title} names {CellError.shown(value)}. Name a value computed from x and the states."
+            )
         if self.names.setdefault(name, value) is not value:
             raise CellError(f"two values of {self.title} are named {name!r}. Give each its own name.")
         return value
@@ -131,8 +134,8 @@ class Reading:
     def _operand(self, name: str, operand: object) -> Symbol:
         if not isinstance(operand, Symbol) or operand.width is None or operand.operation in CONDITIONS:
             raise CellError(
-                f"linear map {name!r} of {self.title} has the operand {operand!r}. Operands are x, a state or a "
-                "value computed from them."
+                f"linear map {name!r} of {self.title} has the operand {CellError.shown(operand)}. "
+                "Operands are x, a state or a value computed from them."
             )
         return symbol(self.graph, operand)
 
@@ -158,7 +161,10 @@ class Reading:
         results = []
         for (state, width), value in zip(widths.items(), values, strict=True):
             if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
-                raise CellError(f"`step` of {self.title} returned {value!r} as state {state!r}. Return its new value.")
+                raise CellError(
+                    f"`step` of {self.title} returned {CellError.shown(value)} as state {state!r}. "
+                    "Return its new value."
+                )
             if value.width != width:
                 raise CellError(
                     f"`step` of {self.title} returned state {state!r} with width {value.width!r} where it takes "

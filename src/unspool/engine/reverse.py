@@ -127,7 +127,8 @@ class _Reverse:
                 self._add(inputs[0], op("divide", g, op("multiply", number(2), self._value(node))))
             case "absolute":
                 v = self._value(inputs[0])
-                falling = op("where", op("less", v, number(0)), op("negative", g), number(0))
+                flat = op("multiply", number(0), g)  # torch's g · sign(v): NaN for an infinite g
+                falling = op("where", op("less", v, number(0)), op("negative", g), flat)
                 self._add(inputs[0], op("where", op("less", number(0), v), g, falling))
             case "minimum" | "maximum":
                 a, b = (self._value(value) for value in inputs)
