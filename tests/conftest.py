@@ -30,6 +30,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.fixture
+def kernels_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels run where they can, whatever the environment says."""
+    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+
+
 @pytest.fixture(params=["eager", pytest.param("kernel", marks=pytest.mark.long)])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs a test by the eager loop and, where minutes of compiling do not matter, by kernels too."""

@@ -12,29 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unspool.cells import (
-    CATALOGUE,
-    LSTM,
-    Cell,
-    DeepTransition,
-    Elman,
-    Jordan,
-    Leaky,
-    Residual,
-    Skip,
-    Symbol,
-    absolute,
-    exp,
-    log,
-    maximum,
-    minimum,
-    normalise,
-    relu,
-    sigmoid,
-    sqrt,
-    tanh,
-    where,
-)
+from unspool.cells import CATALOGUE, LSTM, Cell, DeepTransition, Elman, Jordan, Leaky, Residual, Skip, Symbol
+from unspool.cells.functions import absolute, exp, log, maximum, minimum, normalise, relu, sigmoid, sqrt, tanh, where
 from unspool.nn.leaves import map_leaves
 from unspool.nn.recurrent import Recurrent
 

@@ -1,7 +1,8 @@
 """Builds kernels with AddressSanitizer and UBSan and calls them: `make sanitize`. It exits with 1 on a report.
 
 This process draws the cells and writes them down. A child without torch, into which the sanitizers are loaded first,
-builds their kernels and calls them: see `sanitized_calls.py`.
+builds their kernels and calls them: see `sanitized_calls.py`. A second child makes the fuzzer's calls through
+torch: see `sanitized_fuzz.py`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("cells", nargs="*", help="names of tests/variants.py; without any, all of them")
     parser.add_argument("--random", type=int, default=36, help="how many random cells")
+    parser.add_argument("--fuzz", type=int, default=400, help="how many calls of the fuzzer, through torch")
     parser.add_argument("--quick", action="store_true", help="without the optimiser, which takes most of the time")
     parser.add_argument("--plant", choices=PLANTS, help="a mistake to be found")
     options = parser.parse_args()
@@ -43,9 +45,18 @@ def main() -> int:
         (Path(folder) / "cells.json").write_text(json.dumps(texts), encoding="utf-8")
         calls, level = str(ROOT / "tools" / "sanitized_calls.py"), "-O0" if options.quick else "-O1"
         command = [sys.executable, calls, folder, level, options.plant or ""]
-        done = subprocess.run(command, env=os.environ | sanitizers(folder), check=False)
-    print(f"{len(texts)} cells, {time.monotonic() - start:.0f} s: {'a report' if done.returncode else 'clean'}")
-    return 1 if done.returncode else 0
+        failed = subprocess.run(command, env=os.environ | sanitizers(folder), check=False).returncode
+    if options.fuzz and not failed:
+        failed = fuzz(options.fuzz, level)
+    print(f"{len(texts)} cells, {time.monotonic() - start:.0f} s: {'a report' if failed else 'clean'}")
+    return 1 if failed else 0
+
+
+def fuzz(count: int, level: str) -> int:
+    """The fuzzer's first calls on kernels with sanitizers, in a child; what the child returns."""
+    with tempfile.TemporaryDirectory(prefix="unspool-sanitize-") as folder:
+        command = [sys.executable, str(ROOT / "tools" / "sanitized_fuzz.py"), folder, level, str(count)]
+        return subprocess.run(command, env=os.environ | sanitizers(folder), check=False).returncode
 
 
 def sanitizers(folder: str) -> dict[str, str]:

@@ -115,11 +115,16 @@ def apart(folder: Path, enough: bool) -> Path:
     return folder
 
 
-def main(folder: Path, level: str, plant: str) -> None:
+def sanitize_builds(folder: Path, level: str, plant: str = "") -> None:
+    """From now on, kernels are built with the sanitizers."""
     del os.environ["LD_PRELOAD"]  # it is here; the compiler does without it
     seams: Any = build
     seams.NATIVE = apart(folder / "native", plant != "scratch")
     seams.FLAGS = (*build.FLAGS, *FLAGS, *THREADED, level)
+
+
+def main(folder: Path, level: str, plant: str) -> None:
+    sanitize_builds(folder, level, plant)
     for seed, text in enumerate(json.loads((folder / "cells.json").read_text(encoding="utf-8"))):
         caller = Caller(document.load(text), seed, plant)
         for shape in shapes(caller.random):

@@ -11,8 +11,6 @@ that many alternative SMILES strings, and a prediction is the mean over the stri
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -21,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
+from run_options import make_parser, parse
 
 import unspool
 from unspool.learning.events import Evaluated, Event
@@ -54,16 +52,11 @@ def train(file: Path, split: int, seed: int, settings: dict[str, Any]) -> Mappin
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("table", type=Path, help="delaney-processed.csv")
     options.add_argument("--augment-smiles", type=int, default=0, help="other ways in which each molecule is written")
     options.add_argument("--splits", type=int, default=5)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="other settings than the recorded")
-    asked = options.parse_args()
-    changed = {name: json.loads(value) for name, value in (one.split("=", 1) for one in asked.set)}
-    torch.set_num_threads(asked.threads)
+    asked, changed = parse(options)
     steps = STEPS_ENUMERATED if asked.augment_smiles else STEPS
     settings = {**SETTINGS, "steps": steps, "augment_smiles": asked.augment_smiles, **changed}
     begun = time.perf_counter()

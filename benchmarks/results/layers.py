@@ -21,7 +21,7 @@ import torch
 from unspool.learning import double_closed, gradient_norm, neighboring_gates
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
-from unspool.learning.penalties import with_penalties
+from unspool.learning.penalties import objective
 from unspool.models.language_model import LanguageModel
 from unspool.nn import Recurrent, Stack
 from unspool.runs.fitting import prepare_task
@@ -50,7 +50,7 @@ def lowest_gradient(loop: Loop) -> float:
     for number in range(BATCHES):
         model.zero_grad(set_to_none=True)
         outcome = model(loop.batches[number], carried)
-        with_penalties(outcome, loop.settings).backward()
+        objective(outcome, loop.settings).backward()
         total += gradient_norm(lowest) / BATCHES
     model.zero_grad(set_to_none=True)
     return total

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import shlex
 import sys
 import tempfile
@@ -11,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+from run_options import make_parser, parse
 
 import unspool
 from unspool.learning.events import Evaluated, Event
@@ -33,15 +31,10 @@ def run(
     Gives the run's folder, and that of SNIPS.
     """
     name = Path(sys.argv[0]).stem.replace("_", "-")
-    options = argparse.ArgumentParser(description=title, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(title)
     options.add_argument("snips", type=Path)
     options.add_argument("--out", type=Path, default=Path("runs") / name)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--threads", type=int, default=2)
-    options.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="other settings than the recorded")
-    asked = options.parse_args()
-    changed = {name: json.loads(value) for name, value in (one.split("=", 1) for one in asked.set)}
-    torch.set_num_threads(asked.threads)
+    asked, changed = parse(options)
     told = next(iter(columns.values()))
 
     def tell(event: Event) -> None:

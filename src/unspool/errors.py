@@ -10,11 +10,14 @@
     │   └── DataError                             a file that cannot be read as what it should be
     ├── CellError                                 a `step` that cannot be read as equations
     ├── StorageError (OSError)                    a file that cannot be written; what was there before is untouched
-    ├── TrainingError                             training that cannot go on, such as after NaN
+    ├── TrainingError                             training that cannot go on
+    │   ├── DivergenceError                       NaN or infinity in a model, in training or in use; says where
     │   └── OthersFailedError                     training that ends here because it does in another process
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     ├── MissingPackageError (ImportError)         a package of an extra that is not installed; says the `pip install`
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
+
+DataWarning (UserWarning) is what unspool says about data that it reads all the same.
 
 The built-in parents let code written for torch.nn catch what it always caught.
 """
@@ -85,8 +88,17 @@ class DataError(ArgumentError):
     """A file, or what is in it, cannot be used as data."""
 
 
+class DataWarning(UserWarning):
+    """Data that is read all the same, and not quite as it should be; the message says how it is read."""
+
+
 class CellError(UnspoolError):
     """A cell's `step` cannot be read as equations."""
+
+    @staticmethod
+    def shown(value: object) -> str:
+        """A value of a `step` for a message: its repr, or the beginning of it."""
+        return _short(value)
 
 
 class StorageError(UnspoolError, OSError):
@@ -95,6 +107,10 @@ class StorageError(UnspoolError, OSError):
 
 class TrainingError(UnspoolError):
     """Training cannot go on; the message says what became of it, and where the last good state is."""
+
+
+class DivergenceError(TrainingError):
+    """A model has NaN or infinity, in its weights or in what it computes; the message says where and at which step."""
 
 
 class OthersFailedError(TrainingError):
@@ -147,5 +163,9 @@ class ConvergenceError(UnspoolError, ArithmeticError):
 
 
 def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+    """A value for a message: its repr, or the beginning of it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no whole number of more than 4300 digits
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -9,7 +9,7 @@ import torch
 from tests.variants import VARIANTS, as_states, each_cell, random_layer, random_tensors, sizes
 from torch import Tensor
 
-from unspool.cells import Cell, derived, document
+from unspool.cells import Cell, Symbol, derived, document
 from unspool.cells.evaluate import Evaluator
 from unspool.nn.operations import OPERATIONS
 
@@ -115,3 +115,29 @@ def test_names_give_way_to_the_cells_own() -> None:
     assert list(masked.states) == ["h", "mask_h", "mask_h_"]
     assert list(derived.with_zoneout(masked, ("h",)).states) == ["h", "mask_h", "mask_h_", "stays_h_"]
     assert "stays_h_" in derived.with_expected_zoneout(masked, ("h",)).parameters
+
+
+class Powers(Cell):
+    """Matrices read a high power of the state, and a long product."""
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        product = h
+        for place in range(3000):
+            product = product * self.vector(f"v{place % 7}", 1.0)
+        return self.linear("a", x, h**1_000_000_000) + self.linear("b", product)
+
+
+def test_masks_on_high_powers_and_long_products() -> None:
+    """Each factor is masked, and the number of values stays small."""
+    equations = derived.with_masks(Powers().equations())
+    assert list(equations.states) == ["h", "mask_h"]
+    assert len(equations.nodes) < 12_000
+    step = Evaluator(equations, OPERATIONS)
+    shapes = equations.shapes(2, 2)
+    parameters = {
+        name: torch.ones(shape) / 4 if name[0] in "WU" else torch.ones(shape) for name, shape in shapes.items()
+    }
+    one = torch.ones(1, 2)
+    kept, _ = step(parameters, one, (one, one))
+    dropped, _ = step(parameters, one, (one, torch.tensor([[0.0, 1.0]])))
+    assert torch.allclose(kept[0] - dropped[0], torch.full((1, 2), 2 / 4))  # one unit of each of the two products

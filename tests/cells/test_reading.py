@@ -9,6 +9,7 @@ import pytest
 from tests.variants import VARIANTS, Heir, NormalisedLSTM, PeepholeLSTM, ThreeStates, cell_of, each_cell
 
 from unspool.cells import GRU, LSTM, Cell, DeepTransition, ResetAfterGRU, Skip, Symbol, relu, sigmoid, tanh, where
+from unspool.engine import run
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,20 @@ def test_a_power_is_a_repeated_product() -> None:
     (result,) = cell_of(lambda self, x, h: h**3).equations().results
     assert result.operation == "multiply"
     assert [value.operation for value in result.inputs] == ["multiply", "state"]
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 7, 64, 1000, 1_000_000_000])
+def test_a_power_takes_few_products(exponent: int) -> None:
+    class Power(Cell):
+        def step(self, x: Symbol, h: Symbol) -> Symbol:
+            return h**exponent + 0 * self.linear("a", x)
+
+    products = [node for node in Power().equations().nodes if node.operation == "multiply"]
+    assert len(products) <= 2 * exponent.bit_length()
+    start = 1 + np.arange(-3, 4)[None] / exponent
+    zero = {"W_a": np.zeros((7, 1)), "b_a": np.zeros(7)}
+    _, (final,), _ = run(Power, zero, np.zeros((1, 1, 1)), [start])
+    np.testing.assert_allclose(final, start**exponent, rtol=1e-6)
 
 
 def test_a_state_that_is_returned_unchanged_or_as_another() -> None:

@@ -11,25 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.variants import USERS, VARIANTS, Minimal, ThreeStages, cell_of
 
-from unspool.cells import (
-    CATALOGUE,
-    GRU,
-    LSTM,
-    Cell,
-    DeepTransition,
-    Elman,
-    Jordan,
-    Leaky,
-    Residual,
-    Skip,
-    Symbol,
-    cell_name,
-    cells_document,
-    document,
-    find_cell,
-    load_cells,
-)
-from unspool.cells.catalogue import name_cells
+from unspool.cells import CATALOGUE, GRU, LSTM, Cell, DeepTransition, Elman, Jordan, Leaky, Residual, Skip, Symbol
+from unspool.cells.catalogue import cell_name, find_cell, name_cells
+from unspool.cells.document import dump
+from unspool.cells.saved import cells_document, load_cells
 from unspool.cells.spelling import LONGEST, names_file, read_spelling, write_spelling
 from unspool.errors import ArgumentError, UnknownNameError
 
@@ -59,7 +44,7 @@ def test_a_text_and_its_cell(text: str, cell: Cell) -> None:
     found = find_cell(text)
     assert type(found) is type(cell)
     assert vars(found) == vars(cell)
-    assert document.dump(found.equations()) == document.dump(cell.equations())
+    assert dump(found.equations()) == dump(cell.equations())
     assert cell_name(cell) == text
 
 
@@ -225,7 +210,7 @@ def leads_back(cells: list[Cell]) -> tuple[list[str], dict[str, Cell]]:
     names, own = name_cells(cells)
     loaded = load_cells(cells_document(own))
     for name, cell in zip(names, cells, strict=True):
-        assert document.dump(find_cell(name, loaded).equations()) == document.dump(cell.equations())
+        assert dump(find_cell(name, loaded).equations()) == dump(cell.equations())
     return names, own
 
 

@@ -29,3 +29,9 @@ def test_columns_are_aligned_by_cells() -> None:
     ]
     assert flow(["aa", "bb", "cc"], 7) == ["aa · bb", "cc"]
     assert flow(["红楼", "梦", "x"], 9) == ["红楼 · 梦", "x"]
+
+
+def test_a_number_of_examples_has_no_decimals() -> None:
+    assert metric("examples", 1234) == "1,234"
+    assert metric("accuracy", 1.0) == "1.000"
+    assert metric("examples", None) == "–"

@@ -163,3 +163,123 @@ def test_wrong_input_is_refused(example: Example, tmp_path: Path, capsys: Output
     assert "there is no file" in refused(capsys, "predict", example.run, tmp_path / "none.csv")
     assert not (tmp_path / "predictions.txt").exists()
     refused(capsys, "predict", tmp_path / "no run", example.data)
+
+
+# ── rows that cannot be read, lines, literal texts, standard input ──
+
+
+@pytest.fixture(scope="module")
+def intents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("intents")
+    (folder / "training.csv").write_text(DATA["classify"][1], encoding="utf-8")
+    train(folder / "training.csv", out=folder / "run", task="classify", max_length=20, **TINY)
+    return folder / "run"
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "bad"),
+    [
+        ("new.csv", 'text,n\nred hot,1\n,2\ncold\n"blue, red",4\n', {1: "line 3: the seq", 2: "line 4: 1 entries"}),
+        ("new.csv", 'text,n\nred hot,1\n"blue" red,2\nred,3\n', {1: "line 3: 1 entries, where the first line has 2"}),
+        ("new.jsonl", '{"text": "red hot"}\n{"text": }\n[]\n{"n": 3}\n', {1: "not JSON", 2: "record", 3: "is empty"}),
+        ("new.txt", "red hot\n\nblue\n" + "red " * 21 + "\n", {1: "line 2: the sequence is empty", 3: "21 steps"}),
+        ("new.csv", 'text\n""\n', {0: "line 2: the sequence is empty"}),
+        ("new.csv", "text\nred\n\nblue\n\n", {1: "line 3: the sequence is empty"}),
+    ],
+    ids=["ragged", "quotes", "json", "lines", "nothing", "empty line"],
+)
+def test_a_row_that_cannot_be_read_has_a_note(
+    intents: Path, tmp_path: Path, capsys: Output, name: str, content: str, bad: dict[int, str]
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert call("predict", intents, tmp_path / name) == 0
+    said = capsys.readouterr()
+    rows = rows_of(said.out)
+    for index, row in enumerate(rows):
+        assert (row["label"] == "") == (index in bad)
+        assert bad.get(index, "") in row["note"]
+        assert bool(row["note"]) == (index in bad)
+    assert f"warning: {len(bad)} of {len(rows)} rows have no prediction." in said.err
+    # those that can be read have the predictions that they have alone
+    texts = [row["text"] for index, row in enumerate(rows) if index not in bad]
+    if texts:
+        assert call("predict", intents, *(word for text in texts for word in ("--text", text))) == 0
+        alone = rows_of(capsys.readouterr().out)
+        assert [row["p(x)"] for row in alone] == [row["p(x)"] for i, row in enumerate(rows) if i not in bad]
+
+
+def test_json_has_null_where_there_is_no_prediction(intents: Path, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "new.txt").write_text("red hot\n\n", encoding="utf-8")
+    assert call("predict", intents, tmp_path / "new.txt", "--json") == 0
+    good, bad = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert "note" not in good
+    assert (bad["text"], bad["label"], bad["p(x)"]) == ("", None, None)
+    assert bad["note"].endswith("line 2: the sequence is empty. Leave it out, or give it at least one step.")
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        ("red hot\ncold\n", ["red hot", "cold"]),
+        ('{"text": "red hot"}\n{"text": "cold"}\n', ["red hot", "cold"]),
+        ('n,text\n1,red hot\n2,"cold, blue"\n', ["red hot", "cold, blue"]),
+        ("text\tn\nred hot\t1\n", ["red hot"]),
+    ],
+    ids=["lines", "json", "csv", "tsv"],
+)
+def test_standard_input(
+    intents: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch, given: str, texts: list[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    assert call("predict", intents, "-") == 0
+    piped = capsys.readouterr().out
+    assert [row["text"] for row in rows_of(piped)] == texts
+    assert call("predict", intents, *(word for text in texts for word in ("--text", text))) == 0
+    assert capsys.readouterr().out == piped
+
+
+def test_notes_and_errors_of_standard_input_do_not_name_a_temporary_file(
+    intents: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"red\n\n")))
+    assert call("predict", intents, "-") == 0
+    assert rows_of(capsys.readouterr().out)[1]["note"].startswith("standard input, line 2: ")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bytes(9))))
+    assert "standard input is not text" in refused(capsys, "predict", intents, "-")
+
+
+def test_the_best_labels(intents: Path, capsys: Output) -> None:
+    assert call("predict", intents, "--text", "red hot", "--json") == 0
+    whole = json.loads(capsys.readouterr().out)
+    ranked = sorted("xyz", key=lambda label: -whole[f"p({label})"])
+    assert call("predict", intents, "--text", "red hot", "--top", 2, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "text": "red hot",
+        "label": ranked[0],
+        "probability": whole[f"p({ranked[0]})"],
+        "label 2": ranked[1],
+        "probability 2": whole[f"p({ranked[1]})"],
+    }
+    assert call("predict", intents, "--text", "red hot", "--top", 9) == 0
+    assert len(rows_of(capsys.readouterr().out)[0]) == 7  # there are three labels
+
+
+def test_a_text_for_each_task(example: Example, capsys: Output) -> None:
+    _, task, _ = load_run(example.run)
+    if task.name == "forecast":
+        assert "does not predict from texts" in refused(capsys, "predict", example.run, "--text", "red hot")
+    else:
+        assert call("predict", example.run, "--text", "red hot", "--text", "cold", "--json") == 0
+        first = [next(iter(json.loads(line).values())) for line in capsys.readouterr().out.splitlines()]
+        assert first == ([["red", "hot"], ["cold"]] if task.name == "tag" else ["red hot", "cold"])
+    if task.name != "classify":
+        assert "`top` (=2) is for labels" in refused(capsys, "predict", example.run, example.data, "--top", 2)
+
+
+def test_either_files_or_texts(intents: Path, capsys: Output) -> None:
+    assert "must be given" in refused(capsys, "predict", intents)
+    assert "must be given" in refused(capsys, "predict", intents, "a.csv", "--text", "red")

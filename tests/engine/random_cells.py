@@ -9,22 +9,9 @@ from typing import Any
 import torch
 from tests.engine.agreement import Call, draw
 
-from unspool.cells import (
-    Cell,
-    Symbol,
-    absolute,
-    exp,
-    log,
-    maximum,
-    minimum,
-    normalise,
-    relu,
-    sigmoid,
-    sqrt,
-    tanh,
-    where,
-)
+from unspool.cells import Cell, Symbol
 from unspool.cells.evaluate import Evaluator
+from unspool.cells.functions import absolute, exp, log, maximum, minimum, normalise, relu, sigmoid, sqrt, tanh, where
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.unroll import unroll
 

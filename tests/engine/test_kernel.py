@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from tests.engine.agreement import (
@@ -22,7 +23,9 @@ from tests.engine.random_cells import CLEAR, CLEAR_IN_DOUBLE, clear_call, cleara
 from tests.variants import VARIANTS, as_state, as_states, each_cell
 from torch.func import functional_call
 
-from unspool.cells import Cell, Symbol, normalise, sigmoid, tanh, where
+from unspool import engine
+from unspool.cells import Cell, Symbol, find_cell, normalise, sigmoid, tanh, where
+from unspool.errors import ArgumentError, DTypeError, ShapeError
 from unspool.nn import runner
 from unspool.nn.unroll import unroll
 
@@ -302,3 +305,24 @@ def test_parameters_given_for_one_call() -> None:
 def test_more_threads_than_rows_and_no_row_alive() -> None:
     call = draw(VARIANTS["lstm"], 4, 2, 3, 9, lengths=(0, 0))
     assert_agree(by_kernel(call, 3), by_loop(call), 0)
+
+
+def test_addresses_that_are_missing_are_refused() -> None:
+    """C would read beyond the table of addresses, or follow a null."""
+    kernel = engine.Kernel(find_cell("gru").equations(), 2, 3)
+    arrays = [np.zeros(64) for _ in range(12)]
+    x, out, final, *parameters = (array.ctypes.data for array in arrays)
+    head = (8, (1, 1), 1, False, 0, x)
+    kernel.forward(*head, parameters, [], out, [final])
+    with pytest.raises(ArgumentError, match="are not 12 addresses"):
+        kernel.forward(*head, parameters[:-1], [], out, [final])
+    with pytest.raises(ArgumentError, match="12, 1 of them 0"):
+        kernel.forward(*head, [0, *parameters[1:]], [], out, [final])
+    with pytest.raises(ArgumentError, match="are not 12 addresses"):
+        kernel.forward(*head, parameters, [], out, [])
+    with pytest.raises(ArgumentError, match="addresses"):
+        kernel.backward(*head, parameters, [], out, out, 0, [0], 0, parameters[:-1], [])
+    with pytest.raises(DTypeError, match="4 or 8 bytes"):
+        kernel.forward(2, *head[1:], parameters, [], out, [final])
+    with pytest.raises(ShapeError, match="no step"):
+        kernel.forward(8, (0, 1), *head[2:], parameters, [], out, [final])

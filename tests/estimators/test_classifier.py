@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from unspool import Cell, tanh
 from unspool.data.sequences import divide
-from unspool.errors import ArgumentError, DataError, UnspoolError
+from unspool.errors import ArgumentError, DataError, DataWarning, UnspoolError
 from unspool.estimators import SequenceClassifier
 
 SMALL: dict[str, Any] = {"cell": "elman", "bidirectional": False, "pooling": "last", "lr": 0.01, "random_state": 0}
@@ -85,6 +85,13 @@ def test_probabilities_are_in_the_order_of_the_classes() -> None:
     model = SequenceClassifier(**SMALL, hidden=8, epochs=20, validation=0.0).fit(texts, labels)
     assert model.predict_proba(["aa", "bb", "cc"]).argmax(1).tolist() == [0, 1, 2]
     assert model.predict(["cc", "bb"]).tolist() == [10, 2]
+
+
+def test_a_class_that_was_never_seen_counts_as_wrong() -> None:
+    model = SequenceClassifier(**SMALL, hidden=8, epochs=20, validation=0.0).fit(["aa", "bb", "cc"] * 8, [1, 2, 10] * 8)
+    assert model.score(["aa", "bb"], [1, 2]) == 1.0
+    with pytest.warns(DataWarning, match=r"y\[1\]: 2 of 4 samples have a class that does not.*'7' \(2\)"):
+        assert model.score(["aa", "bb", "cc", "aa"], [1, 7, 10, 7]) == 0.5
 
 
 def test_a_grid_of_sizes_is_searched() -> None:

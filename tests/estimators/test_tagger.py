@@ -9,7 +9,7 @@ import polars
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from unspool.errors import ArgumentTypeError, DataError, ShapeError
+from unspool.errors import ArgumentTypeError, DataError, DataWarning, ShapeError
 from unspool.estimators import SequenceTagger
 
 SINGERS, VERBS = ("周杰伦", "王菲", "李健"), ("播放", "听", "来首")
@@ -25,6 +25,12 @@ def test_words_get_the_tags_that_they_had() -> None:
     assert model.classes_.tolist() == ["B-singer", "O"]
     assert pickle.loads(pickle.dumps(model)).predict(X[:9]) == model.predict(X[:9])
     assert model.predict(polars.Series(X[:2])) == model.predict(X[:2])
+
+
+def test_a_tag_that_was_never_seen_counts_as_wrong() -> None:
+    model = SequenceTagger(**SMALL).fit(X, Y)
+    with pytest.warns(DataWarning, match=r"sentence 1, word 1: 1 of 6 words have a tag that does not.*'B-band'"):
+        assert model.score([X[0], ["关", "灯"]], [Y[0], ["O", "B-band"]]) == pytest.approx(2 / 3)  # F1: P 1, R 1/2
 
 
 def test_plain_tags_are_scored_by_the_fraction_that_is_right() -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
-from tests.variants import LENGTHS, STEPS, sizes
+from tests.variants import LENGTHS, STEPS, each_cell, sizes
 from torch import Tensor, nn
 
 from unspool.cells import Cell
+from unspool.insight.recording import Recording, record
 from unspool.nn import Stack
+
+
+def each_stack(test: Callable[..., None]) -> Callable[..., None]:
+    """Runs a test on every cell, as one layer and as two, ahead and in both directions."""
+    sides = pytest.mark.parametrize("both", [False, True], ids=["ahead", "both"])(test)
+    stacked: Callable[..., None] = each_cell(pytest.mark.parametrize("layers", [1, 2])(sides))
+    return stacked
 
 
 def small_stack(cell: Cell, layers: int = 1, both: bool = False, **options: Any) -> Stack:
@@ -29,6 +39,12 @@ def small_stack(cell: Cell, layers: int = 1, both: bool = False, **options: Any)
 
 def small_input(cell: Cell, steps: int = STEPS, rows: int = len(LENGTHS)) -> Tensor:
     return torch.randn(steps, rows, sizes(cell)[0], dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def recorded(model: nn.Module, x: Tensor, lengths: Any = None) -> Recording:
+    """A recording of the model on x, with a loss at every step."""
+    options = {} if lengths is None else {"lengths": lengths}
+    return record(model, lambda model: loss_of(model(x, **options)[0]))
 
 
 def loss_of(output: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ def test_a_measure_that_does_not_apply_or_fails_takes_nothing_with_it() -> None:
 
     never = Measure("never", fail, tell_sizes, applies=lambda specimen: False)
     failing = Measure("always_failing", fail, tell_sizes)
-    silent = Measure[Sizes]("silent", measure_sizes, lambda found: None)
+    silent = Measure("silent", measure_sizes, tell_sizes, shows=lambda found: False)
     heard: list[str] = []
     report = examine(specimen(), heard.append, measures=(never, failing, silent, SIZES))
     assert report.missing == ("always failing: there is nothing to measure.",)
@@ -117,8 +117,8 @@ def test_records_agree_with_their_sections_and_numbers() -> None:
         found = measure.measure(full)
         assert is_dataclass(found)
         kinds.add(type(found))
-        section = measure.tell(found)
-        if section is not None:
+        if measure.shows(found):
+            section = measure.tell(found)
             assert section.key == measure.key
             assert section.figures
         names = {field.name for field in fields(found)}

@@ -21,6 +21,12 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def trained_terms(path: Path, **options: Any) -> Any:
+    """What training takes where nothing else is given."""
+    config = read_settings(path, **options)
+    return config.task.prepare(config.data, 0).terms  # type: ignore[attr-defined]
+
+
 def proposed(found: Plan) -> dict[str, Any]:
     return {one.setting: one.value for one in found.proposals}
 
@@ -137,12 +143,27 @@ def test_numbers_in_long_form(tmp_path: Path) -> None:
 
 
 def test_a_forecast_looks_back_as_far_as_the_season(tmp_path: Path) -> None:
-    found = plan(write(tmp_path / "s.csv", series(900)), horizon=5, season=1)
+    path = write(tmp_path / "s.csv", series(900))
+    found = plan(path, horizon=5)
     assert found.dependence.repeats
     assert found.memory == 30
-    assert proposed(found)["lookback"] == 30
+    assert proposed(found)["lookback"] == 60 == trained_terms(path, horizon=5).lookback
     assert found.settings["horizon"] == 5
     assert "repeats itself" in found.reason
+
+
+def test_a_chain_asks_for_a_short_look_back_though_its_correlation_is_long(tmp_path: Path) -> None:
+    chance = np.random.default_rng(3)
+    values = [0.0]
+    for noise in chance.normal(size=1999):
+        values.append(0.99 * values[-1] + float(noise))
+    path = write(tmp_path / "chain.csv", "time,y\n" + "".join(f"{t},{y:.4f}\n" for t, y in enumerate(values)))
+    found = plan(path)
+    assert found.dependence.memory > proposed(found)["lookback"]  # by the autocorrelation alone
+    assert proposed(found)["horizon"] == 12
+    assert found.memory <= proposed(found)["lookback"] == trained_terms(path).lookback <= 15
+    assert trained_terms(path).season == 1
+    assert "needs no longer memory" in found.reason
 
 
 def test_a_wave_of_twelve_steps_has_a_season_of_twelve(tmp_path: Path) -> None:

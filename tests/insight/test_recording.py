@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.insight.models import Wired, loss_of, small_input, small_stack
+from tests.insight.models import Wired, each_stack, loss_of, small_input, small_stack
 from tests.variants import LENGTHS, each_cell
 from torch import Tensor, nn
 
@@ -29,9 +29,7 @@ def run_over(x: Tensor, lengths: Any = None) -> Any:
     return lambda model: loss_of(model(x, **options)[0])
 
 
-@each_cell
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("both", [False, True], ids=["ahead", "both"])
+@each_stack
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["full", "ragged"])
 def test_gradients_are_autograds(cell: Cell, layers: int, both: bool, lengths: Any) -> None:
     model = small_stack(cell, layers, both)

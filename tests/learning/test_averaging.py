@@ -164,3 +164,11 @@ def test_misuse() -> None:
         Average(started(), "ema", 1.0)
     with pytest.raises(ArgumentError, match="`parameters`"):
         Average([])
+
+
+def test_a_count_of_updates_is_not_negative() -> None:
+    average = Average([torch.zeros(2)], "swa")
+    state = average.tensors()
+    with pytest.raises(DataError, match="'swa.count' is -1, not a number of updates"):
+        average.load({**state, "swa.count": torch.tensor(-1)})
+    assert average.count == 0

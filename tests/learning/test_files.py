@@ -11,10 +11,23 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from tests.learning import odd_files
 from tests.learning.watched_disk import fail, watched
 
 from unspool.errors import DataError, StorageError
-from unspool.learning.files import find_temporaries, make_folder, read_tensors, storing, write_file, write_tensors
+from unspool.learning.files import (
+    Form,
+    find_mismatch,
+    find_temporaries,
+    forms_of,
+    make_folder,
+    read_header,
+    read_plain_tensors,
+    read_tensors,
+    storing,
+    write_file,
+    write_tensors,
+)
 
 TENSORS = {
     "weight": torch.tensor([[1.5, -0.0, math.nan], [math.inf, 1e-45, 3.0]]),
@@ -134,20 +147,48 @@ def test_every_damage_is_noticed(tmp_path: Path) -> None:
             read_tensors(path)
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        try:
-            tensors, found = read_tensors(path)
-        except DataError:
-            continue
-        # Left are the names of the facts' entry, without which a checkpoint is none, and of the sum, which it can lack.
-        assert found == {} or found.items() >= facts.items()
-        assert torch.equal(tensors["weight"], weight)
+        with pytest.raises(DataError):
+            read_tensors(path)
 
 
-def test_a_file_of_others_is_read_too(tmp_path: Path) -> None:
-    safetensors.torch.save_file({"weight": torch.ones(2)}, tmp_path / "file")
-    tensors, facts = read_tensors(tmp_path / "file")
-    assert torch.equal(tensors["weight"], torch.ones(2))
-    assert facts == {}
+@pytest.mark.parametrize("metadata", [None, {"unspool": '{"step": 3}'}, {"unspool": "[]"}, {"unspool": "[" * 100_000}])
+def test_a_file_of_others_has_no_checksum_and_is_read_by_its_tensors_alone(
+    tmp_path: Path, metadata: dict[str, str] | None
+) -> None:
+    safetensors.torch.save_file({"weight": torch.ones(2)}, tmp_path / "file", metadata)
+    with pytest.raises(DataError, match="file cannot be read: .*damaged"):
+        read_tensors(tmp_path / "file")
+    assert torch.equal(read_plain_tensors(tmp_path / "file")["weight"], torch.ones(2))
+
+
+def test_a_header_tells_forms_and_facts_and_reads_no_tensor(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "file", TENSORS, FACTS)
+    header = read_header(tmp_path / "file")
+    assert header.forms == forms_of(TENSORS)
+    assert header.forms["half"] == Form("BF16", (2,))
+    assert header.facts.items() >= FACTS.items()
+    with (tmp_path / "file").open("r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(b"\xff")  # of the last tensor
+    assert read_header(tmp_path / "file") == header
+
+
+@pytest.mark.parametrize("kind", odd_files.KINDS)
+def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file"
+    with odd_files.place(path, kind):
+        for read in (read_tensors, read_header, read_plain_tensors):
+            with pytest.raises(DataError, match=f"{path} cannot be read"):
+                read(path)
+
+
+def test_tensors_of_another_type_or_shape_are_told_apart() -> None:
+    single, double, wide = (forms_of({"w": torch.ones(*shape)}) for shape in ([2], [2], [3]))
+    double = forms_of({"w": torch.ones(2, dtype=torch.float64)})
+    assert find_mismatch(single, single) is None
+    assert find_mismatch(single, double) == "w is of type F64 in the file and of type F32 in the model"
+    assert find_mismatch(single, wide) == "w is of shape (3,) in the file and of shape (2,) in the model"
+    assert find_mismatch(single, {}) == "w is missing in the file and of shape (2,) in the model"
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:

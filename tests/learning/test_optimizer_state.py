@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -59,6 +61,12 @@ def test_names_are_by_index() -> None:
     assert facts["sizes"] == [3, 6]
 
 
+def with_group(facts: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """Facts with other settings of the first group."""
+    first, *others = facts["groups"]
+    return {**facts, "groups": [{**first, **changed}, *others]}
+
+
 def test_states_that_do_not_fit() -> None:
     model = Tagger()
     optimizer = make("adam", model)
@@ -80,6 +88,20 @@ def test_states_that_do_not_fit() -> None:
         ({**tensors, "2.exp_avg": torch.zeros(2)}, facts, r"'2.exp_avg' is \(2,\)"),
         ({**tensors, "2.exp_avg": tensors["2.exp_avg"].double()}, facts, "'2.exp_avg' is .*float64 where"),
         ({**tensors, "2.step": torch.zeros(2)}, facts, r"'2.step' is \(2,\)"),
+        ({**tensors, "2.step": torch.tensor(True)}, facts, r"'2.step' is \(\) torch.bool"),
+        ({**tensors, "2.step": torch.tensor(-1.0)}, facts, "'2.step' is"),
+        (tensors, {**facts, "shapes": 3}, "'shapes' of the optimizer's facts is 3"),
+        (tensors, {**facts, "sizes": ["4", 5]}, "'sizes.0' of the optimizer's facts is '4'"),
+        (tensors, {**facts, "tensors": None}, "'tensors' of the optimizer's facts is None"),
+        (tensors, with_group(facts, betas=[0.9]), r"'betas' of the optimizer's facts is \[0.9\], where"),
+        (tensors, with_group(facts, eps="small"), "'eps' of the optimizer's facts is 'small', where"),
+        (tensors, with_group(facts, eps=math.nan), "'eps' of the optimizer's facts is nan, where"),
+        (tensors, with_group(facts, amsgrad=1), "'amsgrad' of the optimizer's facts is 1, where"),
+        (
+            fewer,
+            {**facts, "tensors": sorted(fewer)},
+            "parameter 2 has exp_avg_sq, step, and .* needs exp_avg,",
+        ),
     ]:
         with pytest.raises(DataError, match=words):
             load_optimizer(optimizer, some, told)

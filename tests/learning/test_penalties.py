@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from unspool.learning.penalties import activation_penalty, temporal_penalty
+from unspool.learning.contract import Outcome
+from unspool.learning.penalties import activation_penalty, objective, temporal_penalty
+from unspool.settings.training import Training
 
 LENGTHS = [4, 0, 1, 3]
 
@@ -65,6 +67,18 @@ def test_gradients_in_closed_form() -> None:
             torch.testing.assert_close(tar[t, row], 2 * 0.25 * slope / m, rtol=1e-13, atol=1e-15)
             expected = 2 * 0.5 * y[t, row] / n if t < length else torch.zeros_like(slope)
             torch.testing.assert_close(ar[t, row], expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(("reduction", "factor"), [("mean", 1), ("sum-over-time", 4)])
+def test_training_minimizes_the_loss_what_is_added_and_the_penalties(reduction: Any, factor: int) -> None:
+    """Means over the four steps, or sums: penalties and auxiliary losses keep their part in the whole."""
+    output = some_output()
+    square, change = by_hand(output, [4] * len(LENGTHS))
+    settings = Training(loss_reduction=reduction, activation_penalty=2.0, temporal_penalty=0.5)
+    outcome = Outcome(torch.tensor(0.7, dtype=torch.float64), 16, None, output, extra=torch.tensor(0.2).double())
+    assert objective(outcome, settings).item() == pytest.approx(factor * (0.7 + 0.2 + 2 * square + 0.5 * change))
+    plain = objective(outcome._replace(extra=None), Training(loss_reduction=reduction))
+    assert plain.item() == pytest.approx(factor * 0.7)
 
 
 @pytest.mark.parametrize("penalty", [activation_penalty, temporal_penalty])

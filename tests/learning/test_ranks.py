@@ -16,7 +16,7 @@ from tests.learning.small_runs import OPTIONS, metrics, outcome, pipe, start, wr
 from torch import Tensor
 
 from unspool.data.corpus import Division, prepare
-from unspool.errors import ArgumentError, DataError, OthersFailedError, StorageError, TrainingError
+from unspool.errors import ArgumentError, DataError, DivergenceError, OthersFailedError, StorageError
 from unspool.learning import optimizers as optimizers
 from unspool.learning.bptt import detach
 from unspool.learning.events import Event
@@ -266,7 +266,7 @@ def spoil(text: Path, run: Path, options: dict[str, Any]) -> Any:
 def test_nan_in_one_stops_all(tmp_path: Path, accumulate: int) -> None:
     given = CALM | {"steps": 6, "grad_accum": accumulate, "checkpoint_every": 2}
     first, second = together(tmp_path, 2, spoil, write_text(tmp_path), tmp_path / "run", given)
-    assert type(first) is TrainingError
+    assert type(first) is DivergenceError
     assert "diverged at step 3: the output of backbone" in str(first)
     assert "step-000000002.safetensors" in str(first)
     assert type(second) is OthersFailedError

@@ -41,6 +41,15 @@ def step_of(run: Path) -> int:
     return int(found.facts["position"]["step"])
 
 
+def assert_resumes_to_the_same_bits(text: Path, run: Path) -> None:
+    """The run is whole, and resumed it comes to what a run without a stop comes to."""
+    assert_whole(run)
+    begin_or_resume(text, run)
+    whole = run.parent / "whole"
+    train(text, out=whole, **OPTIONS | STEPS)
+    assert outcome(run) == outcome(whole)
+
+
 # ── the command ──
 
 
@@ -131,10 +140,7 @@ def test_a_run_that_is_asked_to_stop_saves_and_resumes_to_the_same_bits(tmp_path
         assert process.exitcode == 0
     assert (said[-1]["event"], said[-1]["reason"]) == ("finished", "interrupted")
     assert step_of(run) == said[-1]["step"] == 6  # the update that is being made is finished
-    assert_whole(run)
-    begin_or_resume(text, run)
-    train(text, out=tmp_path / "whole", **OPTIONS | STEPS)
-    assert outcome(run) == outcome(tmp_path / "whole")
+    assert_resumes_to_the_same_bits(text, run)
 
 
 def test_a_run_that_is_asked_twice_ends_at_once_with_its_last_checkpoint(tmp_path: Path) -> None:
@@ -145,10 +151,7 @@ def test_a_run_that_is_asked_twice_ends_at_once_with_its_last_checkpoint(tmp_pat
         process.join()
         assert process.exitcode == 99
     assert step_of(run) == 10
-    assert_whole(run)
-    begin_or_resume(text, run)
-    train(text, out=tmp_path / "whole", **OPTIONS | STEPS)
-    assert outcome(run) == outcome(tmp_path / "whole")
+    assert_resumes_to_the_same_bits(text, run)
 
 
 def test_a_run_that_has_saved_its_end_does_not_wait_for_the_last_metrics(tmp_path: Path) -> None:

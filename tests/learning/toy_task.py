@@ -127,7 +127,7 @@ class SlowSlopes(Slopes):
 
 
 #: Descent by exactly rate · gradient.
-PLAIN: dict[str, Any] = {"optimizer": "sgd", "schedule": "constant", "lr": 0.5, "clip": None, "eval_every": 1000}
+PLAIN: dict[str, Any] = {"optimizer": "sgd", "schedule": "constant", "lr": 0.5, "clip": 0.0, "eval_every": 1000}
 
 
 def make_loop(

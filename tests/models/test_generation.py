@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor, nn
 
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DivergenceError
 from unspool.models.generation import Predictor, Sampling, beam_search, generate, generate_many
 from unspool.nn.recurrent import Recurrent
 
@@ -298,7 +298,7 @@ def test_logits_that_cannot_be_sampled_are_refused() -> None:
     for value in (math.nan, math.inf):
         broken = Markov()
         broken.logits[0, 1, 2] = value
-        with pytest.raises(ArgumentError, match="diverged"):
+        with pytest.raises(DivergenceError, match="diverged"):
             next(generate(broken, [1], 1, Sampling(), luck()))
-        with pytest.raises(ArgumentError, match="diverged"):
+        with pytest.raises(DivergenceError, match="diverged"):
             beam_search(broken, [1], 2, 2)

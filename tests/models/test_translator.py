@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.nn.torch_weights import copy_weights
+from tests.nn.torch_weights import copy_stack
 from torch import Tensor, nn
 
 from unspool.models.backbone import TorchBackbone
 from unspool.models.translator import END, FIRST, START, AttentionSeq2Seq, Side
-from unspool.nn import Bidirectional, Seq2Seq, Stack
+from unspool.nn import Seq2Seq, Stack
 from unspool.nn.seq2seq import Decoded
 from unspool.settings.model import Seq2SeqSettings
 
@@ -73,14 +73,8 @@ def to_kernel(writer: AttentionSeq2Seq, **settings: Any) -> AttentionSeq2Seq:
     state.update({name: part for name, part in writer.state_dict().items() if name in state})
     ours.load_state_dict(state)
     for theirs, side in ((writer.encoder_side, ours.encoder_side), (writer.decoder_side, ours.decoder_side)):
-        module, into = torch_layers(theirs), side.backbone
-        assert isinstance(into, Stack)
-        for level, layer in enumerate(into.layers):
-            if isinstance(layer, Bidirectional):
-                copy_weights(module, layer.ahead, level)
-                copy_weights(module, layer.back, level, reverse=True)
-            else:
-                copy_weights(module, layer, level)
+        assert isinstance(side.backbone, Stack)
+        copy_stack(torch_layers(theirs), side.backbone)
     return ours
 
 

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from tests.engine.agreement import needs_compiler
 from tests.nn.gradients import leaves
 from torch import Tensor
 from torch.autograd import grad
@@ -16,6 +17,13 @@ from torch.autograd import grad
 from unspool.nn import Recurrent, runner
 from unspool.nn.unroll import unroll
 
+#: Marks of tests that run by kernels.
+KERNELS = [
+    needs_compiler,
+    pytest.mark.usefixtures("kernels_on"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+]
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 RAGGED = (2, 5, 0, 4)
 

@@ -8,37 +8,19 @@ from typing import Any
 
 import pytest
 import torch
+from tests.variants import ThreeStates
 from torch import Tensor
 from torch.nn import functional
 
-from unspool.cells import CATALOGUE, LSTM, Cell, Jordan, Skip, Symbol, sigmoid, tanh
+from unspool.cells import CATALOGUE, LSTM, Jordan, Skip
 from unspool.nn.seq2seq import Decoded, Seq2Seq
 
 PADDING, START, END = 0, 1, 2
 LETTERS = (3, 4, 5)
 SIZE = 6
 
-
-class Fading(Cell):
-    """A user's cell: three states of two widths."""
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {"slow": 3}
-
-    @property
-    def state_widths(self) -> dict[str, str]:
-        return {"s": "slow"}
-
-    def step(self, x: Symbol, h: Symbol, c: Symbol, s: Symbol) -> tuple[Symbol, Symbol, Symbol]:
-        k = sigmoid(self.linear("k", x, s))
-        s = tanh(self.linear("s", x, s, width="slow"))
-        c = k * c + (1 - k) * tanh(self.linear("c", x, h))
-        return tanh(self.linear("h", c, s)), c, s
-
-
 CELLS: dict[str, Any] = {name: name for name in CATALOGUE} | {
-    "user's": Fading,
+    "user's": ThreeStates,
     "lstm, projected": LSTM(projection=2),
     "jordan, narrow": Jordan(output_size=3),
     "skip, span 3": Skip(span=3),

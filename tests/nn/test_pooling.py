@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.nn.ragged import check_derivatives, check_padding
 from torch import Tensor
 
 from unspool.errors import ArgumentError, DTypeError, ShapeError, UnknownNameError
@@ -68,35 +69,12 @@ def test_equals_numpy_by_hand_row_by_row(kind: str, batch_first: bool) -> None:
 @each_kind
 @pytest.mark.parametrize("junk", [1e30, -1e30, math.nan, math.inf])
 def test_padding_changes_nothing(kind: str, junk: float) -> None:
-    model, x = make(kind), batch()
-    ends = torch.tensor(LENGTHS)
-    beyond = (torch.arange(STEPS).unsqueeze(1) >= ends).unsqueeze(-1)
-    dirty = x.detach().masked_fill(beyond, junk).requires_grad_()
-    results = []
-    for value in (x, dirty):
-        model.zero_grad()
-        output = model(value, lengths=ends)
-        (output**2).sum().backward()
-        results.append((output.detach(), value.grad, [p.grad for p in model.parameters()]))
-    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
-    gradient = dirty.grad
-    assert gradient is not None
-    assert bool((gradient[beyond.expand_as(gradient)] == 0).all())
+    check_padding(make(kind), batch(), LENGTHS, junk)
 
 
 @each_kind
 def test_gradcheck(kind: str) -> None:
-    model, x = make(kind), batch()
-    names = [name for name, _ in model.named_parameters()]
-
-    def call(x: Tensor, *values: Tensor) -> Tensor:
-        result: Tensor = torch.func.functional_call(
-            model, dict(zip(names, values, strict=True)), (x,), {"lengths": LENGTHS}
-        )
-        return result
-
-    assert torch.autograd.gradcheck(call, (x, *model.parameters()))
-    assert torch.autograd.gradgradcheck(call, (x, *model.parameters()))
+    check_derivatives(make(kind), batch(), LENGTHS)
 
 
 @each_kind

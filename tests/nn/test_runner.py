@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.engine.agreement import needs_compiler
 from tests.nn.small_runner import (
+    KERNELS,
     RAGGED,
     by_loop,
     draw,
@@ -34,16 +34,7 @@ from torch.utils.checkpoint import checkpoint
 import unspool
 from unspool import engine
 
-pytestmark = [
-    needs_compiler,
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def kernels_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+pytestmark = KERNELS
 
 
 # First derivatives

@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.engine.agreement import needs_compiler
 from tests.nn.small_runner import (
+    KERNELS,
     RAGGED,
     by_loop,
     draw,
@@ -38,16 +38,7 @@ from unspool import engine
 from unspool.errors import ShapeError, UnspoolError
 from unspool.nn import Recurrent
 
-pytestmark = [
-    needs_compiler,
-    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def kernels_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+pytestmark = KERNELS
 
 
 @pytest.fixture(params=[1, 2])

@@ -9,17 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.nn.small_seq2seq import (
-    CELLS,
-    END,
-    LETTERS,
-    PADDING,
-    SIZE,
-    START,
-    make,
-    sources,
-    teacher_forced,
-)
+from tests.nn.small_seq2seq import CELLS, END, LETTERS, PADDING, SIZE, START, make, sources, teacher_forced
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence

@@ -31,7 +31,7 @@ from tests.nn.small_seq2seq import (
 from torch import Tensor
 from torch.nn import functional
 
-from unspool.errors import ArgumentError
+from unspool.errors import DivergenceError
 from unspool.nn.seq2seq import Decoded, Seq2Seq
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -221,5 +221,5 @@ def test_decoding_leaves_out_dropout_and_leaves_the_modes_alone() -> None:
 @pytest.mark.parametrize("decode", ["greedy", "sample", "beam"])
 def test_a_model_of_nan_says_so(decode: str) -> None:
     model = make(scale=math.nan)
-    with pytest.raises(ArgumentError, match="training may have diverged"):
+    with pytest.raises(DivergenceError, match="training may have diverged"):
         getattr(model, decode)(sources())

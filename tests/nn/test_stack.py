@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.nn.gradients import gradcheck, leaves
 from tests.nn.small_stacks import F64, SHAPES, each_shape, random_state
-from tests.nn.torch_weights import CELL, by_direction, copy_weights
+from tests.nn.torch_weights import CELL, by_direction, copy_stack
 from tests.variants import LENGTHS, Array, as_states, row_of
 from torch import nn
 
@@ -120,12 +120,7 @@ def test_equals_torch(kind: Callable[..., nn.RNNBase], both: bool) -> None:
     torch.manual_seed(0)
     theirs = kind(3, 4, num_layers=3, bidirectional=both, dropout=0.5, dtype=F64).eval()
     stack = Stack(CELL[type(theirs).__name__], 3, 4, 3, bidirectional=both, dropout=0.5, dtype=F64).eval()
-    for level, layer in enumerate(stack.layers):
-        if isinstance(layer, Bidirectional):
-            copy_weights(theirs, layer.ahead, level)
-            copy_weights(theirs, layer.back, level, reverse=True)
-        else:
-            copy_weights(theirs, layer, level)
+    copy_stack(theirs, stack)
     x, other = (torch.ones(5, 2, 3, dtype=F64).cumsum(0).requires_grad_() for _ in range(2))
     output, state = stack(x)
     expected, their_state = theirs(other)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unspool.nn.bidirectional import Bidirectional
 from unspool.nn.recurrent import Recurrent
+from unspool.nn.stack import Stack
 
 #: How torch.nn stacks the blocks of each kind of module, by the names of our linear maps.
 ORDER = {"RNN": "h", "LSTM": "ifgo", "GRU": "rzn"}
@@ -36,6 +38,16 @@ def copy_weights(module: nn.RNNBase, into: nn.Module, layer: int = 0, reverse: b
     """Fill a Recurrent with one layer and direction of a torch.nn module."""
     assert isinstance(into, Recurrent)
     into.load_state_dict(blocks(module, layer, reverse))
+
+
+def copy_stack(module: nn.RNNBase, into: Stack) -> None:
+    """Fill a Stack with all layers and directions of a torch.nn module."""
+    for level, layer in enumerate(into.layers):
+        if isinstance(layer, Bidirectional):
+            copy_weights(module, layer.ahead, level)
+            copy_weights(module, layer.back, level, reverse=True)
+        else:
+            copy_weights(module, layer, level)
 
 
 def by_direction(state: Tensor | tuple[Tensor, ...]) -> list[Tensor | tuple[Tensor, ...]]:

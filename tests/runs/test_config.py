@@ -208,29 +208,54 @@ def test_a_run_s_own_config_serves_as_a_config_file(tmp_path: Path) -> None:
 # ── recipes ──
 
 
-def test_zaremba_small_is_that_of_the_paper() -> None:
-    """Two layers of 200, batch 20, 20 steps, uniform ± 0.1, SGD at 1.0 halved each epoch after the 4th, 13, clip 5."""
-    found = plan("ptb.txt", recipe="zaremba-small")
+@pytest.mark.parametrize(
+    ("recipe", "hidden", "init", "dropout", "bptt", "epochs", "clip", "decay", "after"),
+    [
+        ("zaremba-small", 200, 0.1, 0, 20, 13, 5, 2, 4),
+        ("zaremba-medium", 650, 0.05, 0.5, 35, 39, 5, 1.2, 6),
+        ("zaremba-large", 1500, 0.04, 0.65, 35, 55, 10, 1.15, 14),
+    ],
+)
+def test_the_models_of_zaremba_et_al_have_the_settings_of_the_paper(
+    recipe: str,
+    hidden: int,
+    init: float,
+    dropout: float,
+    bptt: int,
+    epochs: float,
+    clip: float,
+    decay: float,
+    after: int,
+) -> None:
+    """Two layers, batch 20, SGD at 1.0 on a loss that is summed over the steps."""
+    found = plan("ptb.txt", recipe=recipe)
     model, training = found.model, found.training
     assert found.data.tokenizer == "word"
-    assert (model.cell, model.layers, model.hidden, model.init) == ("lstm", 2, 200, 0.1)
-    assert (model.dropout, model.recurrent_dropout, model.weight_dropout, model.zoneout, model.tied) == (0, 0, 0, 0, 0)
-    assert (training.batch_size, training.bptt, training.epochs, training.clip) == (20, 20, 13.0, 5.0)
+    assert (model.cell, model.layers, model.hidden, model.init) == ("lstm", 2, hidden, init)
+    assert (model.dropout, model.variational_dropout, model.tied, model.embedding) == (dropout, False, False, None)
+    assert (model.recurrent_dropout, model.weight_dropout, model.zoneout, model.embedding_dropout) == (0, 0, 0, 0)
+    assert (training.batch_size, training.bptt, training.epochs, training.clip) == (20, bptt, epochs, clip)
     assert (training.optimizer, training.lr, training.momentum, training.weight_decay) == ("sgd", 1.0, 0.0, 0.0)
-    assert (training.schedule, training.lr_decay, training.lr_decay_after) == ("epoch", 0.5, 4)
+    assert (training.schedule, training.lr_decay, training.lr_decay_after) == ("epoch", 1 / decay, after)
     assert (training.average, training.grad_accum, training.warmup) == (None, 1, 0)
+    assert training.loss_reduction == "sum-over-time"
 
 
-def test_zaremba_small_has_the_parameters_of_the_paper_s_model() -> None:
-    """Embedding and read-out of 10,000 words, two layers with 4 gates; biases once, where torch.nn has them twice."""
+@pytest.mark.parametrize(
+    ("recipe", "words", "width", "init"), [("small", 10_000, 200, 0.1), ("medium", 900, 650, 0.05)]
+)
+def test_the_models_of_zaremba_et_al_have_the_parameters_of_the_paper(
+    recipe: str, words: int, width: int, init: float
+) -> None:
+    """Embedding and head as wide as the layers, which have 4 gates; biases once, where torch.nn has them twice."""
     torch.manual_seed(0)
-    vocabulary = Words(["<unk>", *map(str, range(9_999))])
-    model = make_model(vocabulary, plan("ptb.txt", recipe="zaremba-small").model)
-    layers = 2 * 4 * (200 * 200 + 200 * 200 + 200)
-    assert sum(parameter.numel() for parameter in model.parameters()) == 2 * 10_000 * 200 + 10_000 + layers
+    vocabulary = Words(["<unk>", *map(str, range(words - 1))])
+    model = make_model(vocabulary, plan("ptb.txt", recipe=f"zaremba-{recipe}").model)
+    layers = 2 * 4 * (width * width + width * width + width)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 2 * words * width + words + layers
     for parameter in model.parameters():
-        spread = 0.1 / (3 * parameter.numel()) ** 0.5  # of the mean of numbers that are uniform within ± 0.1
-        assert 0.09 < parameter.detach().abs().max() <= 0.1
+        spread = init / (3 * parameter.numel()) ** 0.5  # of the mean of numbers that are uniform within ± init
+        assert 0.9 * init < parameter.detach().abs().max() <= init
         assert abs(float(parameter.detach().mean())) < 6 * spread
 
 

@@ -33,7 +33,13 @@ def idle(task: str, **options: Any) -> str:
             "`task` is classify",
             "give `task` lm or seq2seq",
         ),
-        ("seq2seq", {"baselines": True}, "baselines", "`task` is seq2seq", "lm, classify, regress, tag or forecast"),
+        (
+            "seq2seq",
+            {"baselines": True},
+            "baselines",
+            "`task` is seq2seq",
+            "lm, classify, multilabel, regress, tag, joint or forecast",
+        ),
         ("classify", {**BAG, "layers": 2}, "layers", "`backbone` is bag", "give `backbone` recurrent"),
         ("classify", {**BAG, "cell": "lstm"}, "cell", "`backbone` is bag", "give `backbone` recurrent"),
         ("regress", {**BAG, "zoneout": 0.1}, "zoneout", "`backbone` is bag", "give `backbone` recurrent"),
@@ -65,6 +71,7 @@ def idle(task: str, **options: Any) -> str:
         ),
         ("lm", {"ema_decay": 0.99}, "ema_decay", "`average` is not given", "give `average` ema"),
         ("lm", {"average": "ema", "swa_start": 0.1}, "swa_start", "is ema", "swa"),
+        ("classify", {"loss_reduction": "sum-over-time"}, "loss_reduction", "is classify", "lm"),
         ("lm", {"optimizer": "sgd", "betas": [0.9, 0.9]}, "betas", "`optimizer` is sgd", "adamw or adam"),
         ("lm", {"momentum": 0.9}, "momentum", "`optimizer` is adamw", "give `optimizer` sgd"),
         (
@@ -148,8 +155,8 @@ def test_to_go_on_and_to_begin_anew_exclude_each_other(tmp_path: Path) -> None:
     ("task", "setting", "value", "owners"),
     [
         ("classify", "lookback", 4, "forecast"),
-        ("lm", "crf", True, "tag"),
-        ("lm", "pooling", "last", "classify, regress"),
+        ("lm", "crf", True, "tag, joint"),
+        ("lm", "pooling", "last", "classify, multilabel, regress, joint"),
         ("seq2seq", "season", 3, "forecast"),
     ],
 )

@@ -91,7 +91,7 @@ def test_an_end_that_is_behind_is_refused_and_nothing_changes(tmp_path: Path, na
         ({"steps": -1}, r"`steps` \(=-1\) should be greater"),
         (
             {"steps": 30, "hidden": 9},
-            r"`hidden` is \d+ in the run and 9 here.*`epochs`, `steps`, `minutes`, `patience` may change",
+            r"`hidden` is \d+ in the run and 9 here.*`epochs`, `steps`, `minutes`, `patience`, `device` may change",
         ),
         ({"steps": 30, "recipe": "char-small"}, "`hidden` is .* and 256 here"),
     ],
@@ -108,7 +108,7 @@ def test_nothing_else_can_change(tmp_path: Path, given: dict[str, Any], said: st
 def test_a_run_that_stopped_early_goes_on_with_more_patience(tmp_path: Path) -> None:
     """At such a rate nothing is learned: the first evaluation is the best."""
     text, run = write_text(tmp_path), tmp_path / "run"
-    hopeless = LEVEL | {"lr": 1e3, "clip": None, "average": None, "optimizer": "sgd", "eval_every": 2}
+    hopeless = LEVEL | {"lr": 1e3, "clip": 0.0, "average": None, "optimizer": "sgd", "eval_every": 2}
     finished = train(text, out=run, **hopeless, steps=40, patience=2).finished
     assert (finished.reason, finished.step - finished.best_step) == ("stopped early", 4)
     with pytest.raises(
@@ -170,7 +170,7 @@ def test_the_same_command_with_resume_starts_a_run_and_resumes_it(
     before = content(run)
     said = refused(capsys, "train", "book.txt", *COMMAND, "--layers", "2", "--lr", "0.1", "--resume")
     assert "--layers is 1 in the run and 2 here; --lr is 0.003 in the run and 0.1 here" in said
-    assert "--epochs, --steps, --minutes, --patience may change" in said
+    assert "--epochs, --steps, --minutes, --patience, --device may change" in said
     Path("other.txt").write_text("something else\n" * 99, encoding="utf-8")
     config = ["--config", run / "config.toml", "--resume", "--quiet", "--steps", "15", "--out", "runs/again"]
     assert call("train", *config) == 0

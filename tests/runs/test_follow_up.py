@@ -45,6 +45,8 @@ def config(model: dict[str, Any] | None = None, **training: Any) -> Config:
         (OVERFITTED, config({"dropout": "auto"}), {"weight_decay": 0.01}, True),
         (OVERFITTED, config({"backbone": "mlp"}, weight_decay=0.1), {"weight_decay": 0.3}, True),
         (UNDERFITTED, config(), {"epochs": 20}, True),
+        (course([2.0, 1.0], [2.0, 1.1]), config(), {"epochs": 20}, True),
+        (course([2.0, 1.0, 0.5], [2.0, 1.1, 0.9]), config(), {"epochs": 20}, True),
         (UNDERFITTED, config(epochs=None, minutes=5), {"minutes": 10}, True),
         (DIVERGED, config(lr=0.03), {"lr": 0.01}, True),
         (STALLED, config(lr=0.1), {"lr": 0.01}, True),

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from tests.tasks.labelled_texts import ordered_texts, write_table
 
 import unspool
 from unspool.cli.main import main
 from unspool.data.labelled import Raw
-from unspool.errors import ArgumentError, DataError
+from unspool.errors import ArgumentError, DataError, DataWarning
+from unspool.models.pooled import Classifier
 from unspool.runs.load import load_run
 from unspool.runs.train import Trained, plan
 from unspool.settings.data import LabelledData
@@ -143,12 +145,50 @@ def test_bad_tables_are_refused_and_nothing_is_written(
     assert not out.exists()
 
 
-def test_a_label_of_the_test_data_alone_is_named(tmp_path: Path) -> None:
+def test_a_label_of_the_test_data_alone_counts_as_wrong(tmp_path: Path) -> None:
     train = write_table(tmp_path / "train.csv", ordered_texts(40))
-    test = write_table(tmp_path / "test.csv", [("ab", "ab"), ("ba", "new")])
-    with pytest.raises(DataError, match=r"test.csv, line 3: the label 'new' does not occur in the training data"):
-        unspool.train(train, out=tmp_path / "run", steps=1, test=[str(test)], **SMALL)
+    test = write_table(tmp_path / "test.csv", [("ab", "ab"), ("ba", "new"), ("ab", "ab"), ("ba", "other")])
+    message = r"test.csv, line 3: 2 of 4 examples have a label that does not.*: 'new' \(1\), 'other' \(1\). They count"
+    with pytest.warns(DataWarning, match=message):
+        run = unspool.train(train, out=tmp_path / "run", steps=2, test=[str(test)], **SMALL)
+    task = run.task
+    assert isinstance(task, Classification)
+    assert isinstance(run.learner, Classifier)
+    known = write_table(tmp_path / "known.csv", [("ab", "ab"), ("ab", "ab")])
+    expected = task.evaluate_files(run.learner, known)
+    with pytest.warns(DataWarning, match=message):
+        found = task.evaluate_files(run.learner, test)
+    assert run.finished.test == found
+    assert found["loss"] == pytest.approx(expected["loss"])  # over the known labels alone
+    assert found["accuracy"] == pytest.approx(expected["accuracy"] / 2)
+    assert (found["examples"], found["unseen labels"]) == (4, 2)
+    with pytest.warns(DataWarning):
+        part = task.read(test)
+    _, predictions = task.infer(run.learner, part, np.arange(4))
+    y_pred = [task.labels[int(one.argmax())] for one in predictions]
+    assert found["macro-F1"] == pytest.approx(f1_score(["ab", "new", "ab", "other"], y_pred, average="macro"))
+    assert task.show(part, 1, predictions[1]).endswith(", not new")
+
+
+def test_validation_data_needs_some_known_label(tmp_path: Path) -> None:
+    train = write_table(tmp_path / "train.csv", ordered_texts(40))
+    other = write_table(tmp_path / "other.csv", [("ab", "new")])
+    with pytest.warns(DataWarning), pytest.raises(DataError, match="none of the validation data has labels that"):
+        unspool.train(train, out=tmp_path / "run", steps=1, validation=[str(other)], **SMALL)
     assert not (tmp_path / "run").exists()
+
+
+def test_baselines_are_measured_over_the_same_examples(tmp_path: Path) -> None:
+    rows = ordered_texts(40)
+    train = write_table(tmp_path / "train.csv", rows)
+    valid = write_table(tmp_path / "valid.csv", [*rows[:4], ("ba", "new")])
+    with pytest.warns(DataWarning):
+        task = Classification.prepare(LabelledData(files=(str(train),), validation=(str(valid),)), seed=0)
+    found = task.baselines()["majority class"]
+    share = np.mean([label == max(task.labels, key=[one for _, one in rows].count) for _, label in rows[:4]])
+    assert found["accuracy"] == pytest.approx(share * 4 / 5)
+    assert np.isfinite(found["loss"])
+    assert found["unseen labels"] == 1
 
 
 def test_a_window_is_refused(tmp_path: Path) -> None:

@@ -185,9 +185,10 @@ class TestRefused:
         refused(tmp_path, text, "t.csv has no column 'shop'", "It has: month, sales", series_column="shop")
 
     def test_columns_that_cannot_be_guessed(self, tmp_path: Path) -> None:
-        rows = [f"{row},1,2" for row in ROWS]
-        refused(tmp_path, table(rows, "month,a,b,c"), "which has the values to forecast is not clear", "with `target`")
+        rows = [f"{row.replace('-', ' in ')},low,high" for row in ROWS]
         refused(tmp_path, table(rows, "m,a,b,c"), "which has the times is not clear", "with `time_column`")
+        rows = [f"{row.split(',')[0]},low,high" for row in ROWS]
+        refused(tmp_path, table(rows, "month,a,b"), "which has the values to forecast is not clear", "with `target`")
 
     def test_a_column_of_two_roles(self, tmp_path: Path) -> None:
         refused(

@@ -18,7 +18,7 @@ from unspool.errors import ArgumentError
 from unspool.learning.contract import Batches, Learner
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
-from unspool.learning.penalties import with_penalties
+from unspool.learning.penalties import objective
 from unspool.learning.rules import make_rule
 from unspool.learning.stopping import Stop
 from unspool.models.pooled import PooledModel
@@ -96,7 +96,7 @@ def test_gradients_are_back_propagation_s_with_no_graph_across_layers(
         batch = batches[0]._replace(inputs=batches[0].inputs.double())
         if learn == "bptt":
             outcome = model(batch)
-            (0.5 * with_penalties(outcome, settings)).backward()
+            (0.5 * objective(outcome, settings)).backward()
         else:
             outcome = make_rule(model, settings, Doubled(batches)).learn(model, batch, None, 1.0, 0.5)
         inside = {id(parameter) for parameter in model.encoder.parameters()}

@@ -295,7 +295,7 @@ class TestBadInput:
     def test_a_model_that_diverged_is_said_to_have(self, tmp_path: Path) -> None:
         file = write(tmp_path / "t.csv", "text,y", *(f"{'ab' * n},{n}" for n in range(1, 9)))
         with pytest.raises(TrainingError, match="diverged"):
-            train(file, task="regress", out=tmp_path / "run", **{**TINY, "lr": 1e38, "clip": None, "steps": 20})
+            train(file, task="regress", out=tmp_path / "run", **{**TINY, "lr": 1e38, "clip": 0.0, "steps": 20})
         task = task_of(numbers(4, 1))
         found = task.metrics(task.parts["validation"], np.arange(4), [np.array([np.nan])] * 4)
         assert list(found) == ["RMSE", "MAE", "R²"]

@@ -14,7 +14,7 @@ from torch.nn import functional
 from unspool.data.inputs import fit_inputs
 from unspool.data.labelled import Raw
 from unspool.learning.contract import Outcome
-from unspool.learning.penalties import with_penalties
+from unspool.learning.penalties import objective
 from unspool.models.encoder import Encoder
 from unspool.models.example_model import Batch
 from unspool.models.language_model import LanguageModel
@@ -55,7 +55,7 @@ def batch() -> Batch:
 
 
 def total(outcome: Outcome) -> Tensor:
-    return with_penalties(outcome, Training())
+    return objective(outcome, Training())
 
 
 def assert_same(model: torch.nn.Module, found: Tensor, expected: Tensor) -> None:

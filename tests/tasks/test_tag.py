@@ -12,9 +12,9 @@ import pytest
 from tests.tasks.small_tags import TAGS, WORDS, data, sentences, small_learner, small_task
 
 from unspool.data.tagged import Sentence
-from unspool.errors import ArgumentTypeError, DataError, ShapeError
+from unspool.errors import ArgumentTypeError, DataError, DataWarning, ShapeError
+from unspool.learning.documents import seal
 from unspool.models.tagger import TagPrediction
-from unspool.runs.load import seal
 from unspool.runs.train import train
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
@@ -192,11 +192,6 @@ GOOD = "a O\nb B-x\nc I-x\n\nd O\ne B-x\n"
         ("", {}, r"bad\.conll has no words"),
         ("\n \n\n", {}, r"bad\.conll has no words\. Give a file with a word and its tag on each line"),
         (
-            "a O\n\nb O\nc I-x\nd B-x\n\ne O",
-            {},
-            r"bad\.conll, line 4: 'I-x' after 'O' continues no span.*Start each span",
-        ),
-        (
             "a O\nb Q-x\nc B-x\n" + "\nd B-x\n" * 9,
             {"scheme": "bio"},
             "line 2: 'Q-x' is no tag of the scheme bio.*Give",
@@ -215,15 +210,33 @@ def test_bad_files(text: str, options: dict[str, Any], message: str, tmp_path: P
         prepare(write(tmp_path / "bad.conll", text), **options)
 
 
-@pytest.mark.parametrize("part", ["validation", "test"])
-def test_a_tag_that_training_has_not(part: str, tmp_path: Path) -> None:
+def test_open_spans_are_read_as_conlleval_reads_them(tmp_path: Path) -> None:
+    training = write(tmp_path / "bad.conll", "a O\nb I-x\nc I-x\n\nd B-x\ne I-y\n\n" * 4)
+    with pytest.warns(DataWarning, match=r"scheme bio.*8 problems:\n.*bad\.conll, line 2: 'I-x' after 'O'"):
+        task = prepare(training, validation=(training,))
+    part = task.parts["training"]
+    assert [one.tags for one in part.sentences[:2]] == [("O", "B-x", "I-x"), ("B-x", "B-y")]
+    assert task.tags == ["B-x", "B-y", "I-x", "O"]
+    assert math.isfinite(task.evaluate(small_learner(task), "validation")["loss"])  # the CRF permits all of them
+
+
+@pytest.mark.parametrize("crf", [True, False])
+def test_a_tag_that_training_has_not_counts_as_wrong(crf: bool, tmp_path: Path) -> None:
     good = write(tmp_path / "good.conll", GOOD * 4)
     other = write(tmp_path / "other.conll", "a O\n\nb O\nc B-y\n")
-    message = r"other\.conll, line 4: the tag 'B-y' does not occur in the training data\. Correct it.*`split_seed`"
-    with pytest.raises(DataError, match=message):
-        prepare(good, **{part: (other,)})
-    with pytest.raises(DataError, match=message):
-        prepare(good).read(other)
+    known = write(tmp_path / "known.conll", "a O\n")
+    message = r"other\.conll, line 4: 1 of 3 words have a tag that does not occur in the training data: 'B-y' \(1\)"
+    with pytest.warns(DataWarning, match=message):
+        task = prepare(good, test=(other,))
+    learner = small_learner(task, crf=crf)
+    found, expected = task.evaluate(learner, "test"), task.evaluate_files(learner, known)
+    assert found["loss"] == pytest.approx(expected["loss"])  # of sentences without unseen tags
+    assert (found["words"], found["unseen tags"]) == (3, 1)
+    predictions = task.infer(learner, task.parts["test"], np.arange(2))[1]
+    tags = [tag for one in predictions for tag in task.name_tags(one.tags)]
+    assert found["accuracy"] == pytest.approx(sum(map(str.__eq__, tags, ["O", "O", "B-y"])) / 3)
+    assert found["recall"] == 0  # the only span is of a kind that cannot be predicted
+    assert ", not b [y: c]" in task.show(task.parts["test"], 1, predictions[1])
 
 
 def test_files_to_predict_may_have_any_tags_or_none(tmp_path: Path) -> None:
@@ -239,7 +252,6 @@ def test_files_to_predict_may_have_any_tags_or_none(tmp_path: Path) -> None:
     ("words", "tags", "error", "message"),
     [
         ([["a", "b"], []], [["O", "B-x"], []], DataError, "sentence 1, word 0: the sequence is empty. Leave it out"),
-        ([["a", "b"], ["c"]], [["O", "I-x"], ["B-x"]], DataError, "sentence 0, word 1: 'I-x' after 'O'"),
         ([["a", "b"], ["c"]], [["O", "B-x"], []], DataError, "sentence 1, word 0: a sentence of 1 words has 0 tags"),
         ([["a", "b"]], [["O", "B-x"], ["O"]], ShapeError, "`tags` .=2. lists do not match the 1 sentences"),
         (["a b"], [["O", "B-x"]], ArgumentTypeError, r"`words\[0\]` .='a b'. is not a list of words. Give a list"),

@@ -19,13 +19,9 @@ def with_masks(equations: Equations) -> Equations:
 
     Each such state gets a mask, which is a further state that never changes. Other uses of s stay as they are.
     """
-    read = {
-        factor.detail
-        for node in equations.nodes
-        if node.operation == "linear"
-        for operand in node.inputs
-        for factor in _factors(operand)
-    }
+    factors = _factors(equations)
+    maps = (node for node in equations.nodes if node.operation == "linear")
+    read = {state for node in maps for operand in node.inputs for state in factors[operand]}
     masked = [state for state in equations.states if state in read]
     return _Draft(equations, "mask", masked, masked=True).equations()
 
@@ -123,26 +119,27 @@ class _Draft:
     def _copy(self, masks: Mapping[str, Symbol]) -> dict[Symbol, Symbol]:
         """Every symbol's copy; linear maps read masked states."""
         known: dict[Symbol, Symbol] = {}
-
-        def read(operand: Symbol) -> Symbol:
-            if operand.operation == "state" and operand.detail in masks:
-                return masks[operand.detail] * known[operand]
-            if operand.operation == "multiply":
-                return elementwise("multiply", *map(read, operand.inputs))
-            return known[operand]
-
+        read: dict[Symbol, Symbol] = {}  # what a linear map reads in its place
         for node in self.of.nodes:
-            linear = node.operation == "linear"
-            inputs = tuple(read(value) if linear else known[value] for value in node.inputs)
-            known[node] = self.graph.node(node.operation, inputs, node.width, node.detail)
+            values = read if node.operation == "linear" else known
+            inputs = tuple(values[value] for value in node.inputs)
+            known[node] = read[node] = self.graph.node(node.operation, inputs, node.width, node.detail)
+            if node.operation == "state" and node.detail in masks:
+                read[node] = masks[node.detail] * known[node]
+            elif node.operation == "multiply" and masks:
+                read[node] = elementwise("multiply", *(read[value] for value in node.inputs))
         return known
 
 
-def _factors(operand: Symbol) -> list[Symbol]:
-    """The states that the operand is, or is a product of."""
-    if operand.operation == "multiply":
-        return [factor for value in operand.inputs for factor in _factors(value)]
-    return [operand] if operand.operation == "state" else []
+def _factors(equations: Equations) -> dict[Symbol, frozenset[str]]:
+    """For every value the names of the states that it is, or is a product of."""
+    found: dict[Symbol, frozenset[str]] = {}
+    for node in equations.nodes:
+        if node.operation == "multiply":
+            found[node] = found[node.inputs[0]] | found[node.inputs[1]]
+        else:
+            found[node] = frozenset([node.detail] if node.operation == "state" else [])
+    return found
 
 
 def _free(name: str, taken: set[str]) -> str:

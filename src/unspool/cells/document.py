@@ -20,18 +20,6 @@ NAME = re.compile(r"\w+")
 def dump(equations: Equations) -> str:
     """The equations as JSON; equal equations give equal text."""
     place = {node: index for index, node in enumerate(equations.nodes)}
-    nodes = []
-    for node in equations.nodes:
-        entry: dict[str, Any] = {"operation": node.operation}
-        if node.inputs:
-            entry["inputs"] = [place[value] for value in node.inputs]
-        if node.operation in ("input", "state", "vector", "linear"):
-            entry["width"] = node.width
-        if isinstance(node.detail, LinearMap):
-            entry |= {"name": node.detail.name, "matrices": list(node.detail.matrices), "bias": node.detail.bias}
-        elif node.detail is not None:
-            entry["detail"] = repr(node.detail) if isinstance(node.detail, float) else node.detail
-        nodes.append(entry)
     document = {
         "format": FORMAT,
         "title": equations.title,
@@ -39,11 +27,24 @@ def dump(equations: Equations) -> str:
         "states": dict(equations.states),
         "initial": dict(equations.initial),
         "parameters": {name: list(widths) for name, widths in equations.parameters.items()},
-        "nodes": nodes,
+        "nodes": [_dump_node(node, place) for node in equations.nodes],
         "named": {name: place[node] for name, node in equations.named.items()},
         "results": [place[node] for node in equations.results],
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _dump_node(node: Symbol, place: Mapping[Symbol, int]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"operation": node.operation}
+    if node.inputs:
+        entry["inputs"] = [place[value] for value in node.inputs]
+    if node.operation in ("input", "state", "vector", "linear"):
+        entry["width"] = node.width
+    if isinstance(node.detail, LinearMap):
+        entry |= {"name": node.detail.name, "matrices": list(node.detail.matrices), "bias": node.detail.bias}
+    elif node.detail is not None:
+        entry["detail"] = repr(node.detail) if isinstance(node.detail, float) else node.detail
+    return entry
 
 
 def load(text: str) -> Equations:
@@ -192,6 +193,15 @@ class _Reader:
 
     def _linear(self, entry: dict[str, Any], inputs: tuple[Symbol, ...]) -> Symbol:
         linear = LinearMap(entry["name"], tuple(entry["matrices"]), entry["bias"])
+        self._check_linear(linear, inputs)
+        width = self._width(entry)
+        for matrix, value in zip(linear.matrices, inputs, strict=True):
+            self._use(matrix, (width, value.width))
+        if linear.bias is not None:
+            self._use(linear.bias, (width,))
+        return self.graph.node("linear", inputs, width, linear)
+
+    def _check_linear(self, linear: LinearMap, inputs: tuple[Symbol, ...]) -> None:
         if len(linear.matrices) != len(inputs) or not inputs:
             raise CellError("it does not have one matrix an operand")
         if not self._named(linear.name) or len({id(value) for value in inputs}) < len(inputs):
@@ -203,12 +213,6 @@ class _Reader:
             seen.add(matrix)
         if any(value.width is None or value.operation in CONDITIONS for value in inputs):
             raise CellError("an operand is not a vector")
-        width = self._width(entry)
-        for matrix, value in zip(linear.matrices, inputs, strict=True):
-            self._use(matrix, (width, value.width))
-        if linear.bias is not None:
-            self._use(linear.bias, (width,))
-        return self.graph.node("linear", inputs, width, linear)
 
     def _use(self, name: str, widths: tuple[str | None, ...]) -> None:
         if self.used.setdefault(name, widths) != widths:

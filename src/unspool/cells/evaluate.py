@@ -18,17 +18,21 @@ class Evaluator:
 
     def __init__(self, equations: Equations, operations: Operations) -> None:
         slots = {node: slot for slot, node in enumerate(equations.nodes)}
+
+        def find(operation: str) -> list[tuple[int, Any]]:
+            return [(slot, node.detail) for node, slot in slots.items() if node.operation == operation]
+
         self._slots = len(slots)
-        self._constants = [(slots[node], node.detail) for node in slots if node.operation == "constant"]
+        self._constants = find("constant")
         self._constant = operations["constant"]
         self._alone = {
             slots[node.inputs[1]]
             for node in slots
             if node.operation == "where" and node.inputs[1].operation == node.inputs[2].operation == "constant"
         }
-        self._vectors = [(slots[node], node.detail) for node in slots if node.operation == "vector"]
-        self._x = next(slot for node, slot in slots.items() if node.operation == "input")
-        states = {node.detail: slot for node, slot in slots.items() if node.operation == "state"}
+        self._vectors = find("vector")
+        self._x, _ = find("input")[0]
+        states = {name: slot for slot, name in find("state")}
         self._states = [states[name] for name in equations.states]
         self._instructions = [
             (slots[node], operations[node.operation], [slots[value] for value in node.inputs], node.detail)

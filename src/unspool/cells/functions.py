@@ -75,7 +75,9 @@ def normalise(v: Symbol, epsilon: float = 1e-5) -> Symbol:
 
 def _one_symbol(function: str, *values: object) -> None:
     if not any(isinstance(value, Symbol) for value in values):
-        raise CellError(f"{function} needs a value of the equations, got {values!r}. On plain numbers use Python.")
+        raise CellError(
+            f"{function} needs a value of the equations, got {CellError.shown(values)}. On plain numbers use Python."
+        )
 
 
 #: The functions that a cell offers as its activation, by name.

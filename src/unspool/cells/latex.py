@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import LinearMap, Symbol
@@ -22,9 +23,32 @@ FUNCTIONS = {
     "normalise": r"\operatorname{norm}",
 }
 
-
 #: A value without a name that is longer than this, and used more than once, gets a line of its own.
 LONG = 200
+
+
+class Operator(NamedTuple):
+    """How an operator is printed: its text, how tightly each operand must bind, whether it is after a sign."""
+
+    text: str
+    operands: tuple[tuple[int, bool], ...]
+    binding: int
+
+
+OPERATORS = {
+    "add": Operator("{} + {}", ((SUM, False), (SUM, True)), SUM),
+    "subtract": Operator("{} - {}", ((SUM, False), (PRODUCT, True)), SUM),
+    "multiply": Operator(r"{} \odot {}", ((PRODUCT, False), (PRODUCT, True)), PRODUCT),
+    "divide": Operator(r"\frac{{{}}}{{{}}}", ((SUM, False), (SUM, False)), ATOM),
+    "negative": Operator("-{}", ((PRODUCT, True),), PRODUCT),
+    "sqrt": Operator(r"\sqrt{{{}}}", ((SUM, False),), ATOM),
+    "absolute": Operator(r"\left|{}\right|", ((SUM, False),), ATOM),
+    "less": Operator("{} < {}", ((SUM, False), (SUM, False)), SUM),
+    "less_equal": Operator(r"{} \le {}", ((SUM, False), (SUM, False)), SUM),
+    "where": Operator(r"\begin{{cases}} {1} & {0} \\ {2} & \text{{else}} \end{{cases}}", ((SUM, False),) * 3, ATOM),
+}
+#: The product with a number.
+SCALED = OPERATORS["multiply"]._replace(text=r"{} \, {}")
 
 
 def latex(equations: Equations) -> str:
@@ -76,32 +100,17 @@ class _Printer:
                 return _number(node.detail)
             case "linear":
                 return self._linear(node.detail, node.inputs)
-            case "add":
-                return f"{self._at(node, 0, SUM)} + {self._at(node, 1, SUM, after=True)}", SUM
-            case "subtract":
-                return f"{self._at(node, 0, SUM)} - {self._at(node, 1, PRODUCT, after=True)}", SUM
-            case "multiply":
-                scalar = any(factor.operation == "constant" for factor in node.inputs)
-                sign = r"\," if scalar else r"\odot"
-                return f"{self._at(node, 0, PRODUCT)} {sign} {self._at(node, 1, PRODUCT, after=True)}", PRODUCT
-            case "divide":
-                return rf"\frac{{{self._at(node, 0, SUM)}}}{{{self._at(node, 1, SUM)}}}", ATOM
-            case "negative":
-                return f"-{self._at(node, 0, PRODUCT, after=True)}", PRODUCT
-            case "sqrt":
-                return rf"\sqrt{{{self._at(node, 0, SUM)}}}", ATOM
-            case "absolute":
-                return rf"\left|{self._at(node, 0, SUM)}\right|", ATOM
-            case "less":
-                return f"{self._at(node, 0, SUM)} < {self._at(node, 1, SUM)}", SUM
-            case "less_equal":
-                return rf"{self._at(node, 0, SUM)} \le {self._at(node, 1, SUM)}", SUM
-            case "where":
-                condition, yes, no = (self._at(node, place, SUM) for place in range(3))
-                return rf"\begin{{cases}} {yes} & {condition} \\ {no} & \text{{else}} \end{{cases}}", ATOM
+            case "multiply" if any(factor.operation == "constant" for factor in node.inputs):
+                return self._operator(node, SCALED)
+            case operator if operator in OPERATORS:
+                return self._operator(node, OPERATORS[operator])
             case function:
                 operands = ", ".join(self._at(node, place, SUM) for place in range(len(node.inputs)))
                 return rf"{FUNCTIONS[function]}\left({operands}\right)", ATOM
+
+    def _operator(self, node: Symbol, operator: Operator) -> tuple[str, int]:
+        places = enumerate(operator.operands)
+        return operator.text.format(*(self._at(node, place, *operand) for place, operand in places)), operator.binding
 
     def _at(self, node: Symbol, place: int, binding: int, after: bool = False) -> str:
         """The text of an operand for its place, which may be `after` an operator."""

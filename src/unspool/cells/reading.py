@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Protocol
 
@@ -85,12 +85,7 @@ class Reading:
         x = self.graph.nodes[0]
         if len(set(operands)) < len(operands):
             raise CellError(f"linear map {name!r} of {self.title} reads a value twice. Name each operand once.")
-        others = [operand for operand in operands if operand is not x]
-        numbered = iter(range(1, len(others) + 1))
-        matrices = tuple(
-            f"W_{name}" if operand is x else f"U_{name}" if len(others) == 1 else f"U{next(numbered)}_{name}"
-            for operand in operands
-        )
+        matrices = tuple(_name_matrices(name, [operand is x for operand in operands]))
         value = self.graph.node("linear", operands, width, LinearMap(name, matrices, f"b_{name}" if bias else None))
         known = self._maps.setdefault(name, value)
         if known is not value:
@@ -117,9 +112,10 @@ class Reading:
             raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
         try:
             self.initial[name] = float(initial)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise CellError(
-                f"vector {name!r} of {self.title} starts at {initial!r}, which is not a number. Give one, such as 0.0."
+                f"vector {name!r} of {self.title} starts at {CellError.shown(initial)}, which is no float. "
+                "Give one, such as 0.0."
             ) from None
         self.parameters[name] = (width,)
         return self.graph.node("vector", width=width, detail=name)
@@ -128,7 +124,9 @@ class Reading:
         """`value`, its name taken down."""
         self._check_name("value", name)
         if not isinstance(value, Symbol):
-            raise CellError(f"{name!r} of {self.title} names {value!r}. Name a value computed from x and the states.")
+            raise CellError(
+                f"{name!r} of {self.title} names {CellError.shown(value)}. Name a value computed from x and the states."
+            )
         if self.names.setdefault(name, value) is not value:
             raise CellError(f"two values of {self.title} are named {name!r}. Give each its own name.")
         return value
@@ -136,8 +134,8 @@ class Reading:
     def _operand(self, name: str, operand: object) -> Symbol:
         if not isinstance(operand, Symbol) or operand.width is None or operand.operation in CONDITIONS:
             raise CellError(
-                f"linear map {name!r} of {self.title} has the operand {operand!r}. Operands are x, a state or a "
-                "value computed from them."
+                f"linear map {name!r} of {self.title} has the operand {CellError.shown(operand)}. "
+                "Operands are x, a state or a value computed from them."
             )
         return symbol(self.graph, operand)
 
@@ -163,7 +161,10 @@ class Reading:
         results = []
         for (state, width), value in zip(widths.items(), values, strict=True):
             if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
-                raise CellError(f"`step` of {self.title} returned {value!r} as state {state!r}. Return its new value.")
+                raise CellError(
+                    f"`step` of {self.title} returned {CellError.shown(value)} as state {state!r}. "
+                    "Return its new value."
+                )
             if value.width != width:
                 raise CellError(
                     f"`step` of {self.title} returned state {state!r} with width {value.width!r} where it takes "
@@ -172,15 +173,22 @@ class Reading:
             results.append(symbol(self.graph, value))
         return tuple(results)
 
-    def _equations(self, widths: dict[str, str], results: tuple[Symbol, ...], local: dict[str, Symbol]) -> Equations:
+    def _names_of_values(
+        self, widths: dict[str, str], results: tuple[Symbol, ...], local: dict[str, Symbol]
+    ) -> dict[Symbol, str]:
+        """What each computed value is called: by its state, by `name`, or by a local variable."""
         names: dict[Symbol, str] = {}
         for state, value in zip(widths, results, strict=True):
             if value.operation not in ("input", "state"):
                 names.setdefault(value, state)
         for name, value in {**self.names, **local}.items():
-            of_this_graph = value.graph is self.graph
-            if of_this_graph and value.operation not in ("input", "state", "vector", "constant") and name not in widths:
+            computed = value.operation not in ("input", "state", "vector", "constant")
+            if value.graph is self.graph and computed and name not in widths:
                 names.setdefault(value, name)
+        return names
+
+    def _equations(self, widths: dict[str, str], results: tuple[Symbol, ...], local: dict[str, Symbol]) -> Equations:
+        names = self._names_of_values(widths, results, local)
         leaves = self.graph.nodes[: 1 + len(widths)]  # x and the states, even those that a cell ignores
         needed = _ancestors((*leaves, *results, *names))
         nodes = tuple(node for node in self.graph.nodes if node in needed)
@@ -196,6 +204,15 @@ class Reading:
             named=named,
             results=results,
         )
+
+
+def _name_matrices(name: str, is_x: list[bool]) -> Iterator[str]:
+    """W for x; U for the other operand, or U1, U2, … for several."""
+    several = is_x.count(False) > 1
+    number = 0
+    for x in is_x:
+        number += not x
+        yield f"W_{name}" if x else f"U{number if several else ''}_{name}"
 
 
 def _ancestors(values: tuple[Symbol, ...]) -> set[Symbol]:

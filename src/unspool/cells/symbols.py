@@ -20,6 +20,7 @@ CONDITIONS = ("less", "less_equal")
 OPERATIONS = frozenset((*LEAVES, *UNARY, *BINARY, *CONDITIONS, "linear", "where"))
 
 Number = int | float
+LARGEST_POWER = 2**30
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,16 @@ class Symbol:
         return elementwise("divide", other, self)
 
     def __pow__(self, exponent: int) -> Symbol:
-        if not isinstance(exponent, int) or exponent < 1:
-            raise CellError(f"a power must be a whole number from 1 on, got {exponent!r}. Write it with exp and log.")
-        power = self
-        for _ in range(exponent - 1):
-            power = power * self
-        return power
+        if not isinstance(exponent, int) or not 1 <= exponent <= LARGEST_POWER:
+            raise CellError(
+                f"a power must be a whole number from 1 to {LARGEST_POWER}, got {CellError.shown(exponent)} "
+                f"({_users_line()}). Write it with exp and log."
+            )
+        if exponent == 1:
+            return self
+        # Squaring takes as many products as the exponent has binary digits, or up to twice as many.
+        half = self ** (exponent // 2)
+        return half * half * self if exponent % 2 else half * half
 
     def __neg__(self) -> Symbol:
         return elementwise("negative", self)
@@ -172,10 +177,14 @@ def symbol(graph: Graph, value: Symbol | Number) -> Symbol:
         return value
     try:
         return graph.node("constant", detail=value.__float__())  # not float(value), which would read text
+    except OverflowError:
+        raise CellError(
+            f"{CellError.shown(value)} is too large for a float ({_users_line()}). Use smaller numbers."
+        ) from None
     except (AttributeError, TypeError, ValueError, RuntimeError):
         raise CellError(
-            f"{value!r} of type {type(value).__name__} stands in the equations ({_users_line()}). Use numbers, "
-            "self.linear for matrices and self.vector for a parameter per unit."
+            f"{CellError.shown(value)} of type {type(value).__name__} stands in the equations ({_users_line()}). "
+            "Use numbers, self.linear for matrices and self.vector for a parameter per unit."
         ) from None
 
 

@@ -57,9 +57,7 @@ def bench(
         cells=tuple(cell or chosen.cells),
         compile=compile,
     )
-    for name, file in (("json", json), ("html", html)):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise ArgumentError.of(name, str(file), "is in a folder that does not exist", "Make the folder first")
+    _check_folders(json=json, html=html)
     progress = console(error=True)
     with nullcontext() if quiet else progress.status("starting") as status:
 
@@ -73,6 +71,12 @@ def bench(
 
         report = run(only or (), settings, say)
     write(report, json, html)
+
+
+def _check_folders(**files: Path | None) -> None:
+    for name, file in files.items():
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ArgumentError.of(name, str(file), "is in a folder that does not exist", "Make the folder first")
 
 
 def write(report: Report, json: Path | None, html: Path | None) -> None:

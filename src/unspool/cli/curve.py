@@ -30,22 +30,30 @@ def sparkline(
     if width < 1 or height < 1:
         return [""] * max(height, 0)
     dots = [[0] * width for _ in range(height)]
-    finite = [value for value in values if math.isfinite(value)]
-    low = min(finite, default=0.0) if low is None else low
-    high = max(finite, default=0.0) if high is None else high
+    lowest, highest = _ends(values)
+    low, high = lowest if low is None else low, highest if high is None else high
     previous: int | None = None
     for column, value in enumerate(_resample(values, 2 * width)):
         if not math.isfinite(value):
             previous = None
             continue
         level = _level(value, low, high, 4 * height)
-        # A steep line stays a line: the dots between the columns' levels are this column's.
-        start = level if previous is None or previous == level else previous + (1 if level > previous else -1)
-        for filled in range(min(start, level), max(start, level) + 1):
+        for filled in _between(previous, level):
             row, within = divmod(4 * height - 1 - filled, 4)
             dots[row][column // 2] |= DOTS[column % 2][within]
         previous = level
-    return ["".join(chr(BLANK + cell) if cell else " " for cell in row) for row in dots]
+    return ["".join(map(_braille, row)) for row in dots]
+
+
+def _braille(dots: int) -> str:
+    return chr(BLANK + dots) if dots else " "
+
+
+def _between(previous: int | None, level: int) -> range:
+    """The dots of a column, so that a steep line stays a line: those between the last column's level and this one's."""
+    if previous is None or previous == level:
+        return range(level, level + 1)
+    return range(previous + 1, level + 1) if level > previous else range(level, previous)
 
 
 def chart(
@@ -60,29 +68,58 @@ def chart(
     `marks` are places (0 left, 1 right) with their values. Of more levels than lines the lowest are named.
     """
     levels = {name: level for name, level in levels.items() if math.isfinite(level)}
-    all_values = [*values, *(value for _, value in marks), *levels.values()]
-    finite = [value for value in all_values if math.isfinite(value)]
-    low, high = min(finite, default=0.0), max(finite, default=0.0)
-    axis = [f"{high:.3g}", *[""] * (height - 2), f"{low:.3g}"] if height > 1 and finite else [""] * height
+    marks = [(place, value) for place, value in marks if math.isfinite(value)]
+    shown = [*_finite(values), *(value for _, value in marks), *levels.values()]
+    low, high = _ends(shown)
+    axis = _axis(shown, height)
     room = max(map(len, axis))
     names = _name_rows(levels, low, high, height)
-    beside = min(max(map(cell_len, names), default=0), LONGEST_NAME)
-    plot = width - room - 2 - (beside + 1 if beside else 0)
-    if plot < NARROWEST:
-        plot, beside = max(width - room - 2, 1), 0
-    lines = [list(line) for line in sparkline(values, plot, height, low, high)]
+    plot, beside = _divide(width - room - 2, names)
+    lines = sparkline(values, plot, height, low, high)
     for level in levels.values():
         row = _row(level, low, high, height)
-        lines[row] = [LEVEL if character == " " else character for character in lines[row]]
+        lines[row] = lines[row].replace(" ", LEVEL)
     for place, value in marks:
-        if math.isfinite(value):
-            column = int(min(max(place, 0.0), 1.0) * (plot - 1) + 0.5)
-            lines[_row(value, low, high, height)][column] = MARK
-    return [
-        f"{label:>{room}} {'┤' if label else '│'}{''.join(line)}"
-        + (f" {set_cell_size(name, beside)}" if beside else "")
-        for label, line, name in zip(axis, lines, names, strict=True)
-    ]
+        row = _row(value, low, high, height)
+        lines[row] = _with_mark(lines[row], place)
+    ticks = [f"{label:>{room}} {'┤' if label else '│'}" for label in axis]
+    return list(map("".join, zip(ticks, lines, _sides(names, beside), strict=True)))
+
+
+def _sides(names: Sequence[str], width: int) -> list[str]:
+    """What follows each line: a space and a name, cut to the width; nothing, if there is no room for names."""
+    return [f" {set_cell_size(name, width)}" if width else "" for name in names]
+
+
+def _axis(shown: Sequence[float], height: int) -> list[str]:
+    """What stands before each line: the greatest number, and below it the least; nothing where there is no room."""
+    if height < 2 or not shown:
+        return [""] * height
+    low, high = _ends(shown)
+    return [f"{high:.3g}", *[""] * (height - 2), f"{low:.3g}"]
+
+
+def _divide(width: int, names: Sequence[str]) -> tuple[int, int]:
+    """The widths of the plot and of the names beside it; without names, where the plot would be too narrow."""
+    beside = min(max(map(cell_len, names), default=0), LONGEST_NAME)
+    plot = width - (beside + 1 if beside else 0)
+    return (plot, beside) if plot >= NARROWEST else (max(width, 1), 0)
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """The least and the greatest of those that are finite; zeros, if none is."""
+    finite = _finite(values)
+    return min(finite, default=0.0), max(finite, default=0.0)
+
+
+def _finite(values: Sequence[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
+def _with_mark(line: str, place: float) -> str:
+    """A line with a mark at a place from 0, left, to 1, right."""
+    column = int(min(max(place, 0.0), 1.0) * (len(line) - 1) + 0.5)
+    return line[:column] + MARK + line[column + 1 :]
 
 
 def _resample(values: Sequence[float], columns: int) -> list[float]:
@@ -92,17 +129,18 @@ def _resample(values: Sequence[float], columns: int) -> list[float]:
         return list(values)
     if count > columns:
         bins = (values[column * count // columns : (column + 1) * count // columns] for column in range(columns))
-        return [_mean([value for value in several if math.isfinite(value)]) for several in bins]
-    result = []
-    for column in range(columns):
-        index, rest = divmod(column * (count - 1), columns - 1)
-        share = rest / (columns - 1)
-        here, there = values[index], values[min(index + 1, count - 1)]
-        if math.isfinite(here) and math.isfinite(there):
-            result.append(here + share * (there - here))
-        else:
-            result.append(here if share < 0.5 else there)
-    return result
+        return [_mean(_finite(several)) for several in bins]
+    places = (divmod(column * (count - 1), columns - 1) for column in range(columns))
+    return [
+        _interpolate(values[index], values[min(index + 1, count - 1)], rest / (columns - 1)) for index, rest in places
+    ]
+
+
+def _interpolate(here: float, there: float, share: float) -> float:
+    """The value on the line between two; the nearer one if the other is not finite."""
+    if math.isfinite(here) and math.isfinite(there):
+        return here + share * (there - here)
+    return here if share < 0.5 else there
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +12,13 @@ import typer
 
 from unspool.cli.terminal import console
 from unspool.errors import DataError
-from unspool.learning.contract import Task
+from unspool.learning.contract import Learner, Task
+from unspool.learning.evaluation import refuse_nonfinite
 from unspool.learning.events import finite
 from unspool.learning.run_folder import RunFolder
+from unspool.runs.card import spell_metric
 from unspool.runs.config import Config
-from unspool.runs.load import load_run
+from unspool.runs.load import load_run, use
 
 
 def evaluate(
@@ -34,16 +38,28 @@ def evaluate(
     """
     config, task, learner = load_run(run)
     if files:
-        found = {", ".join(files): task.evaluate_files(learner, files)}
+        found = {", ".join(files): _measure(run, learner, lambda: task.evaluate_files(learner, files))}
     else:
-        task = own_data(run, config)
-        found = {part: task.evaluate(learner, part) for part in ("validation", "test")}
+        own = own_data(run, config)
+        parts = ("validation", "test")
+        found = {part: _measure(run, learner, partial(own.evaluate, learner, part)) for part in parts}
     for name, metrics in found.items():
         if metrics and json:
             print(json_.dumps(finite({"data": name, **metrics})))
         elif metrics:
-            words = " · ".join(f"{key} {value:.4f}" for key, value in metrics.items())
+            words = " · ".join(f"{key} {spell_metric(value)}" for key, value in metrics.items())
             console().print(f"{name}: {words}", soft_wrap=True)
+
+
+def _measure(run: Path, learner: Learner, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Metrics; that of a model that has diverged is an error."""
+
+    def measure() -> dict[str, float]:
+        metrics = evaluate()
+        refuse_nonfinite("data's", metrics)
+        return metrics
+
+    return use(run, learner, measure)
 
 
 def own_data(run: Path, config: Config) -> Task:

@@ -55,8 +55,12 @@ def not_finite(value: float | None) -> str:
 
 
 def metric(name: str, value: float | None) -> str:
-    """A metric as people read it: a perplexity is 6.69 or 12,345."""
-    if name != "perplexity" or value is None or not math.isfinite(value):
+    """A metric as people read it: a perplexity is 6.69 or 12,345, and a number of examples has no decimals."""
+    if value is None or not math.isfinite(value):
+        return not_finite(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if name != "perplexity":
         return decimal(value)
     return f"{value:.2f}" if value < 1000 else f"{value:,.0f}" if value < 1e7 else f"{value:.3g}"
 

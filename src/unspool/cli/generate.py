@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -47,15 +48,12 @@ def generate(
     generator = TextGenerator.load(run)
     sampling = Sampling(temperature, top_k, top_p, banned=generator.banned)
     stops = [unescape(one) for one in stop or ()]
-    if foreign := generator.unknown_characters(prompt):
-        said = ", ".join(map(repr, foreign[:10]))
-        console(error=True).print(f"the model has never seen {said}: they are read as unknown", soft_wrap=True)
+    _warn_of_unknown(generator, prompt)
     if beam is not None:
-        if top_k is not None or top_p is not None or seed is not None or samples > 1 or len(stops) > 1:
+        if (top_k, top_p, seed) != (None, None, None) or samples > 1 or len(stops) > 1:
             problem = "is a search, and takes no --top-k, --top-p, --seed, --samples, and at most one --stop"
             raise ArgumentError.of("beam", beam, problem, "Leave them out, or --beam")
-        for score, text in generator.search(prompt, count, beam, *stops):
-            console().print(f"{score:9.2f}  {harmless(prompt + text)}", soft_wrap=True)
+        _print_beams(prompt, generator.search(prompt, count, beam, *stops))
         return
     for number in range(samples):
         pieces = generator.stream(prompt, count, sampling, None if seed is None else seed + number, stops)
@@ -63,6 +61,17 @@ def generate(
         for piece in pieces:
             write(piece)
         write("\n")
+
+
+def _print_beams(prompt: str, found: Iterable[tuple[float, str]]) -> None:
+    for score, text in found:
+        console().print(f"{score:9.2f}  {harmless(prompt + text)}", soft_wrap=True)
+
+
+def _warn_of_unknown(generator: TextGenerator, prompt: str) -> None:
+    if foreign := generator.unknown_characters(prompt):
+        said = ", ".join(map(repr, foreign[:10]))
+        console(error=True).print(f"the model has never seen {said}: they are read as unknown", soft_wrap=True)
 
 
 def write(text: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from unspool import __version__
-from unspool.errors import ArgumentError, MissingPackageError, UnspoolError
+from unspool.errors import ArgumentError, DataWarning, MissingPackageError, UnspoolError
 from unspool_command import ending_at_once
 
 #: Command → its line in `unspool --help`. The command itself is the function of that name in `unspool.cli.<name>`.
@@ -82,7 +84,8 @@ def unspool(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
     try:
-        app(None if arguments is None else list(arguments), prog_name="unspool")
+        with showing_warnings():
+            app(None if arguments is None else list(arguments), prog_name="unspool")
     except SystemExit as left:
         # typer makes 130 of an interruption, without a word; of processes that train together the first has it
         interrupted = isinstance(getattr(left.__context__, "__cause__", None), KeyboardInterrupt)
@@ -95,6 +98,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:  # of the machine, and not of unspool: a trace would tell nobody anything
         say(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(1)
+
+
+@contextmanager
+def showing_warnings() -> Iterator[None]:
+    """Inside, what is said about data is printed once, as a line for people; other warnings stay what they are."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        show = warnings.showwarning
+
+        def show_once(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if not issubclass(category, DataWarning):
+                show(message, category, *rest, **more)
+            elif str(message) not in said and os.environ.get("RANK", "0") == "0":
+                said.add(str(message))
+                say(f"warning: {spelled(str(message))}", style="yellow", soft_wrap=True)
+
+        warnings.showwarning = show_once
+        yield
 
 
 def say(text: str, **options: Any) -> None:

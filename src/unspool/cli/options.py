@@ -136,8 +136,10 @@ def show_default(value: Any) -> str:
 
 def read_value(one: Setting, given: Any) -> Any:
     """What was given for a setting: numbers where it takes them, a fraction in place of one file."""
-    if given is None or given == [] or isinstance(given, bool):
-        return None if given == [] else given
+    if given is None or given == []:
+        return None
+    if isinstance(given, bool):
+        return given
     if isinstance(given, list):
         values = [number(word) if one.is_number else word for word in given]
         return values[0] if len(values) == 1 and _is_single(one, values[0]) else values

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json as json_
+import math
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,17 +15,35 @@ from typing import Annotated, Any
 import typer
 
 from unspool.cli.terminal import console
-from unspool.errors import ArgumentError
+from unspool.data.problems import Problems
+from unspool.errors import ArgumentError, DataError, DivergenceError
+from unspool.learning.contract import Learner, Task
 from unspool.learning.events import finite
 from unspool.learning.files import write_file
-from unspool.runs.load import load_run
+from unspool.runs.load import load_run, use
+from unspool.tasks.tolerant import NOTE
 
 FORMATS = (".csv", ".jsonl")
+#: Stands for standard input among files.
+STDIN = "-"
 
 
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Data like that the model was trained on.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Data like that the model was trained on, text with one example per line, or - for standard input.",
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", help="A text to predict for. May be repeated.", show_default=False)
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="Write only this many of the best labels, with probabilities.", show_default=False),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .jsonl file. Default: the table is printed.", show_default=False)
     ] = None,
@@ -31,28 +51,111 @@ def predict(
 ) -> None:
     """Labels with probabilities, tags, numbers, forecasts with quantiles, or texts: one row per example.
 
-    The data need not have targets. For a series the steps after its end are predicted.
+    The data need not have targets. A row that cannot be read has no prediction, and a note that says why. For a series
+    the steps after its end are predicted.
 
     **Examples**
 
     - `unspool predict runs/intents new.csv --out predictions.csv`
+    - `unspool predict runs/intents --text "play some jazz" --top 3`
+    - `unspool predict runs/intents questions.txt`: one example per line
+    - `cat questions.txt | unspool predict runs/intents -`
     - `unspool predict runs/co2 co2.csv`: the next months
     - `unspool predict runs/slots sentences.conll --json | head`
     """
     if out is not None and out.suffix.lower() not in FORMATS:
         raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
+    if bool(files) == bool(text):
+        raise ArgumentError.of("FILE", files, "must be given, or texts instead", "Give a file, - or `text`")
+    task, learner = load_predictor(run)
+    if top is not None:
+        choose_top(task, top)
+    records = use(run, learner, lambda: check_finite(predict_records(task, learner, text, files or [])))
+    columns = note_missing(records, task.prediction_columns)
+    write_records(records, columns, out, json)
+
+
+def predict_records(
+    task: Task, learner: Learner, texts: Sequence[str] | None, files: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The predictions for texts, or else for files."""
+    return list(task.predict_texts(learner, texts)) if texts else predict_sources(task, learner, files)
+
+
+def load_predictor(run: Path) -> tuple[Task, Learner]:
+    """The task and the model of a run; refused where it generates text."""
     _, task, learner = load_run(run)
     if task.generates:
         remedy = f"Continue a text with it: unspool generate {run} --prompt TEXT"
         raise ArgumentError.of("run", str(run), f"is of the task {task.name}, which predicts no table", remedy)
-    records = list(task.predict_files(learner, files))
-    lines_wanted = json or (out is not None and out.suffix.lower() == ".jsonl")
-    text = as_json(records) if lines_wanted else as_csv(records, task.prediction_columns)
+    return task, learner
+
+
+def write_records(records: Sequence[dict[str, Any]], columns: Sequence[str], out: Path | None, lines: bool) -> None:
+    """Print predictions, or write them to a file, as a table or as JSON lines."""
+    lines = lines or (out is not None and out.suffix.lower() == ".jsonl")
+    table = as_json(records) if lines else as_csv(records, columns)
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(table)
     else:
-        write_file(out, text.encode())
+        write_file(out, table.encode())
         console(error=True).print(f"{len(records):,} predictions in {out}", soft_wrap=True)
+
+
+def choose_top(task: Task, top: int) -> None:
+    """Have a task predict only its best labels; refused where it predicts no labels."""
+    if not hasattr(task, "top"):
+        problem = f"is for labels, and the run is of the task {task.name}"
+        raise ArgumentError.of("top", top, problem, "Leave it out")
+    task.top = top
+
+
+def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[dict[str, Any]]:
+    """The predictions for files; standard input, `-`, is read as the file that it would be."""
+    if STDIN not in files:
+        return list(task.predict_files(learner, files))
+    with tempfile.TemporaryDirectory() as folder:
+        given = sys.stdin.buffer.read()
+        path = Path(folder) / f"stdin{stdin_suffix(task, given)}"
+        path.write_bytes(given)
+        sources = [str(path) if file == STDIN else file for file in files]
+        try:
+            records = list(task.predict_files(learner, sources))
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), "standard input")) from error
+    for record in records:
+        if NOTE in record:
+            record[NOTE] = record[NOTE].replace(str(path), "standard input")
+    return records
+
+
+def stdin_suffix(task: Task, given: bytes) -> str:
+    """`.csv` or `.tsv` where the first line names the column that is read; other formats show what they are."""
+    column = getattr(getattr(task, "data", None), "text_column", None)
+    if not hasattr(task, "gather_texts"):  # series
+        return ".csv"
+    first = given.partition(b"\n")[0].decode(errors="replace").strip()
+    for suffix, separator in ((".csv", ","), (".tsv", "\t")):
+        if column is not None and column in first.split(separator):
+            return suffix
+    return ""
+
+
+def note_missing(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of predictions, with one for notes if there are any; these are also said in a warning."""
+    notes = [record[NOTE] for record in records if NOTE in record]
+    Problems(notes).warn(f"{len(notes):,} of {len(records):,} rows have no prediction.")
+    return (*columns, NOTE) if notes else tuple(columns)
+
+
+def check_finite(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records; refused where a prediction is not finite, as those of a model that has diverged are."""
+    for number, record in enumerate(records, 1):
+        for name, value in record.items():
+            entries = value if isinstance(value, list | tuple) else [value]
+            if any(isinstance(entry, float) and not math.isfinite(entry) for entry in entries):
+                raise DivergenceError(f"prediction {number} has a `{name}` that is not finite")
+    return records
 
 
 def as_json(records: Iterable[dict[str, Any]]) -> str:

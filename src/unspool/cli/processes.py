@@ -73,16 +73,19 @@ class Together:
         failed = [(rank, worker.returncode) for rank, worker in enumerate(self._workers) if worker.returncode]
         if failed and self._deadline is None:
             self._deadline = time.monotonic() + GRACE
-            rank, code = failed[0]
-            if code < 0 and not self._asked:
-                how = signal.Signals(-code).name
-                console(error=True).print(f"error: process {rank} of {self._count} was ended by {how}", style="red")
+            self._tell_end(*failed[0])
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._deadline += GRACE
             self._pressed += 1
             for worker in alive:
                 worker.terminate() if self._pressed < 3 else worker.kill()
         return bool(alive)
+
+    def _tell_end(self, rank: int, code: int) -> None:
+        """Say by which signal a process was ended, unless it was asked to end; another failure says so itself."""
+        if code < 0 and not self._asked:
+            how = signal.Signals(-code).name
+            console(error=True).print(f"error: process {rank} of {self._count} was ended by {how}", style="red")
 
     def _code(self) -> int:
         first = self._workers[0].returncode

@@ -130,11 +130,11 @@ class Screen:
 
     def metrics(self, width: int) -> list[Text]:
         """The current numbers, each under its name, and the progress bar."""
-        event, unit = self.stepped, harmless(self.started.unit) if self.started else "units"
+        event, started = self.stepped, self.started
         if event is None:
             return []
-        steps = self.started.steps if self.started else None
-        of_steps = f" of {steps:,}" if steps is not None else ""
+        unit = harmless(started.unit) if started else "units"
+        of_steps = _of_steps(started)
         # Minimal widths keep the numbers from jumping when a digit comes or goes.
         columns = [
             ("step", f"{event.step:,}{of_steps}", 2 * len(of_steps) - 4),
@@ -147,11 +147,7 @@ class Screen:
             ("elapsed", duration(event.seconds), 7),
             ("ETA", duration(event.remaining), 7),
         ]
-        cells = [
-            (set_cell_size(name, size), set_cell_size(value, size))
-            for name, value, least in columns
-            for size in [max(cell_len(name), cell_len(value), least)]
-        ]
+        cells = [_padded(*column) for column in columns]
         # On as few rows as possible, about equally long.
         rows = next((n for n in range(1, len(cells)) if max(_row_widths(cells, n)) <= width), len(cells))
         lines: list[Text] = []
@@ -175,11 +171,9 @@ class Screen:
         if table and curve and width >= WIDE:
             left = max(cell_len(line.plain) for line in table) + 2 * len(GAP)
             right = self.curve(width - left, max(curve, len(table) - 1))
-            parts += [Text(), *_beside(table, right, left)]
+            parts += _spaced(_beside(table, right, left))
         else:
-            parts += [Text(), *table] if table else []
-            plot = self.curve(width, curve) if curve else []
-            parts += [Text(), *plot] if plot else []
+            parts += [*_spaced(table), *_spaced(self.curve(width, curve))]
         latest = self.evaluations[-1][1] if self.evaluations else None
         if latest is not None and latest.sample and sample:
             parts.append(Framed(latest.sample, f"sample at step {latest.step:,}", sample))
@@ -189,25 +183,21 @@ class Screen:
         """The last evaluations, and before them the best if it is not among them."""
         if not self.evaluations:
             return []
-        best = self.best
-        shown = [event for _, event in self.evaluations[-rows:]]
-        if best is not None and all(event is not best for event in shown):
-            shown = [best, *shown[1:]]
+        best, shown = self.best, self._shown(rows)
         names = other_metrics(event.validation for event in shown)
         titles = ["step", "epoch", "training", "validation", *map(harmless, names)]
         cells = [_row(event, names, "★ best" if event is best else "") for event in shown]
-        if _width(titles, cells) > width:
-            cells = [_row(event, names, "★" if event is best else "") for event in shown]
-        while (
-            len(titles) > 4 and _width(titles, cells) > width
-        ):  # what is too wide goes, from the right; the star stays
-            titles.pop()
-            cells = [[*row[:-2], row[-1]] for row in cells]
-        lines = [_fit(Text(line), width) for line in align([titles, *cells])]
+        lines = [_fit(Text(line), width) for line in align(_narrow([titles, *cells], width))]
         lines[0].stylize("dim")
         for line, event in zip(lines[1:], shown, strict=True):
             line.stylize("bold" if event is best else "")
         return lines
+
+    def _shown(self, rows: int) -> list[Evaluated]:
+        shown = [event for _, event in self.evaluations[-rows:]]
+        if self.best is not None and all(event is not self.best for event in shown):
+            return [self.best, *shown[1:]]
+        return shown
 
     def curve(self, width: int, height: int) -> list[Text]:
         """Training loss as a line, validation losses as marks on it, baselines as levels with their names."""
@@ -217,14 +207,18 @@ class Screen:
         if not values or not height:
             return []
         marks = [(after / count, event.validation.get("loss", math.nan)) for after, event in evaluations]
-        baselines = self.started.baselines if self.started else {}
-        levels = {harmless(name): metrics["loss"] for name, metrics in baselines.items() if "loss" in metrics}
+        levels = self._baselines()
         lines = [Text(line) for line in chart(values, marks, levels, width, height)]
         for line in lines:
             line.highlight_regex("[\u2801-\u28ff]+", "cyan")
             line.highlight_regex(MARK, "magenta")
         legend = f"loss: ⠒⠒ training · {MARK} validation" + (" · ┄ baselines" if levels else "")
         return [_fit(line, width) for line in [*lines, Text(legend, style="dim")]]
+
+    def _baselines(self) -> dict[str, float]:
+        """The losses of the baselines that have one."""
+        baselines = self.started.baselines if self.started else {}
+        return {harmless(name): metrics["loss"] for name, metrics in baselines.items() if "loss" in metrics}
 
     def foot(self, width: int, advice: int) -> list[Text]:
         """The latest advice, and the latest checkpoint."""
@@ -235,6 +229,22 @@ class Screen:
         if self.saved is not None:
             lines.append(Text(f"saved step {self.saved.step:,} · {harmless(self.saved.path)}", style="dim"))
         return [_fit(line, width) for line in lines]
+
+
+def _of_steps(started: Started | None) -> str:
+    """What follows the number of a step, if it is known how many there will be."""
+    return f" of {started.steps:,}" if started and started.steps is not None else ""
+
+
+def _spaced(lines: Sequence[Text]) -> list[Text]:
+    """A block with an empty line before it; nothing, if it has no lines."""
+    return [Text(), *lines] if lines else []
+
+
+def _padded(name: str, value: str, least: int) -> tuple[str, str]:
+    """A name and its value in the same width."""
+    size = max(cell_len(name), cell_len(value), least)
+    return set_cell_size(name, size), set_cell_size(value, size)
 
 
 def _split(cells: Sequence[tuple[str, str]], rows: int) -> list[Sequence[tuple[str, str]]]:
@@ -258,8 +268,19 @@ def _row(event: Evaluated, names: Sequence[str], mark: str) -> list[str]:
     ]
 
 
-def _width(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
-    return max(map(cell_len, align([titles, *cells])))
+def _narrow(cells: list[list[str]], width: int) -> list[list[str]]:
+    """A table, titles first, without what is too wide: the word best, then columns from the right. The star stays."""
+    titles, *rows = cells
+    if _width(cells) > width:
+        rows = [[*row[:-1], row[-1].removesuffix(" best")] for row in rows]
+    while len(titles) > 4 and _width([titles, *rows]) > width:
+        titles = titles[:-1]
+        rows = [[*row[:-2], row[-1]] for row in rows]
+    return [titles, *rows]
+
+
+def _width(cells: Sequence[Sequence[str]]) -> int:
+    return max(map(cell_len, align(cells)))
 
 
 def _beside(left: Sequence[Text], right: Sequence[Text], width: int) -> list[Text]:

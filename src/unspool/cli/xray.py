@@ -70,8 +70,7 @@ def xray(
     - `unspool xray runs/book --json | jq .flow.horizon`
     """
     runs = runs or []
-    if (torch_ is None) == (not runs) or len(runs) > 2:
-        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
+    _check_runs(runs, torch_)
     with _progress(json or quiet) as progress:
         if torch_ is not None:
             _refuse(data=data)
@@ -79,13 +78,22 @@ def xray(
         else:
             _refuse(input=input_, weights=weights, bptt=bptt)
             reports = _examine_runs(runs, data, progress)
-    path = out or ((runs[0] / NAME) if len(runs) == 1 else Path(NAME))
+    path = out or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     write_file(path, page(reports).encode())
     if json:
-        numbers = [report.numbers for report in reports]
-        print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
+        _print_numbers(reports)
     elif not quiet:
         _print(reports, path)
+
+
+def _check_runs(runs: list[Path], torch_: str | None) -> None:
+    if (torch_ is None) == (not runs) or len(runs) > 2:
+        raise ArgumentError.of("RUN", [str(run) for run in runs], "is not one run or two", "Give one, or --torch")
+
+
+def _print_numbers(reports: list[Report]) -> None:
+    numbers = [report.numbers for report in reports]
+    print(json_.dumps(numbers[0] if len(numbers) == 1 else numbers, ensure_ascii=False))
 
 
 def _examine_runs(runs: list[Path], data: str | None, progress: Progress) -> list[Report]:
@@ -171,13 +179,15 @@ def _call(path: Path, function: str) -> Any:
 
 
 def _load(model: nn.Module, path: Path) -> None:
-    from unspool.learning.files import find_mismatch, read_tensors
+    from unspool.learning.files import find_mismatch, forms_of, read_plain_tensors
 
     if path.suffix != ".safetensors":
         remedy = "Save them with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
         raise ArgumentError.of("weights", str(path), "is not a .safetensors file; others may hold code", remedy)
-    tensors, _ = read_tensors(path)
-    if misfit := find_mismatch(model, tensors):
+    own = model.state_dict()
+    found = read_plain_tensors(path)
+    tensors = {name: one.to(own[name].dtype) if name in own else one for name, one in found.items()}
+    if misfit := find_mismatch(forms_of(own), forms_of(tensors)):
         raise DataError(f"{path} does not fit the model: {misfit}. Give the weights that belong to it.")
     model.load_state_dict(tensors)
 

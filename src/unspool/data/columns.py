@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from unspool.data.tables import Table
 from unspool.errors import DataError
 
 # Names in lower case; of several that a table has, the first in the list counts.
-TEXT_NAMES = ("text", "sentence", "utterance", "query", "content", "document", "comment", "review", "smiles")
-LABEL_NAMES = ("label", "class", "intent", "category", "target", "sentiment", "tag", "y")
+TEXT_NAMES = (
+    *("text", "sentence", "utterance", "query", "content", "document", "comment", "review", "smiles", "sequence"),
+    *("tweet", "message", "headline", "title", "body", "question", "description", "name"),
+)
+LABEL_NAMES = (
+    *("label", "class", "intent", "category", "target", "sentiment", "tag", "y", "labels", "type", "species"),
+    *("language", "topic", "genre", "emotion", "gender"),
+)
+#: Names of columns that hold several labels per row.
+LABEL_SET_NAMES = ("labels", "categories", "topics", "genres", "classes", "intents", "tags")
 NUMBER_NAMES = ("target", "y", "value", "score", "rating", "label")
-TIME_NAMES = ("time", "date", "datetime", "timestamp", "year", "month", "week", "day", "hour", "ds")
-SERIES_NAMES = ("value", "target", "y")
+TIME_NAMES = ("time", "date", "datetime", "timestamp", "ds", "ts", "year", "month", "week", "day", "hour")
+SERIES_NAMES = ("value", "target", "y", "close", "adj close")
+#: Words in the names of columns that hold times, and in those of ids and indices.
+TIME_WORDS = {
+    *("time", "date", "datetime", "timestamp", "ds", "ts", "dt", "t", "step", "tick", "epoch", "unix", "unixtime"),
+    *("year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "datum", "zeit"),
+}
+ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "index", "idx", "rownames", "row", "series"}
 #: Of the texts to read and those to write; without a header, columns are numbered.
 SOURCE_NAMES = ("source", "src", "input", "1")
 TRANSLATION_NAMES = ("target", "tgt", "output", "2")
+
+
+def split_name(column: str) -> list[str]:
+    """The words of a column's name, in lower case and without units in brackets.
+
+    Example:
+        split_name("dateTime_GMT"), split_name("Temp (°C)")  # ["date", "time", "gmt"], ["temp"]
+    """
+    plain = re.sub(r"[(\[].*?[)\]]", " ", column)
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)
+    return re.findall(r"[^\W_]+", apart.lower())
 
 
 def find_column(columns: Iterable[str], names: Sequence[str]) -> str | None:

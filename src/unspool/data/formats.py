@@ -1,221 +1,145 @@
-"""File formats of tables: each is read as a frame of columns and the line of every row."""
+"""Formats: which one a file or a folder has, by its name and its content. This is the one place that decides."""
 
 from __future__ import annotations
 
-import codecs
-import contextlib
-import csv
-import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from unspool.data.text import conversion
+from unspool.data.arrays import is_series_file
+from unspool.data.chunks import Chunk, Columns
+from unspool.data.delimited import DELIMITED, read_delimited
+from unspool.data.labelled_lines import find_form, read_labelled_lines
+from unspool.data.layouts import Layout, find_layout, read_layout
+from unspool.data.records import is_json_records, read_json, read_json_lines
+from unspool.data.text import read_lines
 from unspool.errors import ArgumentError, DataError
 
-Lines = NDArray[np.int64]
+Format = Literal["delimited", "json lines", "json", "parquet", "labelled lines", "arrays", "text"] | Layout
 
-#: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
-#: would take four times as long as the reading.
-CHUNK = 500
-#: Suffixes of tables whose columns are separated by a character.
-DELIMITED = (".csv", ".tsv")
+#: Lines that are looked at.
+LINES = 200
+#: Suffix → format, of those whose name is enough.
+BY_SUFFIX: Mapping[str, Format] = {
+    **dict.fromkeys(DELIMITED, "delimited"),
+    ".jsonl": "json lines",
+    ".ndjson": "json lines",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".npz": "arrays",
+}
+#: Formats without columns.
+COLUMNLESS = ("arrays", "text")
+#: Formats whose rows are counted, as they have no lines.
+COUNTED = (".parquet", ".json")
+#: The first bytes of Parquet.
+PARQUET = b"PAR1"
+KNOWN = (
+    "CSV, TSV, JSON, JSON lines, Parquet, lines that start with their label (also fastText's __label__), CoNLL (a word "
+    "and its tag per line), .ts, .npz, plain text, and folders with one file or one subfolder per class or with "
+    "seq.in, seq.out and label"
+)
 
 
-def read_columns(file: Path, header: bool | None) -> tuple[pl.DataFrame, Lines]:
-    """Read the columns of a file, by its suffix.
+def find_format(path: Path) -> Format:
+    """The format of a file or a folder.
 
     Args:
-        file: The file.
-        header: Whether the first line has the names of the columns, for CSV and TSV; None: it must.
+        path: A file, or a folder.
 
     Returns:
-        The columns, and the line (or number) of every row.
+        The format; "text" where it is none of the others.
+
+    Raises:
+        DataError: The file is neither text nor a known format, or a folder is no data set.
+
+    Example:
+        find_format(Path("intents.csv"))  # "delimited"
     """
-    suffix = file.suffix.lower()
-    if suffix in DELIMITED:
-        return _read_delimited(file, header)
-    if suffix not in OTHERS:
-        raise DataError(f"{file} ends in none of {', '.join(SUFFIXES)}. Convert or rename it.")
-    if header is not None:
-        raise ArgumentError.of("header", header, f"has no effect on {file}", "Leave it out; it is for CSV and TSV")
-    return OTHERS[suffix](file)
+    layout = find_layout(path)
+    if layout is not None:
+        return layout
+    if path.is_dir():
+        raise DataError(f"{path} is a folder that is no data set. Known formats: {KNOWN}.")
+    by_name = BY_SUFFIX.get(path.suffix.lower())
+    if by_name is not None:
+        return by_name
+    with path.open("rb") as stream:
+        if stream.read(len(PARQUET)) == PARQUET:
+            return "parquet"
+    return "arrays" if is_series_file(path) else _find_by_lines(path)
 
 
-def _read_delimited(file: Path, header: bool | None) -> tuple[pl.DataFrame, Lines]:
-    text = _read_text(file)
-    delimiter = _find_delimiter(file, text)
-    frames: list[pl.DataFrame] = []
-    lines: list[Lines] = []
-    names: list[str] = []
-    limit = csv.field_size_limit(2**31 - 1)  # an entry may be a whole document
+def _find_by_lines(file: Path) -> Format:
+    """The format of a text, by its first lines."""
     try:
-        for rows, numbers in _read_chunks(_make_reader(text, delimiter)):
-            if not names:
-                names = _names(file, rows[0], header, int(numbers[0]))
-                if header is not False:
-                    rows, numbers = rows[1:], numbers[1:]
-            if not set(map(len, rows)) <= {len(names)}:
-                _refuse_ragged(file, rows, numbers, names, delimiter)
-            if rows:
-                columns = zip(names, zip(*rows, strict=True), strict=True)
-                frames.append(pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns]))
-                lines.append(numbers)
-    except csv.Error as error:
-        line = _line_of_error(_make_reader(text, delimiter))
-        raise DataError(
-            f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry."
-        ) from error
-    finally:
-        csv.field_size_limit(limit)
-    if not frames:
-        return pl.DataFrame(schema=dict.fromkeys(names, pl.String)), np.empty(0, np.int64)
-    return pl.concat(frames, rechunk=True), np.concatenate(lines)
+        lines = list(islice(read_lines(file), LINES))
+    except DataError as error:
+        raise DataError(f"{error} Known formats: {KNOWN}.") from error
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first[:1] in ("{", "["):
+        if _is_record(first):
+            return "json lines"
+        if is_json_records(file):
+            return "json"
+    return "text" if find_form(lines) is None else "labelled lines"
 
 
-def _find_delimiter(file: Path, text: str) -> str:
-    if file.suffix.lower() == ".tsv":
-        return "\t"
-    first = text.lstrip("\n").partition("\n")[0]
-    return ";" if ";" in first and "," not in first else ","
-
-
-def _make_reader(text: str, delimiter: str) -> Any:
-    lines = io.StringIO(text, newline="\n")
-    if delimiter == "\t":  # quotation marks are characters like any other
-        return csv.reader(lines, delimiter=delimiter, strict=True, quoting=csv.QUOTE_NONE)
-    return csv.reader(lines, delimiter=delimiter, strict=True)
-
-
-def _read_chunks(reader: Any) -> Iterator[tuple[list[list[str]], Lines]]:
-    """Some rows at a time, without empty ones, and the line on which each starts."""
-    begin = 1  # the line of the next row
-    while rows := list(islice(reader, CHUNK)):
-        numbers = np.arange(begin, begin + len(rows))
-        if reader.line_num - begin + 1 != len(rows):  # some entries have several lines
-            heights = [1 + sum(entry.count("\n") for entry in row) for row in rows]
-            numbers = begin + np.cumsum([0, *heights[:-1]])
-        begin = reader.line_num + 1
-        if not all(rows):
-            numbers = numbers[[bool(row) for row in rows]]
-            rows = [row for row in rows if row]
-        if rows:
-            yield rows, numbers
-
-
-def _line_of_error(reader: Any) -> int:
-    """Where the row starts that cannot be read: all rows once more, one at a time."""
-    begin = 1
-    with contextlib.suppress(csv.Error):
-        for _ in reader:
-            begin = reader.line_num + 1
-    return begin
-
-
-def _names(file: Path, first: list[str], header: bool | None, line: int) -> list[str]:
-    if header is False:
-        return [str(place) for place in range(1, len(first) + 1)]
-    if header is None:
-        _refuse_numbers(file, first, line)
-    names = [name.strip() or str(place) for place, name in enumerate(first, 1)]
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise DataError(f"{file}, line {line}: two columns are called {twice[0]!r}. Rename one of them.")
-    return names
-
-
-def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
-    """Refuse a first line with a number in it, unless it is said to be a header."""
-    for name in first:
-        if _is_number(name):
-            raise DataError(
-                f"{file}, line {line}: {name!r} may be data or a column's name. "
-                "Write a line with the names of the columns above it, such as a,b; or, in Python, give header=True or "
-                "False."
-            )
-
-
-def _is_number(text: str) -> bool:
+def _is_record(line: str) -> bool:
     try:
-        float(text)
-    except ValueError:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
         return False
-    return text.strip().lower() not in ("nan", "inf", "infinity")
 
 
-def _refuse_ragged(file: Path, rows: list[list[str]], numbers: Lines, names: list[str], delimiter: str) -> None:
-    row, line = next((row, line) for row, line in zip(rows, numbers, strict=True) if len(row) != len(names))
-    raise DataError(
-        f"{file}, line {line}: {len(row)} entries, where the first line has {len(names)}. "
-        f"Complete the line; an entry with {delimiter!r} in it needs quotation marks around it."
-    )
+def has_columns(path: Path) -> bool:
+    """Whether a file or a folder is read as a table."""
+    return find_format(path) not in COLUMNLESS
 
 
-def _read_json_lines(file: Path) -> tuple[pl.DataFrame, Lines]:
-    columns: dict[str, list[str | None]] = {}
-    lines: list[int] = []
-    for number, line in enumerate(_read_text(file).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if "\\u" in line:
-                json.dumps(row, ensure_ascii=False).encode()  # half of a surrogate pair is no text
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}, line {number}: not JSON: {error}. Give one object per line.") from error
-        if not isinstance(row, dict):
-            raise DataError(f'{file}, line {number}: not an object. Write {{"column": value, …}} on each line.')
-        for name in row:
-            if name not in columns:
-                columns[name] = [None] * len(lines)
-        for name, entries in columns.items():
-            entries.append(_as_text(row.get(name)))
-        lines.append(number)
-    frame = pl.DataFrame([pl.Series(name, entries, pl.String) for name, entries in columns.items()])
-    return frame, np.array(lines, np.int64)
+def read_chunk(path: Path, header: bool | None = None, split: str = "", tolerant: bool = False) -> Chunk:
+    """Read the columns of a file or a folder, by its format.
+
+    Args:
+        path: The file or the folder.
+        header: Whether the first line has the names of the columns, for CSV and TSV; None: it must.
+        split: Which of several splits that a JSON file has; "" for all.
+        tolerant: Rows of CSV, TSV and JSON lines that cannot be read have missing entries and are noted, not refused.
+    """
+    kind = find_format(path)
+    if header is not None and kind != "delimited":
+        raise ArgumentError.of("header", header, f"has no effect on {path}", "Leave it out; it is for CSV and TSV")
+    if kind in ("slots", "class files", "class folders"):
+        return read_layout(path, kind)
+    bad: dict[int, str] | None = {} if tolerant else None
+    if kind == "delimited":
+        columns = read_delimited(path, header, bad)
+    elif kind == "json lines":
+        columns = read_json_lines(path, bad)
+    elif kind == "json":
+        columns = read_json(path, split)
+    else:
+        columns = _read_parquet(path) if kind == "parquet" else _read_labelled(path, kind)
+    return Chunk(*columns, (path,), bad=bad or {})
 
 
-def _as_text(value: object) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _read_labelled(path: Path, kind: Format) -> Columns:
+    """Labelled lines: where a table is needed, even few are enough to see what they are."""
+    form = None if kind == "arrays" else find_form(list(islice(read_lines(path), LINES)), certain=True)
+    if form is None:
+        what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
+        raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+    return read_labelled_lines(path, form)
 
 
-def _read_parquet(file: Path) -> tuple[pl.DataFrame, Lines]:
+def _read_parquet(file: Path) -> Columns:
     try:
         frame = pl.read_parquet(file, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise DataError(f"{file} cannot be read as Parquet: {error}. Get the whole file, or write it anew.") from error
     return frame, np.arange(1, len(frame) + 1)
-
-
-def _read_text(file: Path) -> str:
-    """All of a file, with "\\n" at the end of lines."""
-    try:
-        raw = file.read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror}. Check its permissions.") from error
-    bad = raw.find(b"\0")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        bad = error.start
-    if bad >= 0:
-        line = raw.count(b"\n", 0, bad) + 1
-        raise DataError(f"{file}, line {line}: byte 0x{raw[bad]:02x} is not UTF-8 text. {conversion(file, raw)}")
-    if not text.strip():
-        raise DataError(f"{file} is empty. Give a table with data.")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-OTHERS: dict[str, Callable[[Path], tuple[pl.DataFrame, Lines]]] = {
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
-    ".parquet": _read_parquet,
-}
-#: Suffixes of files that are tables.
-SUFFIXES = (*DELIMITED, *OTHERS)

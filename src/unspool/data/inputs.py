@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.labelled import Raw
+from unspool.data.problems import Problems
 from unspool.data.scale import Scale
 from unspool.data.sequences import Sequences
 from unspool.data.subwords import Spellings
@@ -141,9 +143,9 @@ def load_inputs(document: Mapping[str, Any]) -> Inputs:
     """What `dump` gave."""
     try:
         if document["inputs"] == "numbers":
-            names = tuple(document["names"])
+            names = tuple(saved.read_names(document, "names"))
             return NumberInputs(names, Scale.load(document, len(names)))
-        return TextInputs(load_vocabulary(document["vocabulary"]), bool(document["lowercase"]))
+        return TextInputs(load_vocabulary(document["vocabulary"]), saved.read_flag(document, "lowercase"))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the run's vocabulary.json does not say how to read data: {error!r}. Train again.") from error
 
@@ -157,14 +159,16 @@ class Placed(Protocol):
 
 def check_lengths(lengths: Sequence[int], longest: int, raw: Placed) -> None:
     """Refuse sequences without steps, and those longer than `longest`."""
+    problems = Problems()
     for index, length in enumerate(lengths):
         if not length:
-            raise DataError(f"{raw.place(index)}: the sequence is empty. Leave it out, or give it at least one step.")
+            problems.add(f"{raw.place(index)}: the sequence is empty. Leave it out, or give it at least one step.")
         if length > longest:
-            raise DataError(
+            problems.add(
                 f"{raw.place(index)}: the sequence has {length:,} steps, more than `max_length` (={longest:,}). Cut it "
                 f"into parts, or, if there is memory for it, train with `max_length={length}`."
             )
+    problems.refuse()
 
 
 def check_width(series: NDArray[np.float64], features: int, place: str) -> None:

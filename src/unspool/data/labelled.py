@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.arrays import join_arrays, read_arrays
 from unspool.data.sequences import Indices
+from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
 from unspool.errors import DataError
 
@@ -25,6 +27,7 @@ class Raw:
     targets: list[tuple[Any, ...]] | None  # entries of the target columns, one tuple per sequence; None if not known
     columns: tuple[str, ...] = ()  # that were read: that of the texts, or the features
     target_columns: tuple[str, ...] = ()
+    bad: Mapping[int, str] = field(default_factory=dict)  # sequence that could not be read → problem
 
     def __len__(self) -> int:
         return len(self.names)
@@ -40,10 +43,11 @@ class Raw:
             None if self.targets is None else [self.targets[index] for index in chosen],
             self.columns,
             self.target_columns,
+            {place: self.bad[index] for place, index in enumerate(chosen) if index in self.bad},
         )
 
 
-def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool = False) -> Raw:
+def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool = False, empty: bool = False) -> Raw:
     """One text per row.
 
     Args:
@@ -51,11 +55,13 @@ def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool 
         column: The column of texts.
         targets: Columns of targets; none where they are not known.
         numbers: Whether targets are numbers, not words.
+        empty: Whether targets may be empty.
     """
     texts = table.text(column)
-    columns = _target_columns(table, targets, numbers)
+    columns = _target_columns(table, targets, numbers, empty)
     found = list(zip(*columns, strict=True)) if columns else None
-    return Raw(texts, None, [str(row) for row in range(len(texts))], table.place, found, (column,), tuple(targets))
+    names = [str(row) for row in range(len(texts))]
+    return Raw(texts, None, names, table.place, found, (column,), tuple(targets), table.bad)
 
 
 def read_steps(
@@ -65,6 +71,7 @@ def read_steps(
     features: Sequence[str],
     targets: Sequence[str],
     numbers: bool = False,
+    empty: bool = False,
 ) -> Raw:
     """Numbers in long form: a row is one step of the sequence that it names.
 
@@ -75,13 +82,14 @@ def read_steps(
         features: Columns of input.
         targets: Columns of targets, which are the same on all rows of a sequence; none where they are not known.
         numbers: Whether targets are numbers, not words.
+        empty: Whether targets may be empty.
     """
     names = table.text(identity)
     rows = group_rows(names)
-    if time is not None:
+    if time is not None and not table.tolerant:
         _check_sorted(table, identity, time, names, rows)
     values = np.stack([table.numbers(name) for name in features], axis=1)
-    columns = _target_columns(table, targets, numbers)
+    columns = _target_columns(table, targets, numbers, empty)
     for name, column in zip(targets, columns, strict=True):
         _check_same(table, name, column, names, rows)
     firsts = [int(own[0]) for own in rows]
@@ -91,8 +99,36 @@ def read_steps(
     return Raw(None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets))
 
 
-def _target_columns(table: Table, targets: Sequence[str], numbers: bool) -> list[Any]:
-    return [table.numbers(name) if numbers else table.text(name) for name in targets]
+def of_texts(texts: Sequence[str], place: Callable[[int], str]) -> Raw:
+    """Texts without targets.
+
+    Args:
+        texts: The texts.
+        place: What a message calls a text.
+    """
+    return Raw(list(texts), None, [str(row) for row in range(len(texts))], place, None)
+
+
+def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) -> Raw:
+    """Sequences of .ts and .npz files.
+
+    Args:
+        items: The files, each with the split that is meant.
+        known: Whether targets are read.
+        numbers: Whether targets are numbers, not words.
+    """
+    found = join_arrays([read_arrays(*item) for item in items])
+    if known and found.targets is None:
+        paths = ", ".join(str(item.path) for item in items)
+        raise DataError(f"{paths}: there are no targets. Give files with a target for each sequence.")
+    kind: Callable[[Any], Any] = float if numbers else str
+    targets = [(kind(target),) for target in found.targets or ()] if known else None
+    names = [str(row) for row in range(len(found.series))]
+    return Raw(None, found.series, names, found.places.__getitem__, targets)
+
+
+def _target_columns(table: Table, targets: Sequence[str], numbers: bool, empty: bool) -> list[Any]:
+    return [table.numbers(name) if numbers else table.text(name, empty=empty) for name in targets]
 
 
 def _check_sorted(

@@ -1,12 +1,13 @@
-"""Tables: CSV, TSV, JSON lines and Parquet files as columns; every row knows its file and line."""
+"""Tables: files and folders of all formats that have columns; every row knows its file and line."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import reprlib
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
@@ -14,8 +15,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unspool.data.formats import read_columns
-from unspool.data.text import Source, find_files
+from unspool.data.chunks import Chunk
+from unspool.data.decimals import read_decimals
+from unspool.data.formats import COUNTED, read_chunk
+from unspool.data.problems import Problems
+from unspool.data.sources import find_items
+from unspool.data.text import Source
 from unspool.data.times import Times, read_times
 from unspool.errors import DataError
 
@@ -36,6 +41,8 @@ class Table:
     files: tuple[Path, ...]
     firsts: tuple[int, ...]  # the first row of each file
     lines: NDArray[np.int64]  # of each row, in its file; rows are counted where a format has no lines
+    tolerant: bool = False  # entries that cannot be read are missing, as NaN or "", and not refused
+    bad: Mapping[int, str] = field(default_factory=dict)  # row that could not be read → problem
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -48,7 +55,7 @@ class Table:
     def place(self, row: int) -> str:
         """The file and line of a row."""
         file = self.files[bisect_right(self.firsts, row) - 1]
-        return f"{file}, {'row' if file.suffix.lower() == '.parquet' else 'line'} {self.lines[row]}"
+        return f"{file}, {'row' if file.suffix.lower() in COUNTED else 'line'} {self.lines[row]}"
 
     def numbers(self, column: str, *, empty: bool = False) -> NDArray[np.float64]:
         """A column of finite numbers; with `empty`, NaN where an entry is missing."""
@@ -56,18 +63,21 @@ class Table:
         if entries.dtype == pl.String:
             text = entries.str.strip_chars().str.to_lowercase()
             missing = text.is_null() | text.is_in(MISSING)
-            found = text.replace({"true": "1", "false": "0"}).cast(pl.Float64, strict=False)
+            found = _cast(
+                text.replace({"true": "1", "false": "0"}).zip_with(~missing, pl.Series([None], dtype=pl.String))
+            )
         elif entries.dtype.is_numeric() or entries.dtype in (pl.Boolean, pl.Null):
             found = entries.cast(pl.Float64)
             missing = found.is_null() | found.is_nan()
         else:
             raise DataError(f"{self.files[0]}: `{column}` holds {entries.dtype}, not numbers. Choose another column.")
         wrong = (~missing & (found.is_null() | found.is_infinite())).to_numpy()
-        for row in np.flatnonzero(wrong)[:1]:
-            raise DataError(
+        if not self.tolerant:
+            Problems(
                 f"{self.place(int(row))}: `{column}` is {reprlib.repr(entries[int(row)])}, not a finite number. "
                 f"Correct it (decimals have a point, thousands nothing between them){', or leave it empty' * empty}."
-            )
+                for row in np.flatnonzero(wrong)
+            ).refuse()
         if not empty:
             self._refuse(column, missing)
         return found.fill_null(np.nan).to_numpy().astype(np.float64)
@@ -75,6 +85,9 @@ class Table:
     def text(self, column: str, *, empty: bool = False) -> list[str]:
         """A column of text; with `empty`, entries may be empty."""
         entries = self._find(column)
+        if isinstance(entries.dtype, pl.List):
+            lists = entries.fill_null([]).to_list()
+            entries = pl.Series(column, [json.dumps(one, ensure_ascii=False) for one in lists], pl.String)
         try:
             text = entries.cast(pl.String)
         except pl.exceptions.PolarsError as error:
@@ -83,7 +96,8 @@ class Table:
             ) from error
         if not empty:
             self._refuse(column, text.is_null() | (text.str.strip_chars() == ""))
-        return text.fill_null("").to_list()
+        found = text.fill_null("").to_list()
+        return [entry if entry.strip() else "" for entry in found] if self.tolerant else found
 
     def times(self, column: str) -> Times:
         """A column of stamps: dates, date-times, months, years or numbers."""
@@ -104,17 +118,36 @@ class Table:
         return self.frame[column]
 
     def _refuse(self, column: str, missing: pl.Series) -> None:
-        for row in np.flatnonzero(missing.to_numpy())[:1]:
+        if self.tolerant:
+            return
+        problems = Problems()
+        for row in np.flatnonzero(missing.to_numpy()):
             entry = self.frame[column][int(row)]
             written = isinstance(entry, str) and bool(entry.strip())
             what = f"{entry.strip()!r}, which stands for a missing number" if written else "empty"
-            raise DataError(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
+            problems.add(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
+        problems.refuse()
 
 
-def read_table(files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None) -> Table:
-    """Read tables: .csv, .tsv, .jsonl, .ndjson and .parquet.
+def _cast(text: pl.Series) -> pl.Series:
+    """Entries as numbers; null where they are none."""
+    found = text.cast(pl.Float64, strict=False)
+    if found.null_count() == text.null_count():
+        return found
+    written = read_decimals(text.drop_nulls())
+    if written is None:
+        return found
+    places = text.is_not_null().arg_true()
+    return pl.Series(text.name, [None] * len(text), pl.Float64).scatter(places, written.cast(pl.Float64))
 
-    CSV may have semicolons in place of commas; in TSV quotation marks are characters like any other.
+
+def read_table(
+    files: Source, *, columns: Sequence[str] | None = None, header: bool | None = None, tolerant: bool = False
+) -> Table:
+    """Read tables: CSV, TSV, JSON, JSON lines, Parquet, labelled lines and folders of labelled texts.
+
+    CSV may have semicolons in place of commas; in TSV quotation marks are characters like any other. Where a format has
+    no names of columns, these are `text` and `label`.
 
     Args:
         files: Files, folders and patterns; the rows of several files are joined.
@@ -122,6 +155,7 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
         header: Whether the first line of CSV and TSV has the names of the columns. It must be given where that line
             has a number in it. Without a header, columns are called "1", "2" and so on, as are those with an empty
             name.
+        tolerant: Rows and entries that cannot be read are missing, and not refused; `bad` of the table lists such rows.
 
     Returns:
         The table.
@@ -129,25 +163,32 @@ def read_table(files: Source, *, columns: Sequence[str] | None = None, header: b
     Raises:
         DataError: A file cannot be read; the message has its line.
     """
-    found = find_files(files)
-    frames: list[pl.DataFrame] = []
-    lines: list[NDArray[np.int64]] = []
-    for file in found:
-        frame, numbers = read_columns(file, header)
-        if not len(frame):
-            raise DataError(f"{file} has no rows below its header. Give a table with data.")
-        frame = frame.select(require_columns(frame.columns, frame.columns if columns is None else columns, file))
-        if frames and set(frame.columns) != set(frames[0].columns):
-            odd = ", ".join(sorted({*frame.columns} ^ {*frames[0].columns}))
-            raise DataError(f"{file} and {found[0]} do not have the same columns: only one has {odd}. Split them.")
-        frames.append(frame.select(frames[0].columns) if frames else frame)
-        lines.append(numbers)
+    chunks: list[Chunk] = []
+    for path, split in find_items(files):
+        chunk = read_chunk(path, header, split, tolerant)
+        if not len(chunk.frame):
+            raise DataError(f"{path} has no rows below its header. Give a table with data.")
+        known = chunk.frame.columns
+        frame = chunk.frame.select(require_columns(known, known if columns is None else columns, path))
+        if chunks and set(frame.columns) != set(chunks[0].frame.columns):
+            odd = ", ".join(sorted({*frame.columns} ^ {*chunks[0].frame.columns}))
+            first = chunks[0].files[0]
+            raise DataError(f"{path} and {first} do not have the same columns: only one has {odd}. Split them.")
+        chunks.append(chunk._replace(frame=frame.select(chunks[0].frame.columns) if chunks else frame))
+    return _join(chunks, tolerant)
+
+
+def _join(chunks: Sequence[Chunk], tolerant: bool) -> Table:
     try:
-        joined = pl.concat(frames, how="vertical_relaxed")
+        joined = pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"the columns of {found[0]} and the others differ in type: {error}. Convert them.") from error
-    firsts = tuple(accumulate((len(frame) for frame in frames[:-1]), initial=0))
-    return Table(joined, tuple(found), firsts, np.concatenate(lines))
+        first = chunks[0].files[0]
+        raise DataError(f"the columns of {first} and the others differ in type: {error}. Convert them.") from error
+    begins = list(accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0))
+    firsts = [begin + first for begin, chunk in zip(begins, chunks, strict=True) for first in chunk.firsts]
+    bad = {begin + row: why for begin, chunk in zip(begins, chunks, strict=True) for row, why in chunk.bad.items()}
+    files = tuple(file for chunk in chunks for file in chunk.files)
+    return Table(joined, files, tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]), tolerant, bad)
 
 
 def group_rows(names: Sequence[str]) -> list[NDArray[np.intp]]:

@@ -6,14 +6,13 @@ import codecs
 import glob
 import io
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 
+from unspool.data.encodings import PIECE, find_encoding
 from unspool.errors import DataError
 
-#: Bytes read at a time.
-PIECE = 1 << 20
 #: Characters of a line above which it may be read in parts: some texts are a single line.
 LONG = 1 << 16
 
@@ -108,45 +107,24 @@ def read_pieces(files: Iterable[Path], size: int = PIECE) -> Iterator[str]:
 
 
 def _read(file: Path, size: int) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8")()
     held = ""
     try:
+        name, skip = find_encoding(file)
+        decoder = codecs.getincrementaldecoder(name)("replace")
         with file.open("rb") as stream:
-            at = 3 if stream.read(3) == codecs.BOM_UTF8 else 0
-            stream.seek(at)
-            while raw := stream.read(size):
-                if b"\0" in raw:
-                    place = at + raw.index(b"\0")
-                    raise DataError(f"{file} is not UTF-8: byte {place:,} is zero. {conversion(file, raw)}")
-                pending = len(decoder.getstate()[0])
-                try:
-                    text = held + decoder.decode(raw)
-                except UnicodeDecodeError as error:
-                    place = at - pending + error.start
-                    raise DataError(
-                        f"{file} is not UTF-8: byte {place:,} (0x{error.object[error.start]:02x}) cannot be read. "
-                        + conversion(file, raw)
-                    ) from error
-                at += len(raw)
+            stream.seek(skip)
+            raw = None
+            while raw != b"":
+                raw = stream.read(size)
+                text = held + decoder.decode(raw, final=not raw)
                 held = "\r" if text.endswith("\r") else ""  # it may be half of "\r\n"
                 if "\r" in text:
                     text = text.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n")
                 yield text
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} ends within a character. It was cut off; get the whole file.") from error
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}. Check its permissions.") from error
     if held:
         yield "\n"
-
-
-def conversion(file: Path, raw: bytes) -> str:
-    """How to convert a file with these bytes to UTF-8: zeros are in UTF-16, or in what is no text at all."""
-    command = f"iconv -f {{}} -t utf-8 {shlex.quote(str(file))} > NEW"
-    if b"\0" in raw or raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return f"If it is text in UTF-16, convert it: {command.format('utf-16')}"
-    return f"Convert it: {command.format('latin1')}"
 
 
 def whole_lines(pieces: Iterable[str], longest: float = LONG) -> Iterator[str]:
@@ -166,6 +144,11 @@ def whole_lines(pieces: Iterable[str], longest: float = LONG) -> Iterator[str]:
             held.append(piece[at:])
     if held:
         yield "".join(held)
+
+
+def read_lines(file: Path) -> Iterator[str]:
+    """The lines of a file, with their ends."""
+    return (line for piece in whole_lines(read_pieces([file]), longest=inf) for line in split_lines(piece))
 
 
 def split_lines(text: str) -> list[str]:

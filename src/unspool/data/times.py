@@ -1,4 +1,4 @@
-"""Time stamps: dates, date-times, months, years or plain numbers as sortable numbers, and the axis they lie on."""
+"""Time stamps: dates, date-times, months, years or numbers as sortable numbers, and the axis they lie on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.stamps import read_stamps, read_unix, spell_stamp
 from unspool.errors import DataError
 
 Moments = NDArray[np.int64] | NDArray[np.float64]
@@ -121,6 +122,11 @@ class TimeAxis:
         return int(self.count) * {"year": 12, "month": 1}.get(self.unit, 0)
 
     @property
+    def microseconds(self) -> int:
+        """The length of a step; 0 where it is not fixed, or not known."""
+        return 0 if self.form in (NUMBER, YEAR) or self._months else int(self._length)
+
+    @property
     def _length(self) -> int | float:
         return self.count * {"day": DAY, "hour": HOUR}.get(self.unit, 1)
 
@@ -147,16 +153,30 @@ def read_times(entries: Sequence[str], place: Callable[[int], str]) -> Times:
     if MONTH.fullmatch(first):
         whole = [f"{entry}-01" if MONTH.fullmatch(entry) else "" for entry in entries]
         return _dates(whole, "%Y-%m", place, entries)
+    if not _calendar(first) and (stamps := _written(entries, place)) is not None:
+        return stamps
     if _calendar(first) and not DIGITS.fullmatch(first):  # eight digits are a date only if all entries are
         return _dates(entries, _pattern(max(entries, key=len)), place)
     return _numbers(entries, place)
 
 
+def _written(entries: Sequence[str], place: Callable[[int], str]) -> Times | None:
+    """Stamps in other writings than ISO 8601; None if they are in none that is known."""
+    try:
+        found = read_stamps(entries)
+    except DataError as error:
+        raise DataError(f"{place(0)}: {error}") from error
+    return None if found is None else Times(*found)
+
+
 def _numbers(entries: Sequence[str], place: Callable[[int], str]) -> Times:
     """Stamps that are years or other numbers."""
     if all(INTEGER.fullmatch(entry) for entry in entries):
+        numbers = np.array([int(entry) for entry in entries], np.int64)
+        if (unix := read_unix(numbers)) is not None:
+            return Times(*unix)
         years = all(YEARS.fullmatch(entry) for entry in entries)
-        return Times(np.array([int(entry) for entry in entries], np.int64), YEAR if years else NUMBER)
+        return Times(numbers, YEAR if years else NUMBER)
     numbers = np.array([_number(entry) for entry in entries])
     for row in np.flatnonzero(~(np.abs(numbers) < 1e15))[:1]:  # beyond it floats are too coarse to count steps
         raise DataError(f"{place(int(row))}: {reprlib.repr(entries[row])} is not a time. {REMEDY}.")
@@ -170,7 +190,7 @@ def spell(moment: int | float, form: str) -> str:
     if form == YEAR:
         return str(int(moment))
     try:
-        return (datetime(1970, 1, 1) + timedelta(microseconds=int(moment))).strftime(form)
+        return spell_stamp(int(moment), form)
     except OverflowError as error:
         raise DataError("a stamp is beyond the year 9999. Forecast fewer steps.") from error
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
 from unspool.engine.emit import emit, emit_products, record_length
-from unspool.errors import BuildError, UnspoolError
+from unspool.errors import ArgumentError, BuildError, DTypeError, ShapeError, UnspoolError
 
 #: Addresses of arrays; 0 where there is none.
 Addresses = Sequence[int]
@@ -21,6 +21,8 @@ NOWHERE: Place = (-1, 0)
 
 #: What a call may be given beside what it needs: bits of `Call::given` in native/plan.h.
 START, TRACE, SAME, FORKED = 1, 2, 4, 8
+#: The size of a number in bytes → its type.
+REALS = {4: "float", 8: "double"}
 
 
 class _Process:
@@ -89,6 +91,8 @@ class Kernel:
         given = START * bool(start) | TRACE * bool(trace) | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, tape, 0, 0, *parameters, *start, *final, *trace)
+        count = self._fixed[2] + (1 + bool(start)) * len(self.state_widths) + bool(trace) * len(self.named_widths)
+        self._check(itemsize, shape, (x, out, *parameters, *start, *final, *trace), 2 + count)
         self._run("trace" if trace else "forward", itemsize, words)
 
     def backward(
@@ -117,7 +121,20 @@ class Kernel:
         given = START * bool(start) | SAME * same | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
+        count = 2 * self._fixed[2] + (1 + 2 * bool(start)) * len(self.state_widths)
+        needed = (x, out, *parameters, *start, *d_parameters, *d_start)  # a gradient of a final state may be none
+        self._check(itemsize, shape, needed, 2 + count - len(d_final))
         self._run("backward", itemsize, words)
+
+    def _check(self, itemsize: int, shape: tuple[int, int], needed: Addresses, count: int) -> None:
+        """C reads as many addresses as the cell has, and follows them."""
+        if itemsize not in REALS:
+            raise DTypeError.of("itemsize", itemsize, "is not 4 or 8 bytes", "Give float32 or float64")
+        if min(shape) < 1:
+            raise ShapeError.of("shape", shape, "has no step or no row", "There is nothing to compute")
+        if len(needed) != count or 0 in needed:
+            found = f"{len(needed)}, {needed.count(0)} of them 0"
+            raise ArgumentError.of("addresses", found, f"are not {count} addresses", "Give one per array of the cell")
 
     def _run(self, direction: str, itemsize: int, words: tuple[int, ...]) -> None:
         """Hand over the call: its fields and, behind them, its tables of addresses."""
@@ -131,7 +148,7 @@ class Kernel:
             self._load("forward", itemsize)
 
     def _load(self, direction: str, itemsize: int) -> Callable[[bytes], int]:
-        real = {4: "float", 8: "double"}[itemsize]
+        real = REALS[itemsize]
         defines = f"UNSPOOL_REAL={real}", f"UNSPOOL_TRACE={int(direction == 'trace')}"
         library = load(self._source, *defines, common=emit_products(real))
         for name in ("trace",) if direction == "trace" else ("forward", "backward"):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unspool.cells import Cell, find_cell
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
-from unspool.errors import ArgumentError, ShapeError
+from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 Array = NDArray[Any]
 
@@ -69,11 +69,13 @@ def run(
     Returns the output (T, B, width), the final states, and every named value at every step. Parameters without
     biases give equations without biases. Steps beyond a row's length are zero and leave its state as it was.
     """
-    x = np.asarray(x, np.float64)
+    x = _as_array("x", x)
     if x.ndim != 3:
         raise ShapeError.of("x", x.shape, "does not have three dimensions", "Give (time, batch, input_size)")
     cell = find_cell(cell)
-    given = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
+    if not isinstance(parameters, Mapping):
+        raise ArgumentTypeError.of("parameters", parameters, "is not a dict", "Give arrays by name")
+    given = {name: _as_array(name, value) for name, value in parameters.items()}
     equations = cell.equations(bias=any(name.startswith("b_") for name in given))
     hidden_size = _check_parameters(equations, given, x.shape[2])
     if cell.input_width == "hidden" and x.shape[2] != hidden_size:
@@ -82,6 +84,13 @@ def run(
     start = _check_states(equations, states, x, hidden_size)
     ends = _check_lengths(lengths, *x.shape[:2])
     return _unroll(equations, given, x, start, ends, reverse, hidden_size)
+
+
+def _as_array(name: str, value: Any, dtype: type[np.float64] | None = np.float64) -> Array:
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ArgumentTypeError.of(name, value, f"is no array: {error}", "Give numbers") from error
 
 
 def _check_parameters(equations: Equations, given: Mapping[str, Array], input_size: int) -> int:
@@ -109,7 +118,7 @@ def _check_states(
     shapes = [(x.shape[1], equations.size(width, x.shape[2], hidden_size)) for width in equations.states.values()]
     if states is None:
         return tuple(np.zeros(shape) for shape in shapes)
-    given = tuple(np.asarray(state, np.float64) for state in states)
+    given = tuple(_as_array("states", state) for state in states)
     if [state.shape for state in given] != shapes:
         raise ShapeError.of("states", [s.shape for s in given], f"are not of shapes {shapes}", "Give one per state")
     return given
@@ -117,7 +126,7 @@ def _check_states(
 
 def _check_lengths(lengths: Sequence[int] | None, steps: int, rows: int) -> NDArray[Any]:
     """The number of steps of each row."""
-    ends = np.full(rows, steps) if lengths is None else np.asarray(lengths)
+    ends = np.full(rows, steps) if lengths is None else _as_array("lengths", lengths, None)
     whole = ends.shape == (rows,) and (not rows or ends.dtype.kind in "iu")
     if not whole or not all(0 <= end <= steps for end in ends):
         raise ArgumentError.of("lengths", lengths, f"are not {rows} numbers from 0 to {steps}", "Give one per row")

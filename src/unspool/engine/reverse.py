@@ -6,6 +6,7 @@ states and from other kept values by elementwise operations, and kept (in a slot
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from unspool.cells.symbols import CONDITIONS, LinearMap
@@ -44,18 +45,10 @@ class _Reverse:
             d_after = self.graph.node("d_after", width=result.width, detail=index)
             self._add(result, d_after)
         d_maps: dict[LinearMap, Node] = {}
-        readers: dict[Node, list[Node]] = {}
-        for node in self.forward.nodes:
-            if node.operation == "map":
-                for operand in node.inputs:
-                    readers.setdefault(operand, []).append(node)
+        readers = _find_readers(self.forward.nodes)
         for node in reversed(self.forward.nodes):
             if node.operation not in ("x", "before"):
-                maps = [reader for reader in readers.get(node, ()) if reader in self.gradients]
-                if maps:
-                    matrices = tuple(_matrix(reader, node) for reader in maps)
-                    gradients = tuple(self.gradients[reader] for reader in maps)
-                    self._add(node, self.graph.node("back", *gradients, width=node.width, detail=matrices))
+                self._back(node, readers.get(node, ()))
             if node in self.gradients:
                 if node.operation == "map":
                     d_maps[node.detail] = self.gradients[node]
@@ -67,6 +60,14 @@ class _Reverse:
             if operand.operation not in ("x", "before") and any(reader.detail in d_maps for reader in maps)
         }
         return self._with_slots(d_maps, operands)
+
+    def _back(self, node: Node, readers: Sequence[Node]) -> None:
+        """Pass the gradients of the maps that read a value back to it, by one product."""
+        maps = [reader for reader in readers if reader in self.gradients]
+        if maps:
+            matrices = tuple(_matrix(reader, node) for reader in maps)
+            gradients = tuple(self.gradients[reader] for reader in maps)
+            self._add(node, self.graph.node("back", *gradients, width=node.width, detail=matrices))
 
     def _reached_by_parameters(self) -> set[Node]:
         """Nodes whose gradient anybody asks for: all but numbers."""
@@ -126,7 +127,8 @@ class _Reverse:
                 self._add(inputs[0], op("divide", g, op("multiply", number(2), self._value(node))))
             case "absolute":
                 v = self._value(inputs[0])
-                falling = op("where", op("less", v, number(0)), op("negative", g), number(0))
+                flat = op("multiply", number(0), g)  # torch's g · sign(v): NaN for an infinite g
+                falling = op("where", op("less", v, number(0)), op("negative", g), flat)
                 self._add(inputs[0], op("where", op("less", number(0), v), g, falling))
             case "minimum" | "maximum":
                 a, b = (self._value(value) for value in inputs)
@@ -155,13 +157,7 @@ class _Reverse:
         roots = (*d_maps.values(), *leaves.values(), *operands.values())
         needed = {node.detail for node in order(roots) if node.operation == "forward"}
         keep = _Keep(self.graph, self.forward, needed)
-        rewritten: dict[Node, Node] = {}
-        for node in order(roots):
-            if node.operation == "forward":
-                rewritten[node] = keep.value(node.detail)
-            else:
-                inputs = tuple(rewritten[value] for value in node.inputs)
-                rewritten[node] = self.graph.node(node.operation, *inputs, width=node.width, detail=node.detail)
+        rewritten = self._rewrite(order(roots), keep)
         return Reversed(
             slots=tuple(keep.slots),
             d_maps={linear: rewritten[node] for linear, node in d_maps.items()},
@@ -170,6 +166,17 @@ class _Reverse:
             d_x=next((rewritten[g] for node, g in leaves.items() if node.operation == "x"), None),
             operands={operand: rewritten[value] for operand, value in operands.items()},
         )
+
+    def _rewrite(self, nodes: Iterable[Node], keep: _Keep) -> dict[Node, Node]:
+        """Each node with what is kept in place of the placeholders that it reads."""
+        rewritten: dict[Node, Node] = {}
+        for node in nodes:
+            if node.operation == "forward":
+                rewritten[node] = keep.value(node.detail)
+            else:
+                inputs = tuple(rewritten[value] for value in node.inputs)
+                rewritten[node] = self.graph.node(node.operation, *inputs, width=node.width, detail=node.detail)
+        return rewritten
 
 
 class _Keep:
@@ -220,6 +227,16 @@ class _Keep:
 
     def _is_held(self, node: Node) -> bool:
         return node in self._known or node in self._after or node.operation in HELD
+
+
+def _find_readers(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """The maps that read each value."""
+    readers: dict[Node, list[Node]] = {}
+    for node in nodes:
+        if node.operation == "map":
+            for operand in node.inputs:
+                readers.setdefault(operand, []).append(node)
+    return readers
 
 
 def _matrix(reader: Node, operand: Node) -> str:

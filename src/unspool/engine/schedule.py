@@ -75,23 +75,32 @@ def schedule(lowered: Lowered, reverse: Reversed) -> Schedule:
     levels = _levels(lowered.nodes)
     groups = _groups(maps, levels)
     operands = tuple(dict.fromkeys(group.operand for group in groups if group.operand.operation not in ("x", "before")))
+    forward = _program(_forward_sinks(lowered, reverse, operands), levels)
+    results = (reverse.d_maps, reverse.d_before, reverse.d_vectors, reverse.operands)
+    roots = [node for part in results for node in part.values()] + ([reverse.d_x] if reverse.d_x else [])
+    nodes = order(roots)
+    backs = tuple(node for node in nodes if node.operation == "back")
+    backward = _program(_backward_sinks(lowered, reverse, maps, operands), _levels(nodes))
+    blocks = _blocks(maps, groups, levels)
+    return Schedule(lowered, reverse, maps, groups, blocks, operands, forward, backward, backs)
 
-    sinks = [
+
+def _forward_sinks(lowered: Lowered, reverse: Reversed, operands: Sequence[Node]) -> list[Sink]:
+    """What the forward step writes: states, what backward needs, named values, and what maps read."""
+    return [
         *(Sink("after", k, node, _width(node)) for k, node in enumerate(lowered.results)),
         *(Sink("slot", slot, node, node.width or ROW) for slot, node in enumerate(reverse.slots)),
         *(Sink("trace", k, node, _width(node)) for k, node in enumerate(lowered.named.values())),
         *(Sink("operand", k, node, _width(node)) for k, node in enumerate(operands)),
     ]
-    forward = _program(sinks, levels)
 
-    results = (reverse.d_maps, reverse.d_before, reverse.d_vectors, reverse.operands)
-    roots = [node for part in results for node in part.values()] + ([reverse.d_x] if reverse.d_x else [])
-    nodes = order(roots)
-    backs = tuple(node for node in nodes if node.operation == "back")
+
+def _backward_sinks(lowered: Lowered, reverse: Reversed, maps: Sequence[Node], operands: Sequence[Node]) -> list[Sink]:
+    """What the backward step writes: the gradients of maps, states, vectors and x, and what maps had read."""
     equations = lowered.equations
     states, names = list(equations.states.values()), list(equations.parameters)
     place = {node.detail: k for k, node in enumerate(maps)}
-    sinks = [
+    return [
         *(Sink("d_map", place[linear], node, _width(maps[place[linear]])) for linear, node in reverse.d_maps.items()),
         *(Sink("d_before", k, node, states[k]) for k, node in reverse.d_before.items()),
         *(
@@ -105,9 +114,6 @@ def schedule(lowered: Lowered, reverse: Reversed) -> Schedule:
         ),
         *([Sink("d_x", 0, reverse.d_x, "input")] if reverse.d_x else []),
     ]
-    backward = _program(sinks, _levels(nodes))
-    blocks = _blocks(maps, groups, levels)
-    return Schedule(lowered, reverse, maps, groups, blocks, operands, forward, backward, backs)
 
 
 def _width(node: Node) -> str:

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
+from unspool.data.problems import warn_unseen
 from unspool.errors import DataError
 from unspool.estimators.pooled import PooledEstimator
 from unspool.estimators.sequences import check_there, read_training
@@ -85,6 +86,31 @@ class SequenceClassifier(ClassifierMixin, PooledEstimator):  # type: ignore[misc
         """
         probabilities = self.predict_proba(X)  # first: without `classes_` it has not been fitted
         found: NDArray[Any] = self.classes_[probabilities.argmax(1)]
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The fraction of sequences whose class is predicted. A class that `fit` never saw counts as wrong.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            Sequences.
+        y : array-like (samples,)
+            Their classes.
+        sample_weight : array-like (samples,), default=None
+            Weights of the sequences.
+
+        Returns
+        -------
+        float
+            The accuracy, from 0 to 1.
+        """
+        found = float(super().score(X, y, sample_weight))  # first: it checks X and y
+        labels = np.ravel(np.asarray(y))
+        unseen = np.flatnonzero(~np.isin(labels, self.classes_))
+        if len(unseen):
+            names = [str(label) for label in labels[unseen]]
+            warn_unseen("class", "samples", len(labels), names, f"y[{unseen[0]}]")
         return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import Any
 
 from unspool.errors import DataError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.measure import Measure
 from unspool.insight.measurements import take_measurements
-from unspool.insight.report.advice import Retrain
 from unspool.insight.report.contract import Verdict
 from unspool.insight.report.plain import to_plain
 from unspool.insight.report.report import Report
@@ -45,14 +43,14 @@ def examine(
     found = take_measurements(specimen, measures, progress, only)
     progress("report")
     taken = [measure for measure in measures if measure.key in found.values]
-    sections = [measure.tell(found.values[measure.key]) for measure in taken]
+    shown = [(measure, found.values[measure.key]) for measure in taken if measure.shows(found.values[measure.key])]
     numbers = {measure.key: to_plain(found.values[measure.key]) for measure in taken}
     return Report(
         title=specimen.title,
         subtitle=", ".join(specimen.cells),
         facts=specimen.facts,
         verdicts=judge(specimen, found),
-        sections=tuple(section for section in sections if section is not None),
+        sections=tuple(measure.tell(values) for measure, values in shown),
         missing=found.missing,
         numbers={**numbers, "missing": list(found.missing)},
         scalars=tuple(scalar for measure in taken for scalar in measure.named_scalars()),
@@ -60,7 +58,7 @@ def examine(
     )
 
 
-def report_broken(title: str, broken: Sequence[str], run: str | Path | None) -> Report:
+def report_broken(title: str, broken: Sequence[str]) -> Report:
     """The report on a model with weights that are not finite: nothing can be measured, and one thing must change."""
     names = ", ".join(broken[:4]) + (f" and {len(broken) - 4} more" if len(broken) > 4 else "")
     verdict = Verdict(
@@ -72,4 +70,4 @@ def report_broken(title: str, broken: Sequence[str], run: str | Path | None) -> 
         {"clip": 1.0, "lr": 0.001},
     )
     missing = ("everything: a model whose weights are not finite gives no finite numbers.",)
-    return Report(title, verdicts=(verdict,), missing=missing, retrain=None if run is None else Retrain.of(run))
+    return Report(title, verdicts=(verdict,), missing=missing)

@@ -16,8 +16,8 @@ from unspool.insight.specimen import Specimen
 Numbers = TypeVar("Numbers")
 
 
-def always(specimen: Specimen) -> bool:  # noqa: ARG001 - the signature of `applies`
-    """A measure that every model has."""
+def always(subject: object) -> bool:  # noqa: ARG001 - the signature of `applies` and `shows`
+    """Of a measure that every model has, and that always has something to show."""
     return True
 
 
@@ -29,8 +29,9 @@ class Measure(Generic[Numbers]):
         key: its name in the report's numbers, sections and links.
         measure: computes the numbers, a frozen dataclass of its own type. An error of ours means that the model has no
             such numbers; the report then says why.
-        tell: the section that shows the numbers; None if there is nothing to show. It draws no figure: the section's
-            `draw` does, when a page is rendered.
+        tell: the section that shows the numbers. It draws no figure: the section's `draw` does, when a page is
+            rendered.
+        shows: whether there is anything among the numbers to show; if not, they have no section.
         applies: whether the measure makes sense for a model at all; if not, the report does not mention it.
         scalars: the single numbers among its fields that people look for.
         timeline: quick enough to be `measured` during training, and also `shown` over it.
@@ -46,7 +47,8 @@ class Measure(Generic[Numbers]):
 
     key: str
     measure: Callable[[Specimen], Numbers]
-    tell: Callable[[Numbers], Section | None]
+    tell: Callable[[Numbers], Section]
+    shows: Callable[[Numbers], bool] = always
     applies: Callable[[Specimen], bool] = always
     scalars: tuple[Scalar, ...] = ()
     timeline: Literal["measured", "shown"] | None = None

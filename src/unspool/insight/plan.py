@@ -93,6 +93,8 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
     dependence = _strongest(sequences, limit)
     longest = max(lengths) if sequences.whole is not None else 0
     memory = max(dependence.memory, longest)
+    if sequences.longest is not None:
+        memory = min(memory, sequences.longest)
     advised = [*_propose(config, dependence, memory, sum(lengths)), *found.propose(memory, config.training)]
     proposals = tuple(one for one in advised if one.setting not in given)
     settings = {**given, **{one.setting: one.value for one in proposals}}
@@ -106,7 +108,9 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
         steps=sum(lengths),
         dependence=dependence,
         memory=memory,
-        reason=_explain(dependence, sequences.unit) + _explain_whole(sequences.whole, longest, sequences.unit),
+        reason=_explain(dependence, sequences.unit)
+        + _explain_whole(sequences.whole, longest, sequences.unit)
+        + _explain_longest(sequences, dependence.memory),
         proposals=proposals,
         settings=settings if task is None else {"task": task, **settings},
     )
@@ -158,6 +162,13 @@ def _explain_whole(whole: WholeSequence | None, longest: int, unit: str) -> str:
         f"on any step of its {source}, so the memory is at least the longest {source}, {count_units(longest, unit)}; "
         f"{whole.shortcut} can shorten the way."
     )
+
+
+def _explain_longest(sequences: TrainingSequences, memory: int) -> str:
+    """That no more can be remembered than is read."""
+    if sequences.longest is None or memory <= sequences.longest:
+        return ""
+    return f" A prediction reads {count_units(sequences.longest, sequences.unit)}, and needs no longer memory."
 
 
 def _propose(config: Config, dependence: Dependence, memory: int, steps: int) -> list[Proposal]:

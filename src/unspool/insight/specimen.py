@@ -33,6 +33,12 @@ class Specimen:
         """Titles of the cells, each once."""
         return tuple(dict.fromkeys(layer.equations.title for layer in self.recording.layers))
 
+    @property
+    def text(self) -> Sequence[Sequence[str]]:
+        """The tokens, of a specimen that has them."""
+        assert self.tokens is not None
+        return self.tokens
+
     @cached_property
     def gradient(self) -> Gradient:
         """The whole gradient of the loss, which several measures need."""

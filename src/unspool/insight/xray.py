@@ -13,7 +13,6 @@ from unspool.insight.examination import examine, report_broken
 from unspool.insight.report.report import Report
 from unspool.insight.subjects.module import Loss, take_model
 from unspool.insight.subjects.run import take_run
-from unspool.runs.load import load_run
 
 
 def xray(
@@ -47,13 +46,10 @@ def xray(
     """
     say = progress or (lambda _: None)
     if isinstance(model, str | Path):
-        broken = _find_broken(load_run(model).learner)
-        if broken:
-            return report_broken(f"X-ray of {Path(model).name}", broken, model)
         return examine(take_run(model, data), say)
     broken = _find_broken(model)
     if broken:
-        return report_broken(f"X-ray of {type(model).__name__}", broken, None)
+        return report_broken(f"X-ray of {type(model).__name__}", broken)
     return examine(take_model(model, batch, loss, bptt), say)
 
 

@@ -114,8 +114,11 @@ class Average:
                     f"{name!r} is {tuple(given.shape)} {given.dtype} where the average has {tuple(like.shape)} "
                     f"{like.dtype}. Load the state of a model of the same sizes."
                 )
+        count = int(tensors[f"{self.kind}.count"])
+        if count < 0:
+            raise DataError(f"'{self.kind}.count' is {count}, not a number of updates. Load the state of an average.")
         _copy(self._averages, [tensors[f"{self.kind}.{index}"] for index in range(len(self._averages))])
-        self._count = int(tensors[f"{self.kind}.count"])
+        self._count = count
 
     def _state(self) -> dict[str, Tensor]:
         state = {f"{self.kind}.{index}": average for index, average in enumerate(self._averages)}

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from unspool.errors import DataError
 from unspool.learning.files import read_tensors
-from unspool.learning.run_folder import RunFolder
+from unspool.learning.run_folder import MODEL, RunFolder
 
 
 class BestModel:
@@ -24,8 +25,19 @@ class BestModel:
         else:
             self._tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
+    def check(self, step: int) -> None:
+        """Refuse to resume a run whose best weights, of this step or a later one, are not there."""
+        if self._folder is None:
+            return
+        path = self._folder.path / MODEL
+        _, facts = read_tensors(path)
+        self._folder.origin.check(facts, path)
+        found = facts.get("step")
+        if isinstance(found, bool) or not isinstance(found, int) or found < step:
+            raise DataError(f"{path} is of step {found!r}, and the best model so far is of step {step}. Restore it.")
+
     def load_into(self, model: nn.Module) -> None:
         """Copy the best weights into a model."""
         folder = self._folder
-        best = self._tensors if folder is None else read_tensors(folder.path / "model.safetensors")[0]
+        best = self._tensors if folder is None else read_tensors(folder.path / MODEL)[0]
         model.load_state_dict(best)

@@ -108,6 +108,7 @@ class TrainingSequences:
     sides: Sequence[Sequence[NDArray[Any]]]  # ids (steps,) or numbers (steps, width); source and target are two sides
     detrend: bool = False  # whether a straight line is taken off numbers before these are measured
     whole: WholeSequence | None = None  # where something is predicted from a whole sequence
+    longest: int | None = None  # steps that a prediction reads at most; None: all before it
 
 
 class Extent(NamedTuple):
@@ -133,6 +134,7 @@ class Claim(NamedTuple):
 
     priority: int
     reason: str
+    settings: Mapping[str, Any] = {}  # with which it is read: the columns and what they are for
 
 
 class Task(ABC):
@@ -207,6 +209,10 @@ class Task(ABC):
     def predict_files(self, learner: Any, source: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
         raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
+
+    def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Predictions for texts in memory, as rows of a table with `prediction_columns`."""
+        raise ArgumentError.of("task", self.name, "does not predict from texts", "Give a file")
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:

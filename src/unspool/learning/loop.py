@@ -10,20 +10,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import safetensors.torch
-from torch import nn
+from torch import Tensor, nn
 
-from unspool.errors import ArgumentError, DataError, TrainingError
+from unspool.errors import DataError, DivergenceError
 from unspool.learning.advice import advise, points_of
 from unspool.learning.best_model import BestModel
 from unspool.learning.bptt import detach
+from unspool.learning.checkpoint_facts import check_same
 from unspool.learning.clipping import clip_gradients
 from unspool.learning.components import (
     average_of,
@@ -35,8 +36,9 @@ from unspool.learning.components import (
 )
 from unspool.learning.contract import Batches, Learner, Task
 from unspool.learning.device_batches import BatchesOnDevice
+from unspool.learning.evaluation import measure, measure_best, merit
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
-from unspool.learning.nonfinite import find_nonfinite, trace_nonfinite
+from unspool.learning.nonfinite import REMEDY, diagnose, find_nonfinite, trace_nonfinite
 from unspool.learning.position import Parts, Position
 from unspool.learning.ranks import Ranks
 from unspool.learning.rules import make_rule
@@ -49,8 +51,7 @@ from unspool.learning.timetable import Timetable
 if TYPE_CHECKING:
     from unspool.settings.training import Training
 
-#: The batch size of evaluations during training.
-EVAL_BATCH_SIZE = 16
+T = TypeVar("T")
 
 
 class Gradients(NamedTuple):
@@ -105,6 +106,7 @@ class Loop:
         self.state = learner.initial_state(self.batch_size)
         self._since, self._throughput = time.monotonic(), Throughput()
         self._norm = 0.0
+        self._logged: dict[str, int] | None = None  # sizes of the logs at the checkpoint that training resumes from
         self._damaged: tuple[Path, ...] = ()  # checkpoints newer than the one that training resumes from
         self._clock = self._saved = 0.0  # seconds of the first process, which hold for all; and at the last checkpoint
         self._asked = False
@@ -126,26 +128,39 @@ class Loop:
     def resume(self) -> bool:
         """Continue from the newest checkpoint; False if there is none."""
         found = None if self.folder is None or not self.ranks.first else self.folder.read_checkpoint()
-        tensors, facts, self._damaged = found or ({}, {}, ())
-        if facts:
-            self._check(facts)  # the first process reports what is wrong
-            self._parts.check(tensors)
+        tensors, facts = ({}, {}) if found is None else (found.tensors, found.facts)
+        if found is not None and self.folder is not None:
+            self.folder.origin.check(facts, found.path)  # the first process reports what is wrong
+            check_same(facts, self.task.digest, self.ranks.count)
+            self._parts.check(tensors, self.state, self.ranks.count)
+            self._damaged = found.damaged
         facts = json.loads(self.ranks.broadcast_text(json.dumps(facts)))  # the others do not touch the folder
         if not facts:
             return False
         if self.ranks.together:
             tensors = safetensors.torch.load(self.ranks.broadcast_bytes(safetensors.torch.save(tensors)))
+        self._restore(tensors, facts)
+        return True
+
+    def _restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Take up what a checkpoint holds; refused where it cannot be trained on."""
         self._parts.unpack(tensors, facts["optimizer"], self.state, self.ranks.rank)
         self.position = Position(**facts["position"])
         self._clock = self.position.seconds
         self.batches = self._batches(self.position.epoch)
-        if self.folder is not None and self.ranks.first:
-            self.folder.truncate_logs(facts["logs"])
-        return True
+        if self.position.batch >= len(self.batches):
+            raise DataError(f"the checkpoint is at batch {self.position.batch} of {len(self.batches)}. Restore it.")
+        if fault := self._find_nonfinite():
+            self._fail(self.position.step, fault)
+        if self.folder is not None and self.ranks.first and self.position.best is not None:
+            self._best.check(self.position.best_step)
+        self._logged = facts["logs"]
 
     def run(self) -> Finished:
         """Train to the end, or until someone asks to stop."""
         self._since, self._throughput = time.monotonic(), Throughput()
+        if self._logged is not None and self.folder is not None and self.ranks.first:
+            self.folder.truncate_logs(self._logged)
         self.learner.train()
         for path in self._damaged:
             self._report(Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint."))
@@ -166,7 +181,7 @@ class Loop:
     def save(self) -> None:
         """Write a checkpoint."""
         self._saved = self._clock
-        if fault := find_nonfinite(self.learner, self.optimizer):
+        if fault := self._find_nonfinite():
             self._fail(self.position.step, fault)
         ranks = self.ranks.gather(self._parts.own(self.state))
         if self.folder is None or not self.ranks.first:
@@ -207,14 +222,6 @@ class Loop:
             self.save()
         self._throughput.pause(time.monotonic() - done)
 
-    def _check(self, facts: Mapping[str, Any]) -> None:
-        if facts["data"] != self.task.digest:
-            raise DataError("the data has changed since the run was started. Start a new run, or restore the old data.")
-        if facts["ranks"] != self.ranks.count:
-            raise ArgumentError.of(
-                "nproc", self.ranks.count, f"differs from the run's {facts['ranks']}", f"Give `nproc={facts['ranks']}`"
-            )
-
     # ── one update ──
 
     def _update(self, fraction: float, lr: float | None = None) -> None:
@@ -234,7 +241,7 @@ class Loop:
         position.clipped += clip is not None and self._norm > clip
         self.optimizer.step()
         position.step += 1
-        if self.average is not None and (self.settings.average == "ema" or fraction >= self.settings.swa_start):
+        if self.average is not None and self.timetable.average_is_due(fraction, position.validation):
             self.average.update()
         position.batch = last
         if last == len(self.batches):
@@ -285,22 +292,29 @@ class Loop:
         # A gradient is everyone's, a loss one's own: where that is bad, it began.
         return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state), mine)
 
+    def _find_nonfinite(self) -> str | None:
+        """Describe what must not be kept: a weight of the model or of the optimizer, the carried state, an average."""
+        if fault := find_nonfinite(self.learner, self.optimizer, self.state):
+            return fault
+        with self._averaged():
+            fault = find_nonfinite(self.learner)
+        return f"averaged, {fault}" if fault else None
+
     def _fail(self, step: int, fault: str) -> NoReturn:
         kept = self.folder.checkpoints() if self.folder is not None else []
         where = f" The last good checkpoint is {kept[-1]}." if kept else ""
-        text = f"training diverged at step {step}: {fault}.{where} Lower `lr`, or clip gradients with `clip=1`."
-        raise self.ranks.agreed(TrainingError(text))
+        raise self.ranks.agreed(DivergenceError(f"training diverged at step {step}: {fault}.{where} {REMEDY}."))
 
     # ── evaluation ──
 
     def _evaluate(self) -> None:
-        training, sample = self.position.take_training_loss(), ""
+        training = self.position.take_training_loss()
         with self._averaged():
-            metrics, loss, merit = self._measure()
-            if self.ranks.first:
-                sample = self.task.sample(self.learner, self.settings.seed)
-                metrics |= self.rule.measure(self.batches, self.position.batch, self.state)
-            best = self.position.add_evaluation(training, loss, merit)
+            metrics, sample = self._use_first(self._measure, ({"loss": math.nan}, ""))
+            loss, chosen, self._clock = self.ranks.broadcast(
+                [metrics["loss"], merit(self.task, metrics), self._seconds()]
+            )
+            best = self.position.add_evaluation(training, loss, chosen)
             if best and (self.folder is None or self.ranks.first):
                 self._best.keep(self.learner, self.position.step, metrics)
         if self.ranks.first:
@@ -310,17 +324,16 @@ class Loop:
                 self.folder.log_sample(self.position.step, sample)
             self._advise()
 
-    def _measure(self) -> tuple[dict[str, float], float, float]:
-        """Metrics on validation data, in the first process; the loss, and what the best model has least of, in all."""
-        metrics, merit = {"loss": math.nan}, math.nan
-        if self.ranks.first:
-            metrics = self.task.evaluate(self.learner, "validation", EVAL_BATCH_SIZE, self.settings.eval_limit)
-            merit = metrics[self.task.chosen_by] * (-1 if self.task.more_is_better else 1)
-        loss, merit, self._clock = self.ranks.broadcast([metrics["loss"], merit, self._seconds()])
-        if not math.isfinite(loss):
-            fault = self._trace_nonfinite(self.batches[self.position.batch], self.state, mine=False)
-            self._fail(self.position.step, f"the validation loss is not finite; {fault}")
-        return metrics, loss, merit
+    def _use_first(self, use: Callable[[], T], elsewhere: T) -> T:
+        """What the first process gets of its model; all processes end where that is NaN or infinity."""
+        found, fault = diagnose(self.learner, use) if self.ranks.first else (elsewhere, "")
+        if fault := self.ranks.broadcast_text(fault):
+            self._fail(self.position.step, fault)
+        return found if found is not None else elsewhere
+
+    def _measure(self) -> tuple[dict[str, float], str]:
+        metrics, sample = measure(self.task, self.learner, self.settings.eval_limit, self.settings.seed)
+        return metrics | self.rule.measure(self.batches, self.position.batch, self.state), sample
 
     def _averaged(self) -> Any:
         return self.average.applied() if self.average is not None and self.average.count else nullcontext()
@@ -335,20 +348,18 @@ class Loop:
 
     def _finish(self, reason: str) -> Finished:
         seconds = self._seconds()
-        validation: dict[str, float] = {}
-        test: dict[str, float] = {}
-        sample = ""
-        if reason != "interrupted" and self.ranks.first:
-            self._best.load_into(self.learner)
-            validation = self.task.evaluate(self.learner, "validation")
-            test = self.task.evaluate(self.learner, "test")
-            sample = self.task.sample(self.learner, self.settings.seed)
+        found: tuple[dict[str, float], dict[str, float], str] = {}, {}, ""  # on validation and test data, and a sample
+        if reason != "interrupted":
+            if self.ranks.first:
+                self._best.load_into(self.learner)
+            found = self._use_first(lambda: measure_best(self.task, self.learner, self.settings.seed), found)
         self.ranks.broadcast_tensors(self.learner.state_dict().values())
         if self.device.type != "cpu":
             self.learner.to("cpu")
         run = "" if self.folder is None else str(self.folder.path)
-        baselines = self.task.baselines() if validation else {}
         prompt = self.task.prompt()
+        validation, test, sample = found
+        baselines = self.task.baselines() if validation else {}
         ended = self.position.step, seconds, reason, run, self.position.best_step, validation, test, baselines, sample
         kind = self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, prompt
         return Finished(*ended, *kind, test_baselines=self.task.baselines("test") if test else {})
@@ -362,10 +373,6 @@ class Loop:
     def epochs(self) -> float:
         """Passes over the training data so far."""
         return self.position.epoch + self.position.batch / len(self.batches)
-
-    def stale(self) -> int:
-        """Evaluations since the best one."""
-        return self.position.stale
 
     def _seconds(self) -> float:
         return self.position.seconds + time.monotonic() - self._since

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -13,6 +15,25 @@ from unspool.errors import ArgumentError, DataError
 
 #: Entries of a parameter group that say how a step is computed, not what: a checkpoint leaves them as they are.
 _MEANS = ("params", "fused", "foreach", "capturable", "differentiable")
+
+#: What each optimizer of `make_optimizer` keeps of a parameter: all of it, or nothing before its first update.
+_KEPT = {
+    "Adam": ("exp_avg", "exp_avg_sq", "step"),
+    "AdamW": ("exp_avg", "exp_avg_sq", "step"),
+    "SGD": ("momentum_buffer",),
+}
+
+
+class OptimizerFacts(BaseModel):
+    """What `optimizer_tensors` says of an optimizer, in the types of JSON."""
+
+    model_config = ConfigDict(strict=True)
+
+    optimizer: str
+    shapes: list[list[int]]
+    sizes: list[int]
+    groups: list[dict[str, Any]]
+    tensors: list[str]
 
 
 def optimizer_tensors(optimizer: Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -44,12 +65,22 @@ def load_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], facts: M
     for name, tensor in tensors.items():
         index, key = _read_name(name, len(parameters))
         states[index][key] = _like_parameter(name, key, tensor, parameters[index])
+    _check_complete(states, _KEPT.get(type(optimizer).__name__))
     optimizer.state.clear()
     for parameter, state in zip(parameters, states, strict=True):
         if state:
             optimizer.state[parameter] = state
     for group, values in zip(optimizer.param_groups, facts["groups"], strict=True):
         group.update({key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def _check_complete(states: list[dict[str, Tensor]], kept: tuple[str, ...] | None) -> None:
+    for index, state in enumerate(states):
+        if state and kept is not None and tuple(sorted(state)) != kept:
+            raise DataError(
+                f"The state of parameter {index} has {', '.join(sorted(state))}, and the optimizer needs "
+                f"{', '.join(kept)}. Give what optimizer_tensors gave."
+            )
 
 
 def _read_name(name: str, count: int) -> tuple[int, str]:
@@ -63,7 +94,7 @@ def _read_name(name: str, count: int) -> tuple[int, str]:
 def _like_parameter(name: str, key: str, tensor: Tensor, parameter: Tensor) -> Tensor:
     """A copy of a tensor of the state, in the memory layout of its parameter; one that does not fit is refused."""
     if key == "step":
-        shape, like, fits = torch.Size(), tensor, True
+        shape, like, fits = torch.Size(), tensor, _counts_updates(tensor)
     else:
         shape, like, fits = parameter.shape, parameter, tensor.dtype == parameter.dtype
     if tensor.shape != shape or not fits:
@@ -73,6 +104,12 @@ def _like_parameter(name: str, key: str, tensor: Tensor, parameter: Tensor) -> T
         )
     # The layout matters: a fused step goes through both side by side, blind to strides.
     return torch.empty_like(like, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
+
+
+def _counts_updates(step: Tensor) -> bool:
+    """Whether a tensor is what torch's optimizers count updates with."""
+    dtype = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
+    return step.dtype == dtype and step.numel() == 1 and 0 <= float(step) < 1 << 53
 
 
 def _facts(optimizer: Optimizer) -> dict[str, Any]:
@@ -94,9 +131,7 @@ def _facts(optimizer: Optimizer) -> dict[str, Any]:
 
 def _check_facts(ours: Mapping[str, Any], tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
     """Refuse the facts of another kind of optimizer or of other parameters, and incomplete tensors."""
-    for key in (*ours, "tensors"):
-        if key not in facts:
-            raise DataError(f"{key!r} is missing from the optimizer's facts. Give what optimizer_tensors gave.")
+    _check_types(ours, facts)
     if facts["optimizer"] != ours["optimizer"]:
         raise DataError(
             f"The state is that of {facts['optimizer']}, the optimizer is {ours['optimizer']}. Make the same one."
@@ -111,9 +146,44 @@ def _check_facts(ours: Mapping[str, Any], tensors: Mapping[str, Tensor], facts: 
         raise DataError(
             "'groups' of the facts have other settings than the optimizer. Give what optimizer_tensors gave."
         )
+    _check_groups(ours["groups"], facts["groups"])
     if wrong := sorted(set(facts["tensors"]) ^ tensors.keys()):
         problem = "is not named in its facts" if wrong[0] in tensors else "is missing"
         raise DataError(f"{wrong[0]!r} of the optimizer's state {problem}. Keep tensors and facts together.")
+
+
+def _check_types(ours: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Refuse facts that are missing, or of the wrong type."""
+    for key in (*ours, "tensors"):
+        if key not in facts:
+            raise DataError(f"{key!r} is missing from the optimizer's facts. Give what optimizer_tensors gave.")
+    try:
+        OptimizerFacts.model_validate(facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(
+            f"{place!r} of the optimizer's facts is {first['input']!r:.40}. Give what optimizer_tensors gave."
+        ) from error
+
+
+def _check_groups(ours: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
+    """Refuse settings of another type than the optimizer's own, and numbers that are not finite."""
+    for own, theirs in zip(ours, given, strict=True):
+        for key, value in own.items():
+            if not _is_alike(value, theirs[key]):
+                raise DataError(
+                    f"{key!r} of the optimizer's facts is {theirs[key]!r:.40}, where the optimizer has {value!r}. "
+                    "Give what optimizer_tensors gave."
+                )
+
+
+def _is_alike(own: Any, given: Any) -> bool:
+    if isinstance(own, list):
+        return isinstance(given, list) and len(given) == len(own) and all(map(_is_alike, own, given))
+    if isinstance(own, bool) or not isinstance(own, int | float):
+        return type(given) is type(own)
+    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < math.inf
 
 
 def _check_shapes(ours: list[list[int]], given: list[list[int]]) -> None:

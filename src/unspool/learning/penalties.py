@@ -1,4 +1,6 @@
-"""Penalties on the output of recurrent layers: for being large (AR) and for changing fast (TAR)."""
+"""What training minimizes: the loss and penalties on the output of recurrent layers, for being large (AR) and for
+changing fast (TAR).
+"""
 
 from __future__ import annotations
 
@@ -62,13 +64,30 @@ def temporal_penalty(
     return weight * _mean_square(output[1:] - output[:-1], None if inside is None else inside[1:])
 
 
-def with_penalties(outcome: Outcome, settings: Training) -> Tensor:
-    """What training minimizes: the loss, what the model itself adds to it, and the penalties of the settings."""
+def objective(outcome: Outcome, settings: Training) -> Tensor:
+    """What training minimizes: the loss, what the model itself adds to it, and the penalties of the settings.
+
+    All of these are means over steps. With `loss_reduction="sum-over-time"` they are sums over the steps of the window
+    instead, so that the weight of a penalty means the same in both.
+
+    Args:
+        outcome: Of a batch.
+        settings: Weights of the penalties, and the reduction.
+
+    Returns:
+        A number to differentiate.
+
+    Example:
+        objective(model(batch, state), Training(activation_penalty=2.0)).backward()
+    """
     loss = outcome.loss if outcome.extra is None else outcome.loss + outcome.extra
     if outcome.output is not None and settings.activation_penalty:
         loss = loss + activation_penalty(outcome.output, settings.activation_penalty, lengths=outcome.lengths)
     if outcome.output is not None and settings.temporal_penalty:
         loss = loss + temporal_penalty(outcome.output, settings.temporal_penalty, lengths=outcome.lengths)
+    if settings.loss_reduction == "sum-over-time":
+        assert outcome.output is not None  # that of a language model, which alone has this setting
+        loss = len(outcome.output) * loss
     return loss
 
 

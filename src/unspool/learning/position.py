@@ -5,38 +5,57 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import torch
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from unspool.errors import DataError
 from unspool.learning.averaging import Average
 from unspool.learning.device import random_state, set_random_state
-from unspool.learning.files import find_mismatch
+from unspool.learning.files import Form, find_mismatch, forms_of
 from unspool.learning.optimizer_state import load_optimizer, optimizer_tensors
 from unspool.nn.leaves import leaves
+
+T = TypeVar("T")
+#: What to do where a checkpoint is not the run's.
+REMEDY = "Restore the config.toml and the checkpoints that the run was started with, or start a new run"
+#: Numbers that a checkpoint may hold: counts that no run exceeds, and finite numbers.
+Count = Annotated[int, Field(strict=True, ge=0, lt=1 << 53)]
+Number = Annotated[float, Field(strict=True)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 
 
 @dataclass
 class Position:
     """The state of a run in numbers."""
 
-    step: int = 0  # updates done
-    epoch: int = 0
-    batch: int = 0  # batches of this epoch that are done
-    seconds: float = 0.0
-    clipped: int = 0  # updates whose gradient was clipped
-    loss: float = 0.0  # summed over the units since the last evaluation
-    units: int = 0
-    training: list[float] = field(default_factory=list)  # mean loss at each evaluation
-    validation: list[float] = field(default_factory=list)  # loss at each evaluation
-    evaluated: list[int] = field(default_factory=list)  # steps at which it was evaluated
-    best: float | None = None  # the metric by which the best model is chosen; less is better
-    best_loss: float = math.inf  # which decides among equals
-    best_step: int = 0
+    #: How a checkpoint's facts are checked.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    step: Count = 0  # updates done
+    epoch: Count = 0
+    batch: Count = 0  # batches of this epoch that are done
+    seconds: Seconds = 0.0
+    clipped: Count = 0  # updates whose gradient was clipped
+    loss: Finite = 0.0  # summed over the units since the last evaluation
+    units: Count = 0
+    training: list[Number] = field(default_factory=list)  # mean loss at each evaluation; NaN where there was no update
+    validation: list[Finite] = field(default_factory=list)  # loss at each evaluation
+    evaluated: list[Count] = field(default_factory=list)  # steps at which it was evaluated
+    best: Finite | None = None  # the metric by which the best model is chosen; less is better
+    best_loss: Number = math.inf  # which decides among equals
+    best_step: Count = 0
     advised: list[str] = field(default_factory=list)  # kinds of advice that were given
+
+    def __post_init__(self) -> None:
+        if not len(self.training) == len(self.validation) == len(self.evaluated):
+            raise ValueError("does not have as many losses as evaluations")
+        if max(self.evaluated, default=0) > self.step or self.best_step > self.step or self.clipped > self.step:
+            raise ValueError("counts what comes after its step")
 
     def take_training_loss(self) -> float | None:
         """The mean training loss since the last evaluation; None if there was no update. Then it counts from 0."""
@@ -89,13 +108,24 @@ class Parts(NamedTuple):
             tensors |= {f"state.{rank}.{place}": tensor for place, tensor in enumerate(state)}
         return tensors, facts
 
-    def check(self, tensors: Mapping[str, Tensor]) -> None:
-        """Refuse the tensors of another model."""
-        if mismatch := find_mismatch(self.learner, _part(tensors, "model")):
-            raise DataError(
-                f"config.toml does not fit the checkpoint: {mismatch}. Restore the config.toml that the run was "
-                "started with, or start a new run."
-            )
+    def check(self, tensors: Mapping[str, Tensor], state: Any, ranks: int) -> None:
+        """Refuse the tensors of another model, and any that `pack` would not have given.
+
+        Args:
+            tensors: What a checkpoint holds; the parts of optimizer and average are checked when they are loaded.
+            state: The carried state of this process, which is of the same form in all.
+            ranks: The number of processes.
+        """
+        given = forms_of(tensors)
+        check_model_forms(forms_of(self.learner.state_dict()), given)
+        elsewhere = ("model", "optimizer") if self.average is None else ("model", "optimizer", "average")
+        rest = {name: form for name, form in given.items() if name.partition(".")[0] not in elsewhere}
+        expected: dict[str, Form] = {}
+        for rank in range(ranks):
+            expected[f"random.{rank}"] = _random_form(rest.get(f"random.{rank}"))
+            expected |= forms_of({f"state.{rank}.{place}": leaf for place, leaf in enumerate(leaves(state))})
+        if mismatch := find_mismatch(expected, rest):
+            raise DataError(f"the checkpoint does not fit the run: {mismatch}. {REMEDY}.")
 
     def unpack(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any], state: Any, rank: int) -> None:
         """Restore what `pack` gave, in the process `rank`; the carried state is copied into `state`."""
@@ -106,8 +136,29 @@ class Parts(NamedTuple):
         saved = _part(tensors, f"state.{rank}")
         for place, leaf in enumerate(leaves(state)):
             leaf.copy_(saved[str(place)])
-        set_random_state(tensors[f"random.{rank}"], self.device)
+        try:
+            set_random_state(tensors[f"random.{rank}"], self.device)
+        except RuntimeError as error:
+            raise DataError(f"the checkpoint has no state of random numbers: {error}. {REMEDY}.") from error
 
 
-def _part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+def check_model_forms(expected: Mapping[str, Form], given: Mapping[str, Form]) -> None:
+    """Refuse a checkpoint whose model has other tensors than expected.
+
+    Args:
+        expected: What the header of a file with the model would say.
+        given: What the header of the checkpoint says.
+    """
+    if mismatch := find_mismatch(expected, _part(given, "model")):
+        raise DataError(f"config.toml does not fit the checkpoint: {mismatch}. {REMEDY}.")
+
+
+def _random_form(given: Form | None) -> Form:
+    """The form of a state of random numbers, that of the CPU alone or with that of a device after it."""
+    size = len(torch.get_rng_state())
+    longer = given is not None and len(given.shape) == 1 and given.shape[0] > size
+    return Form("U8", given.shape if given is not None and longer else (size,))
+
+
+def _part(tensors: Mapping[str, T], name: str) -> dict[str, T]:
     return {key.removeprefix(name + "."): value for key, value in tensors.items() if key.startswith(name + ".")}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unspool.errors import ArgumentError
 from unspool.learning.contract import Apart, Batches, Learner, Outcome
 from unspool.learning.layer_dropout import LayerDropout, measure_rates
-from unspool.learning.penalties import with_penalties
+from unspool.learning.penalties import objective
 from unspool.learning.predictive_coding import Local, PredictiveCoding, alignment
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Backpropagation:
             weight: 1 / the number of batches that make an update.
         """
         outcome: Outcome = model(batch, state, teacher_forcing)
-        (weight * with_penalties(outcome, self.settings)).backward()
+        (weight * objective(outcome, self.settings)).backward()
         return outcome
 
     def measure(self, batches: Batches, number: int, state: Any) -> dict[str, float]:
@@ -65,7 +65,7 @@ class LocalLearning(Backpropagation):
         for layer in apart.layers:
             output, _ = layer(output, lengths=apart.lengths)
         named = [dict(layer.named_parameters()) for layer in apart.layers]
-        loss = with_penalties(apart.outcome(output), self.settings)
+        loss = objective(apart.outcome(output), self.settings)
         exact = torch.autograd.grad(loss, [one for layer in named for one in layer.values()], materialize_grads=True)
         rest = iter(exact)
         other = [{name: next(rest) for name in layer} for layer in named]
@@ -78,7 +78,7 @@ class LocalLearning(Backpropagation):
 
         def top_loss(output: Tensor) -> Tensor:
             outcomes.append(apart.outcome(output))
-            return weight * with_penalties(outcomes[-1], self.settings)
+            return weight * objective(outcomes[-1], self.settings)
 
         local = PredictiveCoding(apart.layers).gradients(apart.x, top_loss, lengths=apart.lengths)
         return local, outcomes[0]  # of the forward pass

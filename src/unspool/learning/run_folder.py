@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +15,14 @@ import tomli_w
 from torch import Tensor
 
 from unspool.errors import ArgumentError, DataError
+from unspool.learning.checkpoint_facts import check_facts
+from unspool.learning.documents import describe_kind, digest, read_sealed, read_text, read_toml, seal
 from unspool.learning.events import Event
 from unspool.learning.files import (
+    Form,
     find_temporaries,
     make_folder,
+    read_header,
     read_tensors,
     storing,
     sync,
@@ -27,22 +30,36 @@ from unspool.learning.files import (
     write_tensors,
 )
 from unspool.learning.lock import LOCK_NAME, FolderLock
+from unspool.learning.origin import ENTRY, Origin
 
 #: Changes when an older unspool cannot read what a newer one writes.
 FORMAT = 1
 CHECKPOINT = re.compile(r"step-(\d+)\.safetensors")
 METRICS = "metrics.jsonl"
 LOGS = (METRICS, "samples.txt")
+CELLS, VOCABULARY, MODEL = "cell.json", "vocabulary.json", "model.safetensors"
+#: What a run writes in its folder: files, and folders.
+FILES = ("config.toml", VOCABULARY, CELLS, MODEL, "MODEL_CARD.md", *LOGS)
+FOLDERS = ("checkpoints", "tensorboard")
 #: What a new run removes from the folder of an old one; nothing else, as people put their own files there.
-REMOVED = ("checkpoints", "model.safetensors", "MODEL_CARD.md", "cell.json", "tensorboard", *LOGS)
+REMOVED = ("checkpoints", MODEL, "MODEL_CARD.md", CELLS, "tensorboard", *LOGS)
 
 
 class Checkpoint(NamedTuple):
     """The content of a checkpoint."""
 
+    path: Path
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
     damaged: tuple[Path, ...]  # newer checkpoints, which cannot be read
+
+
+class Outline(NamedTuple):
+    """What a checkpoint says of itself."""
+
+    path: Path
+    forms: dict[str, Form]
+    facts: dict[str, Any]
 
 
 class RunFolder:
@@ -51,12 +68,15 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = FolderLock(path)
+        self.origin = Origin({})
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """The folder of a run, to resume it."""
-        check_run(path)
+        config = check_run(path)
+        _check_own(path)
         folder = cls(path)
+        folder.origin = read_origin(path, config)
         folder._take()
         with storing(path):
             for left in (*find_temporaries(path), *find_temporaries(path / "checkpoints")):
@@ -79,7 +99,8 @@ class RunFolder:
             for left in find_temporaries(self.path):
                 left.unlink(missing_ok=True)
         if cells:  # before the config that names them
-            write_file(self.path / "cell.json", cells.encode())
+            write_file(self.path / CELLS, cells.encode())
+        self.origin = Origin(config, cells)
         self.write_config(config)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
@@ -88,11 +109,12 @@ class RunFolder:
 
     def write_task(self, document: Mapping[str, Any]) -> None:
         """Write what the model needs besides its weights: vocabularies, labels, scales."""
-        write_file(self.path / "vocabulary.json", json.dumps(document, ensure_ascii=False, indent=1).encode())
+        self.origin.vocabulary = digest(document)
+        write_file(self.path / VOCABULARY, json.dumps(seal(document), ensure_ascii=False, indent=1).encode())
 
     def write_best(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Write the best weights so far."""
-        write_tensors(self.path / "model.safetensors", tensors, facts)
+        write_tensors(self.path / MODEL, tensors, {ENTRY: self.origin.facts(), **facts})
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> Path:
         """Write everything that training needs to resume from here."""
@@ -102,7 +124,7 @@ class RunFolder:
             for log in self._logs():
                 sync(log)
         sizes = {log.name: log.stat().st_size for log in self._logs()}
-        write_tensors(path, tensors, {"format": FORMAT, "logs": sizes, **facts})
+        write_tensors(path, tensors, {"format": FORMAT, "logs": sizes, ENTRY: self.origin.facts(), **facts})
         return path
 
     def read_checkpoint(self) -> Checkpoint | None:
@@ -112,31 +134,46 @@ class RunFolder:
         for path in reversed(self.checkpoints()):
             try:
                 tensors, facts = read_tensors(path)
-                version: int = facts["format"]
-            except (DataError, KeyError) as error:
+                version = _check_facts(path, facts)
+            except DataError as error:
                 problem = problem or error
                 damaged.append(path)
                 continue
             _check_version(path, version)
-            return Checkpoint(tensors, facts, tuple(damaged))
+            return Checkpoint(path, tensors, facts, tuple(damaged))
         if problem is not None:
             raise DataError(
                 f"none of the {len(damaged)} checkpoint(s) of {self.path} can be read: {problem} Start again with "
                 "`overwrite=True`."
             )
-        if (self.path / "model.safetensors").exists():  # it must not be trained again by mistake
+        if (self.path / MODEL).exists():  # it must not be trained again by mistake
             raise DataError(
                 f"{self.path} has a model, but no checkpoint to resume from. Restore its checkpoints, or start "
                 "again with `overwrite=True`."
             )
         return None
 
+    def read_outline(self) -> Outline | None:
+        """What the newest checkpoint that seems whole says of itself, before any tensor is read; None if none does."""
+        for path in reversed(self.checkpoints()):
+            try:
+                header = read_header(path)
+                version = _check_facts(path, header.facts)
+            except DataError:
+                continue
+            _check_version(path, version)
+            return Outline(path, *header)
+        return None
+
     def truncate_logs(self, sizes: Mapping[str, int]) -> None:
         """Remove from the logs what was written after they had these sizes."""
         for log in self._logs():
             with storing(log):
-                if log.stat().st_size > sizes.get(log.name, 0):
-                    os.truncate(log, sizes.get(log.name, 0))
+                size, status = sizes.get(log.name, 0), log.stat()
+                if status.st_nlink > 1:  # another name of the same file may be outside the folder
+                    write_file(log, _start_of(log, size))
+                elif status.st_size > size:
+                    os.truncate(log, size)
 
     def checkpoints(self) -> list[Path]:
         """The checkpoints, oldest first."""
@@ -172,7 +209,7 @@ class RunFolder:
         size = path.stat().st_size if path.exists() else 0
         with storing(path):
             try:
-                with path.open("a", encoding="utf-8") as stream:
+                with open(path, "a", encoding="utf-8", opener=_open_own) as stream:
                     stream.write(text)
             except OSError:
                 with suppress(OSError):
@@ -222,17 +259,66 @@ def check_run(path: Path) -> dict[str, Any]:
     """The config of a run; a clear error if the folder is not that of a run."""
     if not path.is_dir():
         raise DataError(f"there is no run {path}. Give the folder of a run.")
-    if not (path / "config.toml").is_file():
+    if not os.path.isfile(path / "config.toml"):
         raise DataError(f"{path} is not the folder of a run: it has no config.toml. Give the folder of a run.")
-    try:
-        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path / 'config.toml'} cannot be read: {error}. Correct it.") from error
-    version = config.pop("format", None)
-    if not isinstance(version, int) or not {"task", "data", "model", "training"} <= config.keys():
+    config = read_toml(path / "config.toml", "Correct it")
+    if "format" not in config or not {"task", "data", "model", "training"} <= config.keys():
         raise DataError(f"{path} is not the folder of a run: its config.toml is not that of a run.")
-    _check_version(path, version)
-    return config
+    _check_version(path, read_version(path / "config.toml", config))
+    return {name: value for name, value in config.items() if name != "format"}
+
+
+def read_origin(path: Path, config: Mapping[str, Any]) -> Origin:
+    """What the weights of a run were made with, from its files; a vocabulary that cannot be read is not known."""
+    cells, vocabulary = "", None
+    if os.path.isfile(path / CELLS):
+        with suppress(OSError, ValueError):  # who needs the cells reports what is wrong with them
+            cells = read_text(path / CELLS)
+    with suppress(DataError):
+        vocabulary = read_sealed(path / VOCABULARY, "")
+    return Origin(config, cells, vocabulary)
+
+
+def read_version(path: Path, facts: Mapping[str, Any]) -> int:
+    """The format of a config or checkpoint."""
+    version = facts.get("format")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise DataError(f"{path} cannot be read: its format is {version!r}, not a number from 1 on. Restore it.")
+    return version
+
+
+def _check_facts(path: Path, facts: Mapping[str, Any]) -> int:
+    """The format of a checkpoint, whose facts are those of a run; of a newer format nothing else is known."""
+    version = read_version(path, facts)
+    if version <= FORMAT:
+        check_facts(path, facts)
+    return version
+
+
+def _check_own(path: Path) -> None:
+    """Refuse to write where a name of the run's is not a plain file or folder: a link may lead anywhere."""
+    saved = [entry for entry in (path / "checkpoints").glob("step-*") if CHECKPOINT.fullmatch(entry.name)]
+    for one in (*(path / name for name in (*FOLDERS, *FILES)), *saved):
+        if os.path.lexists(one):
+            _check_kind(one, "a folder" if one.name in FOLDERS else "a file")
+
+
+def _check_kind(path: Path, wanted: str) -> None:
+    kind = describe_kind(path.lstat().st_mode) or "a file"
+    if kind != wanted:
+        raise DataError(
+            f"{path} is {kind}, and a run writes there only if it is {wanted}. Put {wanted} there, or remove it."
+        )
+
+
+def _open_own(path: str, flags: int) -> int:
+    """Open a file for writing, but none that a link leads to."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
+def _start_of(path: Path, size: int) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(size)
 
 
 def _check_version(path: Path, version: int) -> None:

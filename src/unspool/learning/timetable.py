@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 60.0
 #: Evaluations per run, by default.
 EVALUATIONS = 10
+#: With `swa_start="plateau"`, the evaluations by which the best one must be older than the one that is worse.
+NON_MONOTONE = 5
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,41 @@ class Timetable:
         settings, steps = self.settings, self.steps
         if settings.eval_every is not None:
             return position.step % settings.eval_every == 0
-        if settings.schedule in ("epoch", "plateau"):
+        if settings.schedule in ("epoch", "plateau") or settings.swa_start == "plateau":
             return position.batch == 0
         if steps is None:
             return int(now * EVALUATIONS) > int(before * EVALUATIONS)
         return position.step % max(1, steps // EVALUATIONS) == 0
+
+    def average_is_due(self, fraction: float, validation: Sequence[float]) -> bool:
+        """Whether the weights after an update count in their average, given the validation losses so far."""
+        if self.settings.average == "ema":
+            return True
+        if self.settings.swa_start == "plateau":
+            return has_stalled(validation)
+        return fraction >= self.settings.swa_start
 
     def checkpoint_is_due(self, step: int, seconds: float) -> bool:
         """Whether to save at this step, so many seconds after the last checkpoint."""
         if self.settings.checkpoint_every is not None:
             return step % self.settings.checkpoint_every == 0
         return seconds > CHECKPOINT_SECONDS
+
+
+def has_stalled(validation: Sequence[float]) -> bool:
+    """Whether some validation loss is above the best of those more than `NON_MONOTONE` evaluations before it.
+
+    This is the trigger of NT-ASGD (Merity et al., 2017). It stays true, as losses are only added.
+
+    Args:
+        validation: The validation losses so far.
+
+    Returns:
+        Whether it has happened.
+
+    Example:
+        >>> has_stalled([5.0, 4.0, 3.0, 2.9, 2.8, 2.7, 2.6]), has_stalled([2.5, 4.0, 3.0, 2.9, 2.8, 2.7, 2.6])
+        (False, True)
+    """
+    best = accumulate(validation, min)
+    return any(later > before for before, later in zip(best, validation[NON_MONOTONE + 1 :], strict=False))

@@ -105,20 +105,25 @@ class BackboneModel(nn.Module):
         if stack is None:
             yield "does not know the layers of torch.nn", "`engine='kernel'`"
             return
-        if stack is not self.backbone:
-            yield "has no delay in time", "`time_delay=0`"
-        if not all(isinstance(layer, Recurrent) for layer in stack.layers):
-            yield "has one direction of time", "`bidirectional=False`"
-        if any(stack.residual) or stack.skip:
-            yield "has no connections around layers", "`residual=False` and `skip=False`"
-        if self.dropout or self.layer_dropout is not None:
-            yield "has no dropout between layers", "`dropout=0`"
-        if any(rates != Rates() for rates in stack.rates):
-            yield "has no dropout within layers", "`recurrent_dropout=0`, `weight_dropout=0` and `zoneout=0`"
-        if len(self.levels) > 1:
-            yield "has one loss, that of the top", "`deep_supervision=0`"
-        if self.gate_penalty:
-            yield "has no penalty on gates", "`gate_penalty=0`"
+        dropped = any(rates != Rates() for rates in stack.rates)
+        obstacles = (
+            (stack is not self.backbone, "has no delay in time", "`time_delay=0`"),
+            (
+                not all(isinstance(layer, Recurrent) for layer in stack.layers),
+                "has one direction of time",
+                "`bidirectional=False`",
+            ),
+            (
+                any(stack.residual) or stack.skip,
+                "has no connections around layers",
+                "`residual=False` and `skip=False`",
+            ),
+            (self.dropout or self.layer_dropout is not None, "has no dropout between layers", "`dropout=0`"),
+            (dropped, "has no dropout within layers", "`recurrent_dropout=0`, `weight_dropout=0` and `zoneout=0`"),
+            (len(self.levels) > 1, "has one loss, that of the top", "`deep_supervision=0`"),
+            (self.gate_penalty, "has no penalty on gates", "`gate_penalty=0`"),
+        )
+        yield from ((problem, remedy) for there, problem, remedy in obstacles if there)
 
     def _set_dropout(self) -> None:
         """The rates of `dropout='auto'` are part of a checkpoint, which may just have been loaded."""

@@ -11,6 +11,9 @@ from torch import Tensor
 from unspool.learning.contract import Learner, Outcome
 from unspool.models.backbone_model import with_lower
 
+#: The target of an example whose label training never saw. It is the number that torch's losses ignore.
+UNSEEN = -100
+
 
 class Batch(NamedTuple):
     """Some examples, padded."""
@@ -24,7 +27,7 @@ class Batch(NamedTuple):
 class Scores(NamedTuple):
     """The output of a model for a batch."""
 
-    levels: list[Tensor]  # of the layers that have heads, from the lowest up; the last one is the prediction
+    levels: list[Any]  # of the layers that have heads, from the lowest up; the last one is the prediction
     output: Tensor | None = None  # of the recurrent layers, (time, batch, width)
     extra: Tensor | None = None  # a penalty of the model's own
 
@@ -40,11 +43,11 @@ class ExampleLearner(Learner):
         """Run the model on a batch."""
 
     @abstractmethod
-    def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+    def summed_loss(self, scores: Any, batch: Batch) -> Tensor:
         """The loss, summed over the units of the batch."""
 
     @abstractmethod
-    def predictions(self, scores: Tensor, batch: Batch) -> Sequence[Any]:
+    def predictions(self, scores: Any, batch: Batch) -> Sequence[Any]:
         """The prediction for each example."""
 
     def forward(self, batch: Batch, state: Any = None, teacher_forcing: float = 1.0) -> Outcome:  # noqa: ARG002

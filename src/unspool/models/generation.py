@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, ShapeError
+from unspool.errors import ArgumentError, DivergenceError, ShapeError
 from unspool.nn.leaves import take_rows
 
 #: Tolerance of a sum of probabilities: eight tokens of 0.1 reach 0.8, which their sum in floating point does not.
@@ -288,7 +288,7 @@ def _check_logits(logits: Tensor) -> Tensor:
         raise ShapeError.of("logits", tuple(logits.shape), problem, "Give (batch, vocabulary)")
     precise = logits.detach().to("cpu", torch.float64)
     if (precise.isnan() | (precise == math.inf)).any():
-        raise ArgumentError("the model gives NaN or ∞ for logits. Check its parameters: training may have diverged.")
+        raise DivergenceError("the model gives NaN or ∞ for logits: training may have diverged")
     return precise
 
 

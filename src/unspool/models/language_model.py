@@ -19,6 +19,7 @@ from unspool.learning.teacher_forcing import free_run
 from unspool.models.backbone import initialize_weights
 from unspool.models.backbone_model import BackboneModel, Reading, with_lower
 from unspool.models.baselines.encoders import StatelessBackbone
+from unspool.nn.regularized import draw_mask
 from unspool.settings.model import LanguageModelSettings
 
 
@@ -31,6 +32,7 @@ class LanguageModel(BackboneModel, Learner):
         self.embedding = nn.Embedding(vocabulary_size, width)
         if settings.tied:  # as a head, torch's initial weights would be far too large
             nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(width))
+        self.embedding_dropout = settings.embedding_dropout
         self.make_layers(settings, width)
         if settings.backbone == "mlp":  # drawn after the layers it replaces, so that all models of a seed draw alike
             self.backbone = StatelessBackbone(settings, width)
@@ -73,7 +75,16 @@ class LanguageModel(BackboneModel, Learner):
 
     def encode(self, ids: Tensor, state: Any) -> Reading:
         """Run the recurrent layers over tokens (time, batch)."""
-        return self.read(self.drop_input(self.embedding(ids)), state)
+        return self.read(self.drop_input(self.embed(ids)), state)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """The embedding of tokens; in training without those that `embedding_dropout` leaves out of this call."""
+        p = self.embedding_dropout
+        embedded: Tensor = self.embedding(ids)
+        if not (self.training and p):
+            return embedded
+        kept = draw_mask(embedded, (self.embedding.num_embeddings, 1), p)
+        return embedded * kept[ids]
 
     def features(self, output: Tensor) -> Tensor:
         """The input of the head, from the output of the top layer."""

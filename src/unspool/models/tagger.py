@@ -14,7 +14,7 @@ from torch.nn import functional
 from unspool.models.backbone import initialize_weights, make_backbone
 from unspool.models.baselines.encoders import WordwiseEncoder
 from unspool.models.encoder import Encoder, embedding_width
-from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.models.example_model import UNSEEN, Batch, ExampleLearner, Scores
 from unspool.nn import LastState, LinearChainCRF
 from unspool.nn.layer import valid_steps
 from unspool.settings.model import TaggerSettings
@@ -93,13 +93,21 @@ class Tagger(ExampleLearner):
         levels = [head(self.encoder.drop(one)) for head, one in zip(self.heads, found.sequences, strict=True)]
         return Scores(levels, found.sequences[-1], found.extra)
 
-    def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
+    def summed_loss(self, scores: Any, batch: Batch) -> Tensor:
+        """Over sentences whose tags are all known: a chain with an unknown link has no likelihood."""
+        targets, lengths = batch.targets, batch.lengths
+        known = (targets != UNSEEN).all(0)
+        if not known.any():
+            nothing: Tensor = scores.new_zeros(())
+            return nothing
+        if not known.all():
+            scores, targets, lengths = scores[:, known], targets[:, known], lengths[known.to(lengths.device)]
         if self.crf is not None:
-            return -self.crf.log_likelihood(scores, batch.targets, batch.lengths).sum()
-        inside = valid_steps(batch.lengths, len(scores)).squeeze(-1)
-        return functional.cross_entropy(scores[inside], batch.targets[inside], reduction="sum")
+            return -self.crf.log_likelihood(scores, targets, lengths).sum()
+        inside = valid_steps(lengths, len(scores)).squeeze(-1)
+        return functional.cross_entropy(scores[inside], targets[inside], reduction="sum")
 
-    def predictions(self, scores: Tensor, batch: Batch) -> Sequence[Any]:
+    def predictions(self, scores: Any, batch: Batch) -> Sequence[Any]:
         if self.crf is None:
             highest = scores.cpu().double().softmax(-1).max(-1)
             each = zip(highest.indices.unbind(1), highest.values.unbind(1), batch.lengths.tolist(), strict=True)

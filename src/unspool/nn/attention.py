@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_state
+from unspool.nn.checks import check_memory, check_shape, check_state
 from unspool.nn.layer import Layer, valid_steps
 from unspool.nn.leaves import map_leaves
 
@@ -56,7 +56,9 @@ class Block(nn.Module):
         return h + functional.dropout(self.feed_forward_out(hidden), self.dropout, self.training), cache, attention
 
     def _attend(self, h: Tensor, cache: Cache, mask: Tensor, own: Tensor) -> tuple[Tensor, Cache, Tensor]:
-        q, k, v = self.query_key_value(h).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        projected = self.query_key_value(h)
+        check_shape("query_key_value(h)", projected, (*h.shape[:-1], 3 * h.shape[-1]))
+        q, k, v = projected.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         keys, values = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
         if self.detach_cache:  # a step's own key and value are added again as zeros that have their gradient
             keys, values, k, v = keys.detach(), values.detach(), k - k.detach(), v - v.detach()
@@ -148,17 +150,23 @@ class DecoderTransformer(Layer):
         seen = (ages >= 0) & real.unsqueeze(1) | own  # padding attends to itself: a softmax over nothing is NaN
         mask = torch.zeros_like(seen, dtype=h.dtype).masked_fill(~seen, -math.inf).unsqueeze(1)
         longer, values = [], []
+        if not isinstance(self.blocks, nn.ModuleList) or len(self.blocks) != len(caches):
+            problem = f"are not num_layers (={len(caches)}) blocks"
+            raise ArgumentError.of("blocks", self.blocks, problem, "Make a layer of these sizes")
         for block, cache in zip(self.blocks, caches, strict=True):
             h, cache, attention = block(h, cache, mask, own)
             longer.append(cache)
             if trace:
                 attention = attention.permute(2, 0, 1, 3).masked_fill(~valid.unsqueeze(-1), 0.0)
                 values.append({"attention": attention, "h": h.transpose(0, 1).masked_fill(~valid, 0.0)})
-        return self.norm(h).transpose(0, 1).masked_fill(~valid, 0.0), (real, longer), values
+        normed = self.norm(h)
+        check_shape("norm(h)", normed, h.shape)
+        return normed.transpose(0, 1).masked_fill(~valid, 0.0), (real, longer), values
 
     def state_shapes(self, rows: int, steps: int = 0) -> Any:
         """The shapes of a cache of `steps` steps; the initial one has none."""
-        part = torch.Size((rows, self.num_heads, steps, self.width // self.num_heads))
+        heads = check_size("num_heads", self.num_heads)
+        part = torch.Size((rows, heads, steps, self.width // heads))
         return torch.Size((rows, steps)), [(part, part)] * self.num_layers
 
     def initial_state(self, rows: int, like: Tensor) -> Any:
@@ -186,6 +194,7 @@ class DecoderTransformer(Layer):
             )
         if like is not None and real.device != like.device:
             raise DeviceError.of("state[0]", real.device, f"is not the layer's {like.device}", "Move one of the two")
+        check_memory("state[0]", real)
         check_state(caches, self.state_shapes(rows, real.shape[1])[1], like, "state[1]")
 
     def extra_repr(self) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells import Cell
-from unspool.nn.layer import Layer
+from unspool.nn.layer import Layer, as_layer
 from unspool.nn.recurrent import Recurrent
 
 
@@ -68,12 +68,18 @@ class Bidirectional(Layer):
         self.output_size = self.ahead.output_size + self.back.output_size
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Tensor, Any, Any]:
-        ahead, ahead_state, ahead_values = self.ahead.run(x, state[0], ends, trace)
-        back, back_state, back_values = self.back.run(x, state[1], ends, trace)
+        ahead_layer, back_layer = self._both()
+        ahead, ahead_state, ahead_values = ahead_layer.run(x, state[0], ends, trace)
+        back, back_state, back_values = back_layer.run(x, state[1], ends, trace)
         return torch.cat((ahead, back), -1), (ahead_state, back_state), (ahead_values, back_values)
 
     def state_shapes(self, rows: int) -> Any:
-        return self.ahead.state_shapes(rows), self.back.state_shapes(rows)
+        ahead, back = self._both()
+        return ahead.state_shapes(rows), back.state_shapes(rows)
 
     def initial_state(self, rows: int, like: Tensor) -> Any:
-        return self.ahead.initial_state(rows, like), self.back.initial_state(rows, like)
+        ahead, back = self._both()
+        return ahead.initial_state(rows, like), back.initial_state(rows, like)
+
+    def _both(self) -> tuple[Layer, Layer]:
+        return as_layer("ahead", self.ahead), as_layer("back", self.back)

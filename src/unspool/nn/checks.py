@@ -10,6 +10,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
+from unspool.nn.route import PLAIN
+
+Shape = tuple[int, ...]
 
 
 def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
@@ -32,11 +35,11 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
     check_like("x", x, x if like is None else like)
 
 
-def check_like(name: str, value: Tensor, like: Tensor) -> None:
-    """`value` has the dtype and device of `like`; under autocast any floating-point dtype is accepted."""
+def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer") -> None:
+    """`value` is dense, has its memory, and the dtype (under autocast any floating-point one) and device of `like`."""
     if value.device != like.device:
         raise DeviceError(
-            f"`{name}` is on {value.device} where the layer is on {like.device}. Move it by "
+            f"`{name}` is on {value.device} where {whose} is on {like.device}. Move it by "
             f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
         )
     kind = value.device.type
@@ -45,9 +48,44 @@ def check_like(name: str, value: Tensor, like: Tensor) -> None:
         raise DTypeError(f"`{name}` has dtype {value.dtype}. Give real numbers: {name}.float().")
     if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
         raise DTypeError(
-            f"`{name}` has dtype {value.dtype} where the layer has {like.dtype}. Convert it by "
+            f"`{name}` has dtype {value.dtype} where {whose} has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
         )
+    if value.layout != torch.strided:
+        raise ArgumentError(f"`{name}` is of layout {value.layout}. Give dense numbers: {name}.to_dense().")
+    check_memory(name, value)
+
+
+def check_shape(name: str, tensor: Any, shape: Shape) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ArgumentTypeError.of(name, tensor, "is not a tensor", "Give the layer all its parameters and states")
+    if tensor.shape != shape:
+        got = tuple(tensor.shape)
+        raise ShapeError.of(name, got, f"is not of shape {tuple(shape)}", "Make a layer of these sizes")
+
+
+def check_memory(name: str, tensor: Tensor) -> None:
+    """Refuse a tensor that reaches beyond its storage, as after `storage.resize_(0)`."""
+    if not has_memory(tensor):
+        raise ArgumentError.of(
+            name,
+            tuple(tensor.shape),
+            "has no memory: its storage was freed or made smaller",
+            "Give a tensor whose storage is there",
+        )
+
+
+def has_memory(tensor: Tensor) -> bool:
+    """Whether the storage of a tensor holds all its numbers; true for one that has no storage of its own."""
+    if torch.compiler.is_compiling() or type(tensor) not in PLAIN or not tensor.numel() or tensor._is_zerotensor():
+        return True
+    try:
+        there = tensor.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):  # sparse, or under a function transform: torch looks after it
+        return True
+    last = tensor.storage_offset()
+    last += sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return bool(there >= (last + 1) * tensor.element_size())
 
 
 def check_lengths(
@@ -68,8 +106,12 @@ def check_lengths(
 def _as_integers(name: str, lengths: Sequence[int] | Tensor) -> Tensor:
     try:
         ends = torch.as_tensor(lengths)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ArgumentTypeError.of(name, lengths, f"are not numbers: {error}", "Give a list of int") from error
+    if ends.layout != torch.strided or ends.is_meta:
+        where = f"{ends.layout} on {ends.device}"
+        raise ArgumentError.of(name, where, "are not numbers in memory", "Give a list of int, or a dense tensor")
+    check_memory(name, ends)
     if ends.numel() == 0:
         ends = ends.long()  # an empty list has no dtype of its own
     if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:

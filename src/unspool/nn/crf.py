@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_lengths, check_like
+from unspool.nn.checks import check_lengths, check_like, check_memory, check_shape
 from unspool.nn.layer import from_time_major, to_time_major, valid_steps
 
 
@@ -158,6 +158,9 @@ class LinearChainCRF(nn.Module):
             raise ShapeError.of(
                 "emissions", tuple(emissions.shape), "does not fit", f"Give a tensor {layout}, {self.tags})"
             )
+        for name, shape in (("transitions", (self.tags, self.tags)), ("start", (self.tags,)), ("end", (self.tags,))):
+            check_shape(name, getattr(self, name, None), shape)
+            check_like(name, getattr(self, name), self.transitions)
         check_like("emissions", emissions, self.transitions)
         e = to_time_major(emissions, self.batch_first).to(self.transitions.dtype)
         steps, rows, _ = e.shape
@@ -195,6 +198,7 @@ class LinearChainCRF(nn.Module):
                 f"`tags` is on {tags.device} where the emissions are on {e.device}. Move it by "
                 f"tags.to({str(e.device)!r})."
             )
+        check_memory("tags", tags)
         y = (tags.t() if self.batch_first else tags).long()
         y = y.masked_fill(~valid_steps(ends, steps).squeeze(-1), 0)
         wrong = ((y < 0) | (y >= self.tags)).nonzero()

@@ -203,6 +203,9 @@ class DropIn(nn.RNNBase):
 
     def _run(self, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool) -> Found:
         """Every layer and direction over time-major input."""
+        if len(self._all_weights) != self.num_layers * (2 if self.bidirectional else 1):
+            problem = f"needs other weights than the layer has, of {len(self._all_weights)} layers and directions"
+            raise ArgumentError.of("num_layers", self.num_layers, problem, "Make a layer of these sizes")
         if len(self._all_weights) == 1:
             start = None if hx is None else tuple(part[0] for part in hx)
             output, final, values = self._run_one(0, x, start, ends, trace, stacked=True)
@@ -247,7 +250,10 @@ class DropIn(nn.RNNBase):
     def _parameter(self, name: str) -> Tensor:
         """A registered parameter, the quick way; else with its parametrization applied."""
         own = self._parameters.get(name)
-        return getattr(self, name) if own is None else own
+        value: Tensor | None = getattr(self, name, None) if own is None else own
+        if value is None:
+            raise ArgumentTypeError.of(name, None, "is not a tensor", "Give the layer all its parameters")
+        return value
 
     # What differs between the three
 

@@ -119,10 +119,7 @@ class Equilibrium(nn.Module):
     ) -> None:
         super().__init__()
         self.layer = Recurrent(cell, input_size, hidden_size, bias=bias, device=device, dtype=dtype)
-        states = tuple(self.layer.equations.states)
-        if len(states) > 1:
-            problem = f"has {len(states)} states ({', '.join(states)})"
-            raise ArgumentError.of("cell", self.layer.cell, problem, "Take one with a single state")
+        _check_layer(self.layer)
         check_solver(1.0 if tolerance is None else tolerance, max_iterations, memory)
         self.input_size, self.hidden_size = self.layer.input_size, self.layer.hidden_size
         self.output_size = self.layer.output_size
@@ -138,6 +135,7 @@ class Equilibrium(nn.Module):
         Returns:
             z*, (…, hidden_size).
         """
+        _check_layer(self.layer)
         shape = self._check(u, start)
         parameters = self.layer.cell_parameters()
         like = next(iter(parameters.values()), u)
@@ -223,6 +221,16 @@ class Equilibrium(nn.Module):
             if value is not None and not bool(torch.isfinite(value).all()):
                 raise ArgumentError(f"`{name}` contains NaN or inf, so no fixed point exists. Clean the data first.")
         return shape
+
+
+def _check_layer(layer: Any) -> None:
+    """It is a cell over time, and the cell has one state."""
+    if not isinstance(layer, Recurrent):
+        raise ArgumentTypeError.of("layer", layer, "is not a Recurrent", "Make another Equilibrium")
+    states = tuple(layer.equations.states)
+    if len(states) > 1:
+        problem = f"has {len(states)} states ({', '.join(states)})"
+        raise ArgumentError.of("cell", layer.cell, problem, "Take one with a single state")
 
 
 def _linearize(F: _StepOn, z: Tensor) -> tuple[Linearized, Tensor]:

@@ -11,7 +11,8 @@ from torch import Tensor
 from unspool import engine
 from unspool.cells.evaluate import Evaluator
 from unspool.nn import tapes
-from unspool.nn.layout import Layout, Tensors
+from unspool.nn.boundary import Boundary, admit, check_tensor
+from unspool.nn.layout import Tensors
 from unspool.nn.route import PLAIN
 from unspool.nn.unroll import States, Trace, unroll
 
@@ -24,30 +25,26 @@ Found = tuple[Tensor, list[Tensor], Tensors]
 class KernelCall:
     """One call of a kernel on torch tensors: x, then the initial states if there are any, then the parameters.
 
-    With `stacked`, final states have a first dimension of one, as torch.nn's have.
+    The `boundary` checks whatever a pass is given. With `stacked`, final states have a first dimension of one, as
+    torch.nn's have.
     """
 
     def __init__(
         self,
         kernel: engine.Kernel,
-        layout: Layout,
+        boundary: Boundary,
         step: Evaluator,
         ends: Tensor | None = None,
         reverse: bool = False,
         stacked: bool = False,
     ) -> None:
-        self.kernel, self.layout, self.step, self.reverse = kernel, layout, step, reverse
+        self.kernel, self.boundary, self.step, self.reverse = kernel, boundary, step, reverse
         self.lead = (1,) if stacked else ()
         self.ends = None if ends is None else ends.to("cpu", torch.int64, copy=True).contiguous()
 
-    def split(self, tensors: Tensors) -> tuple[Tensor, Tensors, Tensors]:
-        """x, the states (or none) and the parameters."""
-        first = len(tensors) - len(self.layout.names)
-        return tensors[0], tensors[1:first], tensors[first:]
-
     def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False) -> Found:
         """Output, final states and, to `keep`, the tape; a `clean` tape has zeros beyond the end of a sequence."""
-        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
+        x, start, parameters = self.boundary.admit(tensors, self.ends)
         out, final = self.results(x)
         tape = self.tape(x, clean) if keep else None
         given = self.given(x, start, parameters, self.ends)
@@ -56,7 +53,7 @@ class KernelCall:
 
     def trace(self, tensors: Tensors) -> tuple[Tensor, States, Trace]:
         """Output, final states, and every named value."""
-        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
+        x, start, parameters = self.boundary.admit(tensors, self.ends)
         out, final = self.results(x)
         values = [x.new_empty(*x.shape[:2], width) for width in self.kernel.named_widths]
         given = self.given(x, start, parameters, self.ends)
@@ -67,18 +64,19 @@ class KernelCall:
         self, tensors: Tensors, out: Tensor, kept: Tensors, gradients: Sequence[Tensor | None], wants_x: bool
     ) -> list[Tensor | None]:
         """Gradients of x, the states (if any were given) and the parameters."""
-        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
-        d_out, d_final = kernel_gradients(gradients)
+        x, start, parameters = self.boundary.admit(tensors, self.ends)
+        out, d_out, d_final = self.results_back(x, out, gradients)
+        tape = admit("tape", kept[0], (x.shape[0] * x.shape[1] * self.kernel.record,), x.dtype)
         d_x = torch.empty_like(x) if wants_x else None
         given = self.given(x, start, parameters, self.ends)
-        d_start, d_parameters = self.backward_pass(given, (start, parameters), out, kept[0], d_out, d_final, d_x)
+        d_start, d_parameters = self.backward_pass(given, (start, parameters), out, tape, d_out, d_final, d_x)
         return [d_x, *d_start, *d_parameters]
 
     def eager(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The same by the eager loop."""
-        x, states, parameters = self.split(tensors)
+        x, states, parameters = self.boundary.split(tensors)
         start = tuple(states) or tuple(x.new_zeros(x.shape[1], width) for width in self.kernel.state_widths)
-        out, final, _ = unroll(self.step, self.layout.named(parameters), x, start, self.ends, self.reverse)
+        out, final, _ = unroll(self.step, self.boundary.layout.named(parameters), x, start, self.ends, self.reverse)
         return out, *(state.reshape(*self.lead, *state.shape) for state in final)
 
     # The parts of a call, on contiguous tensors
@@ -88,6 +86,28 @@ class KernelCall:
         steps, rows, _ = x.shape
         widths = self.kernel.state_widths
         return x.new_empty(steps, rows, widths[0]), [x.new_empty(*self.lead, rows, width) for width in widths]
+
+    def results_back(
+        self, x: Tensor, out: Tensor, gradients: Sequence[Tensor | None]
+    ) -> tuple[Tensor, Tensor | None, list[Tensor | None]]:
+        """The output, its gradient and those of the final states as a backward pass takes them.
+
+        Where all steps and rows of the output's gradient share their memory, as in the gradient of a sum or a mean, it
+        is that one row, (width,).
+        """
+        (steps, rows, _), widths, dtype = x.shape, self.kernel.state_widths, x.dtype
+        shape = (steps, rows, widths[0])
+        d_out, *d_final = gradients
+        if d_out is not None and d_out.dim() == 3 and d_out.stride()[:2] == (0, 0):
+            check_tensor("gradient of the output", d_out, shape, dtype, x.device)
+            d_out = d_out[0, 0].contiguous()
+        elif d_out is not None:
+            d_out = admit("gradient of the output", d_out, shape, dtype)
+        ends = [
+            None if gradient is None else admit("gradient of a state", gradient, (*self.lead, rows, width), dtype)
+            for gradient, width in zip(d_final, widths, strict=True)
+        ]
+        return admit("output", out, shape, dtype), d_out, ends
 
     def tape(self, x: Tensor, clean: bool = False) -> Tensor:
         """Memory for what the backward pass reads."""
@@ -183,23 +203,6 @@ def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | No
         torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True)
     )
     return [next(found) if needed else None for needed in ctx.needs_input_grad[2:]]
-
-
-def kernel_gradients(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, list[Tensor | None]]:
-    """Gradients of the output and of the final states as the kernel takes them.
-
-    Where all steps and rows of the output's gradient share their memory, as in the gradient of a sum or a mean, it is
-    that one row, (width,).
-    """
-    d_out, *d_final = gradients
-    if d_out is not None:
-        d_out = d_out[0, 0].contiguous() if d_out.stride()[:2] == (0, 0) else contiguous(d_out)
-    return d_out, [None if gradient is None else contiguous(gradient) for gradient in d_final]
-
-
-def contiguous(tensor: Tensor) -> Tensor:
-    """The tensor itself, or a contiguous copy; quicker than torch's method where it is contiguous."""
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 
 def address(tensor: Tensor | None) -> int:

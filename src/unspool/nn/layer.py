@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unspool.errors import ArgumentTypeError
 from unspool.nn.checks import check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
 from unspool.nn.route import describe_routes, find_routes
@@ -110,6 +111,13 @@ class Layer(nn.Module):
             'kernel: float32 on the CPU'
         """
         return describe_routes(find_routes(self))
+
+
+def as_layer(name: str, part: object) -> Layer:
+    """`part` as a layer; it may have been replaced by something else since."""
+    if not isinstance(part, Layer):
+        raise ArgumentTypeError.of(name, part, "is not a layer of unspool.nn", "Give a Recurrent or a Stack")
+    return part
 
 
 def to_time_major(x: Tensor, batch_first: bool) -> Tensor:

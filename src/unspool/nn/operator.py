@@ -15,7 +15,8 @@ from torch import Tensor
 
 from unspool.cells import document
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from unspool.errors import ArgumentError, DTypeError, ShapeError
+from unspool.nn.boundary import check_tensor
 from unspool.nn.checks import check_lengths
 from unspool.nn.kernel_call import KernelCall
 from unspool.nn.route import has_kernels
@@ -60,15 +61,7 @@ def check_tensors(name: str, tensors: Sequence[Tensor], shapes: Sequence[tuple[i
         raise ShapeError.of(name, len(tensors), f"are not {len(shapes)} tensors", "Give as many as the cell has")
     for place, (tensor, shape) in enumerate(zip(tensors, shapes, strict=True)):
         part = f"{name}[{place}]" if len(shapes) > 1 else name
-        if tuple(tensor.shape) != shape:
-            raise ShapeError.of(part, tuple(tensor.shape), f"is not of shape {shape}", "Give one that fits the cell")
-        if tensor.dtype != like.dtype:
-            raise DTypeError.of(part, tensor.dtype, f"is not x's {like.dtype}", "Convert one of them")
-        if tensor.device != like.device or tensor.layout != torch.strided:
-            where = f"{tensor.layout} on {tensor.device}"
-            raise DeviceError.of(part, where, f"is not {torch.strided} on {like.device}, as x is", "Convert it")
-        if tensor.numel() and not tensor.data_ptr():
-            raise ArgumentError.of(part, tuple(tensor.shape), "has no memory", "Give a tensor whose storage is there")
+        check_tensor(part, tensor, shape, like.dtype, like.device)
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, UnknownNameError
+from unspool.errors import ArgumentError, ArgumentTypeError, UnknownNameError
+from unspool.nn.checks import check_shape
 from unspool.nn.memoryless import Memoryless
 
 
@@ -124,11 +125,16 @@ class AttentionPooling(Pooling):
 
     def weights(self, x: Tensor, *, lengths: Sequence[int] | Tensor | None = None) -> Tensor:
         """α, with the layout of x without its width: (time, batch). Zero beyond a sequence's length."""
-        alpha: Tensor = self.attention(x, lengths=lengths)
+        alpha: Tensor = self._attention()(x, lengths=lengths)
         return alpha.squeeze(-1)
 
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
-        return (self.attention.read(x, valid) * x).sum(0)
+        return (self._attention().read(x, valid) * x).sum(0)
+
+    def _attention(self) -> _Attention:
+        if not isinstance(self.attention, _Attention):
+            raise ArgumentTypeError.of("attention", self.attention, "gives no weights", "Make another AttentionPooling")
+        return self.attention
 
 
 class _Attention(Memoryless):
@@ -145,6 +151,7 @@ class _Attention(Memoryless):
 
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
         scores: Tensor = self.outer(torch.tanh(self.inner(x)))
+        check_shape("outer", scores, (*x.shape[:2], 1))
         # A sequence without steps keeps its scores until the end: a softmax over nothing but −inf has no gradient.
         alpha = scores.masked_fill(~valid & valid.any(0), -math.inf).softmax(0)
         return alpha.masked_fill(~valid, 0.0)

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from unspool import engine
 from unspool.cells.evaluate import Evaluator
-from unspool.nn.kernel_call import Found, KernelCall, address, addresses, contiguous, kernel_gradients
-from unspool.nn.layout import Layout, Tensors
+from unspool.nn.boundary import Boundary, admit
+from unspool.nn.checks import check_recompute
+from unspool.nn.kernel_call import Found, KernelCall, address, addresses
+from unspool.nn.layout import Tensors
 
 
 class RecomputingCall(KernelCall):
@@ -23,21 +25,21 @@ class RecomputingCall(KernelCall):
     def __init__(
         self,
         kernel: engine.Kernel,
-        layout: Layout,
+        boundary: Boundary,
         step: Evaluator,
         ends: Tensor | None,
         reverse: bool,
         stacked: bool,
         every: int,
     ) -> None:
-        super().__init__(kernel, layout, step, ends, reverse, stacked)
+        super().__init__(kernel, boundary, step, ends, reverse, stacked)
         self.every = every
 
     def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False) -> Found:
         """Output, final states and, to `keep`, the states after every part but the last, (part, batch, width) each."""
         if not keep:
             return super().forward(tensors, keep, clean)
-        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
+        x, start, parameters = self.boundary.admit(tensors, self.ends)
         out, final = self.results(x)
         parts = list(self._parts(x.shape[0]))
         kept = [x.new_empty(len(parts) - 1, x.shape[1], width) for width in self.kernel.state_widths]
@@ -52,11 +54,14 @@ class RecomputingCall(KernelCall):
         self, tensors: Tensors, out: Tensor, kept: Tensors, gradients: Sequence[Tensor | None], wants_x: bool
     ) -> list[Tensor | None]:
         """Gradients of x, the states (if any were given) and the parameters."""
-        x, start, parameters = self.split([contiguous(tensor) for tensor in tensors])
-        d_out, d_states = kernel_gradients(gradients)
+        x, start, parameters = self.boundary.admit(tensors, self.ends)
+        out, d_out, d_states = self.results_back(x, out, gradients)
+        parts = list(self._parts(x.shape[0]))
+        pairs = zip(kept, self.kernel.state_widths, strict=True)
+        kept = [admit("kept states", states, (len(parts) - 1, x.shape[1], width), x.dtype) for states, width in pairs]
         d_x = torch.empty_like(x) if wants_x else None
         total: list[Tensor] = []
-        for place, (part, ends) in reversed(list(enumerate(self._parts(x.shape[0])))):
+        for place, (part, ends) in reversed(list(enumerate(parts))):
             begin = start if place == 0 else [states[place - 1] for states in kept]
             given = self.given(x[part], begin, parameters, ends)
             tape, again = self.tape(x[part]), self.results(x[part])[1]
@@ -82,6 +87,7 @@ def steps_between(recompute: int | str, steps: int) -> int:
     "sqrt" is a few times √T: as many kept states as steps between them, up to a factor. Starting a part costs as much
     as some steps, so parts should be few.
     """
+    check_recompute(recompute)
     return 4 * math.ceil(math.sqrt(steps)) if recompute == "sqrt" else int(recompute)
 
 

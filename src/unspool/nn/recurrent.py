@@ -12,7 +12,7 @@ from unspool.cells import Cell, find_cell
 from unspool.cells.cell import check_size
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, CellError
-from unspool.nn.checks import check_recompute
+from unspool.nn.checks import check_like, check_recompute, check_shape
 from unspool.nn.layer import Layer
 from unspool.nn.regularized import Rates, Regularized
 from unspool.nn.route import Route, choose_route
@@ -103,13 +103,22 @@ class Recurrent(Layer):
                 getattr(self, f"initial_{state}").zero_()
 
     def cell_parameters(self) -> dict[str, Tensor]:
-        """The parameters by their names in the equations, with parametrizations applied."""
-        return dict(zip(self.equations.parameters, self._ordered_parameters(), strict=True))
+        """The parameters by their names in the equations, with parametrizations applied; they fit the equations."""
+        parameters = self._ordered_parameters()
+        self._runner.boundary.check_parameters(parameters)
+        return dict(zip(self.equations.parameters, parameters, strict=True))
 
     @property
     def step(self) -> Evaluator:
         """One step on tensors: (parameters, x, states) → (new states, named values)."""
         return self._runner.step
+
+    def take_step(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """One step on tensors that are checked: x (batch, input_size), and the states at t−1 → the states at t."""
+        parameters = self._ordered_parameters()
+        self._runner.boundary.check(x.unsqueeze(0), states, parameters)
+        new, _ = self.step(dict(zip(self.equations.parameters, parameters, strict=True)), x, states)
+        return tuple(value.expand(len(x), -1) for value in new)
 
     def own_routes(self) -> dict[str, Route]:
         """The route of a call of this layer, in its present mode, under the name ""."""
@@ -143,7 +152,13 @@ class Recurrent(Layer):
     def initial_state(self, rows: int, like: Tensor) -> Any:
         if not self.learn_initial:
             return super().initial_state(rows, like)
-        states = tuple(getattr(self, f"initial_{state}").expand(rows, -1) for state in self.equations.states)
+        learned: dict[str, Any] = {
+            name: getattr(self, name, None) for name in (f"initial_{state}" for state in self._widths)
+        }
+        for (name, value), width in zip(learned.items(), self._widths.values(), strict=True):
+            check_shape(name, value, (width,))
+            check_like(name, value, like, "x")
+        states = tuple(value.expand(rows, -1) for value in learned.values())
         return states[0] if len(states) == 1 else states
 
     def extra_repr(self) -> str:
@@ -162,9 +177,12 @@ class Recurrent(Layer):
         )
 
     def _ordered_parameters(self) -> list[Tensor]:
-        """The parameters in the order of the equations; one that is registered, the quick way."""
+        """The parameters in the order of the equations; one that is registered, the quick way; None if it is gone."""
         own: dict[str, Any] = self._parameters
-        return [own[name] if name in own else getattr(self, name) for name in self.equations.parameters]
+        found: list[Any] = [
+            own[name] if name in own else getattr(self, name, None) for name in self.equations.parameters
+        ]
+        return found
 
     def _read(self) -> None:
         """Set what is derived from the cell, and is not pickled with the layer."""

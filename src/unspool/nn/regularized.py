@@ -74,6 +74,7 @@ class Regularized:
         p = self.rates.zoneout
         masks: list[Tensor] = []
         if training:
+            self.plain.boundary.check_parameters(parameters)
             parameters = self._drop_weights(parameters)
             sizes = [(len(states[0]), size) for size in self._mask_sizes]
             masks = [draw_mask(states[0], size, self.rates.recurrent_dropout) for size in sizes]

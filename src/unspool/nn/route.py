@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from unspool import engine
-from unspool.errors import ArgumentError
 from unspool.nn.layout import Tensors
 from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
@@ -96,10 +95,13 @@ def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or not x.numel():
         return False
-    for known in kernel.known:
-        if known.check(x, *parameters):
-            break
-    else:
+    try:
+        for known in kernel.known:
+            if known.check(x, *parameters):
+                break
+        else:
+            return False
+    except TypeError:  # they are more than those, or fewer
         return False
     special = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() or current_observer() is not None
     return not special and engine.enabled()
@@ -119,11 +121,6 @@ def has_kernels(x: Tensor) -> bool:
     return x.dtype in DTYPES and x.device.type == "cpu"
 
 
-def freed(tensor: Tensor) -> ArgumentError:
-    """The error about a tensor whose memory is gone."""
-    return ArgumentError.of("storage", tuple(tensor.shape), "was freed", "Give a tensor that has its memory")
-
-
 def _why_not_tensors(tensors: Tensors) -> str | None:
     """Why a kernel cannot run on these tensors now, or None."""
     x = tensors[0]
@@ -136,8 +133,6 @@ def _why_not_tensors(tensors: Tensors) -> str | None:
         plain = type(tensor) in PLAIN and tensor.dtype is dtype and tensor.is_cpu and tensor.layout is torch.strided
         if not plain or tensor.is_neg() or tensor._is_zerotensor():
             return "the tensors are not all plain tensors of one dtype on one device"
-        if not tensor.data_ptr() and tensor.numel():
-            raise freed(tensor)
     return "there is nothing to compute" if not x.numel() and 0 in x.shape[:2] else None
 
 

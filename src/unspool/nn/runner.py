@@ -12,14 +12,15 @@ from unspool import engine
 from unspool.cells import document
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
-from unspool.errors import DeviceError, ShapeError, UnspoolError
+from unspool.errors import UnspoolError
+from unspool.nn.boundary import Boundary, are_held
 from unspool.nn.kernel_call import Differentiable, KernelCall
 from unspool.nn.layout import Layout, Tensors
 from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.recompute import RecomputingCall, steps_between
-from unspool.nn.route import Route, choose_route, freed
+from unspool.nn.route import Route, choose_route
 from unspool.nn.unroll import States, Trace, unroll
 
 
@@ -40,8 +41,8 @@ class Runner:
         self.kernel = LazyKernel(equations, input_size, hidden_size, self.layout.places)
         self.document = document.dump(equations)
         self._sizes = input_size, hidden_size
-        self.widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
-        self._shapes = [torch.Size(shape) for shape in self.layout.shapes(equations, input_size, hidden_size)]
+        self.boundary = Boundary(equations, input_size, hidden_size, self.layout)
+        self.widths = self.boundary.state_widths
 
     def run(
         self,
@@ -73,7 +74,6 @@ class Runner:
         if route.name == "quick kernel":
             return *self.run_quick(parameters, x, reverse, stacked), {}
         if route.name == "kernel":
-            self._check_parameters(parameters, x.device)
             tensors = (x, *states, *parameters) if states else (x, *parameters)
             call = self._make_call(len(x), ends, reverse, recompute, stacked)
             if trace:
@@ -89,23 +89,23 @@ class Runner:
         return stack_states(self._run_without_kernel(route, parameters, x, start, ends, reverse, trace), stacked)
 
     def run_quick(self, parameters: Tensors, x: Tensor, reverse: bool, stacked: bool) -> tuple[Tensor, States]:
-        """`run` from zeros, on tensors for which `is_quick` is true. Only their memory may have been freed since."""
-        places = [tensor.data_ptr() for tensor in parameters]
-        if not x.data_ptr() or not all(places):
-            raise freed(next(tensor for tensor in (x, *parameters) if not tensor.data_ptr()))
+        """`run` from zeros, on tensors for which `is_quick` is true."""
         if torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in parameters)):
             tensors = (x, *parameters)
-            call = KernelCall(self.kernel.built, self.layout, self.step, None, reverse, stacked)
+            call = KernelCall(self.kernel.built, self.boundary, self.step, None, reverse, stacked)
             output, *finals = Differentiable.apply(call, call.forward(tensors, True), *tensors)  # type: ignore[no-untyped-call]
             return output, tuple(finals)
-        x = x if x.is_contiguous() else x.contiguous()
+        size = x.element_size()
+        if not are_held((x, *parameters), size):  # `is_quick` has compared all else
+            x, _, parameters = self.boundary.admit((x, *parameters), None)
         steps, rows, _ = x.shape
         output = x.new_empty(steps, rows, self.widths[0])
         lead = (1,) if stacked else ()
         final = [x.new_empty(*lead, rows, width) for width in self.widths]
         to = [state.data_ptr() for state in final]
-        size, threads = x.element_size(), torch.get_num_threads()
+        threads = torch.get_num_threads()
         run = self.kernel.built.forward
+        places = [tensor.data_ptr() for tensor in parameters]
         run(size, (steps, rows), threads, reverse, 0, x.data_ptr(), places, (), output.data_ptr(), to)
         return output, tuple(final)
 
@@ -113,7 +113,7 @@ class Runner:
         """A call of the kernel, which is built now if needed."""
         if why_not := self.kernel.why_not(x.element_size()):
             raise UnspoolError(f"there is no kernel of {self.equations.title}: {why_not}")
-        return KernelCall(self.kernel.built, self.layout, self.step, ends, reverse)
+        return KernelCall(self.kernel.built, self.boundary, self.step, ends, reverse)
 
     @property
     def record(self) -> int:
@@ -137,7 +137,7 @@ class Runner:
         if route.name == "observed":
             return current_observer().recur(self, parameters, x, start, ends, reverse)  # type: ignore[union-attr]
         if not torch.compiler.is_compiling():
-            self._check_parameters(parameters, x.device)
+            self.boundary.check(x, start, parameters)
         named = self.layout.named(parameters)
         if route.name == "operator":
             ordered = [named[name] for name in self.equations.parameters]
@@ -147,20 +147,8 @@ class Runner:
     def _make_call(
         self, steps: int, ends: Tensor | None, reverse: bool, recompute: int | str | None, stacked: bool
     ) -> KernelCall:
-        given = self.kernel.built, self.layout, self.step, ends, reverse, stacked
+        given = self.kernel.built, self.boundary, self.step, ends, reverse, stacked
         return KernelCall(*given) if recompute is None else RecomputingCall(*given, steps_between(recompute, steps))
-
-    def _check_parameters(self, parameters: Tensors, device: torch.device) -> None:
-        """A kernel takes addresses: parameters that were replaced by others that do not fit must not reach it."""
-        for place, tensor in enumerate(parameters):
-            if tensor.shape != self._shapes[place]:
-                got, shape = tuple(tensor.shape), tuple(self._shapes[place])
-                raise ShapeError.of(
-                    self.layout.names[place], got, f"is not of shape {shape}", "Make a layer of these sizes"
-                )
-            if tensor.device != device:
-                name, where = self.layout.names[place], tensor.device
-                raise DeviceError.of(name, where, f"is not on {device}, where x is", "Move the layer by .to(device)")
 
 
 def run_operator(

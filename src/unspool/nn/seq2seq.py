@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_lengths
+from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DivergenceError, DTypeError, ShapeError
+from unspool.nn.checks import check_lengths, check_memory
 from unspool.nn.leaves import take_rows
 from unspool.nn.stack import AnyCell, Stack
 
@@ -247,12 +247,10 @@ class Seq2Seq(nn.Module):
 
     def _choices(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
         """`step` on the CPU in float64, where sequences are kept, with −∞ for tokens that must not be chosen."""
-        log_p, state = self.step(state, tokens.to(self.head.weight.device))
+        log_p, state = self.step(state, tokens.to(self._device()))
         log_p = log_p.to("cpu", torch.float64)
         if log_p.isnan().any():
-            raise ArgumentError(
-                "the model gives NaN for log-probabilities. Check its parameters: training may have diverged."
-            )
+            raise DivergenceError("the model gives NaN for log-probabilities: training may have diverged")
         log_p[:, [token for token in (self.start, self.padding) if token != self.end]] = -math.inf
         return log_p, state
 
@@ -278,6 +276,12 @@ class Seq2Seq(nn.Module):
             source_lengths = ((source != self.padding).flip(1).cumsum(1) > 0).sum(1)
         return source, check_lengths(source_lengths, source.shape[1], len(source), source.device, "source_lengths")
 
+    def _device(self) -> torch.device:
+        weight = getattr(self.head, "weight", None)
+        if not isinstance(weight, Tensor):
+            raise ArgumentTypeError.of("head.weight", weight, "is not a tensor", "Give the model all its parameters")
+        return weight.device
+
     def _check_tokens(self, name: str, tokens: Any, size: int, rank: int = 2) -> Tensor:
         """The tokens as 64-bit numbers."""
         if not isinstance(tokens, Tensor):
@@ -287,8 +291,9 @@ class Seq2Seq(nn.Module):
         if tokens.dim() != rank:
             layout = "(batch, time)" if rank == 2 else "(batch,)"
             raise ShapeError.of(name, tuple(tokens.shape), f"has {tokens.dim()} dimension(s)", f"Give {layout}")
-        if tokens.device != (device := self.head.weight.device):
+        if tokens.device != (device := self._device()):
             raise DeviceError.of(name, tokens.device, f"is not the model's {device}", "Move one of the two")
+        check_memory(name, tokens)
         whole: Tensor = tokens.long()
         outside = whole[(whole < 0) | (whole >= size)]
         if len(outside):

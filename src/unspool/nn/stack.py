@@ -14,7 +14,8 @@ from unspool.cells import Cell
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ShapeError
 from unspool.nn.bidirectional import Bidirectional
-from unspool.nn.layer import Layer, valid_steps
+from unspool.nn.checks import check_shape
+from unspool.nn.layer import Layer, as_layer, valid_steps
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.regularized import Rates, drop_units
 
@@ -145,11 +146,11 @@ class Stack(Layer):
         rising = [x]  # what each layer gives, after dropout, below it x
         states, values = [], []
         drops = zip(self.dropout, self.variational, strict=True)
-        for layer, start, residual, (p, same) in zip(self.layers, state, self.residual, drops, strict=True):
-            assert isinstance(layer, Layer)
+        for layer, start, residual, (p, same) in zip(self._layers(), state, self.residual, drops, strict=True):
             read = torch.cat(rising[-2:], -1) if self.skip else rising[-1]
             output, final, named = layer.run(read, start, ends, trace)
             if residual:
+                check_shape("residual", output, read.shape)
                 output = output + (read if ends is None else read.masked_fill(~valid_steps(ends, len(read)), 0.0))
             sequences.append(output)
             drop = drop_units if same else functional.dropout
@@ -173,7 +174,13 @@ class Stack(Layer):
         return ", ".join(said)
 
     def _layers(self) -> list[Layer]:
-        return [layer for layer in self.layers if isinstance(layer, Layer)]
+        """The layers, which may have been replaced; there is one for each entry of the options."""
+        for name in ("layers", "residual", "dropout", "variational"):
+            value = getattr(self, name)
+            if not isinstance(value, nn.ModuleList | list) or len(value) != len(self.rates):
+                problem = f"does not have one entry for each of the {len(self.rates)} layers"
+                raise ArgumentError.of(name, value, problem, "Make another Stack")
+        return [as_layer(f"layers[{level}]", layer) for level, layer in enumerate(self.layers)]
 
 
 def _count(num_layers: int | None, **options: object) -> int:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.nn.layer import Layer, valid_steps
+from unspool.errors import ArgumentError
+from unspool.nn.layer import Layer, as_layer, valid_steps
 from unspool.nn.leaves import map_leaves
 from unspool.nn.stack import Stack
 
@@ -37,9 +37,7 @@ class TimeDelay(Layer):
 
     def __init__(self, layer: Layer, delay: int) -> None:
         super().__init__()
-        if not isinstance(layer, Layer):
-            raise ArgumentTypeError.of("layer", layer, "is not a layer of unspool.nn", "Give a Recurrent or a Stack")
-        self.layer = layer
+        self.layer = as_layer("layer", layer)
         self.delay = check_size("delay", delay, least=0)
         self.input_size, self.output_size, self.batch_first = layer.input_size, layer.output_size, layer.batch_first
 
@@ -49,17 +47,18 @@ class TimeDelay(Layer):
         if every_layer and not isinstance(inner := _innermost(self), Stack):
             problem = f"asks for the layers of a {type(inner).__name__}"
             raise ArgumentError.of("every_layer", True, problem, "Leave it out, or delay a Stack")
+        layer = as_layer("layer", self.layer)
         options: dict[str, Any] = {"every_layer": True} if every_layer else {}
         steps, rows, width = x.shape
         if not steps:
-            return self.layer.run(x, state, ends, trace, **options)
+            return layer.run(x, state, ends, trace, **options)
         later = torch.cat((x, x.new_zeros(self.delay, rows, width)))
         if ends is None:
-            output, state, values = self.layer.run(later, state, None, trace, **options)
+            output, state, values = layer.run(later, state, None, trace, **options)
             return map_leaves(lambda sequence: sequence[self.delay :], output), state, values
         inside = valid_steps(ends, len(later))
         late_ends = torch.where(ends > 0, ends + self.delay, ends)
-        output, state, values = self.layer.run(later.masked_fill(~inside, 0.0), state, late_ends, trace, **options)
+        output, state, values = layer.run(later.masked_fill(~inside, 0.0), state, late_ends, trace, **options)
 
         def on_time(sequence: Tensor) -> Tensor:
             return sequence[self.delay :].masked_fill(~inside[:steps], 0.0)
@@ -67,13 +66,13 @@ class TimeDelay(Layer):
         return map_leaves(on_time, output), state, values
 
     def state_shapes(self, rows: int) -> Any:
-        return self.layer.state_shapes(rows)
+        return as_layer("layer", self.layer).state_shapes(rows)
 
     def initial_state(self, rows: int, like: Tensor) -> Any:
-        return self.layer.initial_state(rows, like)
+        return as_layer("layer", self.layer).initial_state(rows, like)
 
     def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
-        self.layer.check_state(state, rows, like)
+        as_layer("layer", self.layer).check_state(state, rows, like)
 
     def extra_repr(self) -> str:
         return f"delay={self.delay}"

@@ -24,8 +24,7 @@ class Step(nn.Module):
         self.layer = layer
 
     def forward(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        new, _ = self.layer.step(self.layer.cell_parameters(), x, states)
-        return tuple(value.expand(len(x), -1) for value in new)
+        return self.layer.take_step(x, states)
 
 
 class Unfolded(nn.Module):
@@ -90,5 +89,8 @@ class Unfolded(nn.Module):
 
     def _walk(self) -> list[Step]:
         """The modules in the order in which they run."""
-        steps = [step for step in self.steps if isinstance(step, Step)]
+        children = self.steps.children()
+        steps = [step for step in children if isinstance(step, Step) and isinstance(step.layer, Recurrent)]
+        if not steps or not isinstance(self.steps, nn.ModuleList) or len(steps) != len(self.steps):
+            raise ArgumentTypeError.of("steps", self.steps, "are not all steps of a layer", "Unfold the layer again")
         return steps[::-1] if self.reverse else steps

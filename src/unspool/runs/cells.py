@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unspool.cells import Cell
+from unspool.cells import Cell, saved
 from unspool.cells.saved import SavedCell, cells_document, load_cells
 from unspool.cells.spelling import names_file
 from unspool.errors import ArgumentError, CellError, DataError
+from unspool.learning.documents import read_text
+from unspool.learning.run_folder import CELLS as NAME
 from unspool.learning.run_folder import check_run
 from unspool.runs.config import Config, read_config
 from unspool.settings.cells import NamedCell, own_cells, with_own_cells
 
-NAME = "cell.json"
+#: Bytes of the longest cell.json: every character of the longest document takes four at most.
+LONGEST = 4 * saved.LONGEST
 REMEDY = "Leave it out there, and give it as `cell`"
 
 
@@ -27,11 +31,11 @@ def dump_cells(config: Config) -> str:
 def load_own_cells(folder: Path) -> dict[str, Cell]:
     """The cells that a folder's cell.json holds, by the names that its config uses; none without such a file."""
     path = folder / NAME
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}
     try:
-        return load_cells(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, CellError) as error:
+        return load_cells(read_text(path, LONGEST))
+    except (OSError, ValueError, CellError) as error:
         raise DataError(f"{path} cannot be read: {error} Restore it from a copy.") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from unspool.errors import ArgumentError, DataError, UnknownNameError
+from unspool.errors import ArgumentError, UnknownNameError
+from unspool.learning import documents
 from unspool.learning.contract import Task
 from unspool.settings.catalogue import SECTIONS, SETTINGS, TASK_SETTINGS, TaskSettings, find_task_settings, suggest
 from unspool.settings.section import Section
@@ -63,12 +63,7 @@ def read_config(*documents: Mapping[str, Any], task: str | None = None) -> Confi
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a config file."""
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"the config {path} cannot be read: {error}. Give TOML with [data], [model], [training]."
-        ) from error
+    found = documents.read_toml(path, "Give TOML with [data], [model], [training]")
     found.pop("format", None)  # the config.toml of a run can be used too, with the cells beside it
     sections = all(isinstance(found.get(name, {}), Mapping) for name in SECTIONS)
     if not sections or str(found.get("task", "lm")) not in TASK_SETTINGS:

@@ -17,24 +17,31 @@ def find_ineffective(documents: Sequence[Mapping[str, Any]], task: TaskSettings)
     setting that turns off what is off by default.
     """
     sections = task.sections.values()
-    effects = [effect for section in sections for effect in section.effects]
-    own = {name: field.get_default() for section in sections for name, field in section.model_fields.items()}
-    off = {name for name, value in own.items() if not value}
-    own |= {"task": task.name} | _settings(task.defaults)
+    plain = {name: field.get_default() for section in sections for name, field in section.model_fields.items()}
+    own = plain | {"task": task.name} | _settings(task.defaults)
     held = dict(own)
     mistakes: dict[str, str] = {}  # one per setting
     for place, document in enumerate(documents, 1):
         given = _settings(document)
         held |= given
-        given = {name: value for name, value in given.items() if value or name not in off}
+        given = {name: value for name, value in given.items() if value or plain.get(name, True)}
         if place < len(documents):
-            given = {name: value for name, value in given.items() if _plain(value) != _plain(own.get(name))}
-        for effect in effects:
-            if (held[effect.other] in effect.values) == effect.among:
-                continue
+            given = _unlike(own, given)
+        for effect in _missing_effects(task, held):
             for name in sorted(given.keys() & effect.settings):
                 mistakes.setdefault(name, _mistake(name, given[name], effect, held))
     return list(mistakes.values())
+
+
+def _missing_effects(task: TaskSettings, held: Mapping[str, Any]) -> list[Effect]:
+    """The effects that settings do not have, as another setting is what it is."""
+    effects = (effect for section in task.sections.values() for effect in section.effects)
+    return [effect for effect in effects if (held[effect.other] in effect.values) != effect.among]
+
+
+def _unlike(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that are not as the task has them by default."""
+    return {name: value for name, value in given.items() if _plain(value) != _plain(own.get(name))}
 
 
 def _settings(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +56,12 @@ def _plain(value: Any) -> Any:
 def _mistake(name: str, value: Any, effect: Effect, held: Mapping[str, Any]) -> str:
     now = held[effect.other]
     where = f"`{effect.other}` is {'not given' if now is None else now}"
-    fit = [str(one) for one in effect.values if one is not None] if effect.among else []
-    wanted = f" {' or '.join(filter(None, (', '.join(fit[:-1]), fit[-1])))}" if fit else ""
+    wanted = _wanted(effect)
     remedy = f"{'give' if wanted or now is None else 'change'} `{effect.other}`{wanted}"
     return f"`{name}` (={value!r}) has no effect where {where}. Leave it out, or {remedy}."
+
+
+def _wanted(effect: Effect) -> str:
+    """The values of the other setting with which there is an effect, such as " adam, sgd or lion"."""
+    fit = [str(one) for one in effect.values if one is not None] if effect.among else []
+    return f" {' or '.join(filter(None, (', '.join(fit[:-1]), fit[-1])))}" if fit else ""

@@ -43,8 +43,8 @@ def _needed(loop: Loop) -> dict[str, int]:
     if loop.fraction() >= 1:
         done = {"epochs": loop.epochs(), "steps": loop.position.step, "minutes": loop.position.seconds / 60}
         needed[_end(loop)] = max(1, math.ceil(2 * done[_end(loop)]))
-    if training.patience is not None and loop.stale() >= training.patience:
-        needed["patience"] = 2 * loop.stale()
+    if training.patience is not None and loop.position.stale >= training.patience:
+        needed["patience"] = 2 * loop.position.stale
     return needed
 
 
@@ -55,5 +55,5 @@ def _end(loop: Loop) -> str:
 def _where(loop: Loop) -> str:
     position = loop.position
     spent = f"{loop.epochs():.4g} epochs, {position.seconds / 60:.3g} minutes"
-    stale = f", {loop.stale()} evaluations without improvement" if loop.settings.patience is not None else ""
+    stale = f", {loop.position.stale} evaluations without improvement" if loop.settings.patience is not None else ""
     return f"it has made {position.step:,} updates ({spent}{stale})"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspool.learning.advice import Point, advise
+from unspool.learning.documents import read_text
 from unspool.learning.events import Finished
 from unspool.learning.run_folder import METRICS
 from unspool.runs.config import Config
@@ -18,6 +19,8 @@ from unspool.settings.training import ENDS
 
 #: A validation loss above the training loss by this fraction is a gap that regularization can close.
 GAP = 0.1
+#: A validation loss that is below all earlier ones by this fraction still falls.
+FALLING = 0.02
 #: The most dropout that is proposed; beyond it, a smaller model is.
 MOST_DROPOUT = 0.5
 #: Learning rates from here on are large for Adam.
@@ -74,6 +77,8 @@ def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> F
         return FollowUp("Both losses still fall: train longer.", _longer(config, finished))
     better = find_better_baseline(finished)
     last = history[-1]
+    if len(history) > 1 and last.validation < (1 - FALLING) * min(point.validation for point in history[:-1]):
+        return FollowUp(_behind(better) + "Validation loss still falls: train longer.", _longer(config, finished))
     if last.validation - last.training > GAP * abs(last.training):
         text = "Validation loss is well above training loss: regularize."
         return FollowUp(_behind(better) + text, _regularize(config), flawed=bool(better))
@@ -92,9 +97,8 @@ def find_better_baseline(finished: Finished) -> str:
 
 def read_follow_up(run: str | Path) -> FollowUp | None:
     """What a finished run advised, from its log; None if it has not finished, or the log cannot be read."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        last = (Path(run) / METRICS).read_text(encoding="utf-8").splitlines()[-1]
-        event = json.loads(last)
+    with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
+        event = json.loads(read_text(Path(run) / METRICS).splitlines()[-1])
         if event["event"] == "finished" and event["advice"]:
             return FollowUp(str(event["advice"]), dict(event["proposal"]), bool(event["flawed"]))
     return None

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, cast
 
 import torch
 
 from unspool.data.vocabulary import Vocabulary
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DivergenceError
 from unspool.models.generation import Sampling, beam_search, generate
 from unspool.models.language_model import LanguageModel
 from unspool.models.text_stream import TextStream
 from unspool.runs.config import Config
-from unspool.runs.load import load_run
+from unspool.runs.load import load_run, use
 from unspool.tasks.lm import LanguageModelling, first_prompt, textless_ids
 
 
@@ -27,8 +28,10 @@ class TextGenerator:
             print(piece, end="")
     """
 
-    def __init__(self, model: LanguageModel, vocabulary: Vocabulary, config: Config) -> None:
-        self.model, self.vocabulary, self.config = model.eval(), vocabulary, config
+    def __init__(
+        self, model: LanguageModel, vocabulary: Vocabulary, config: Config, run: str | Path | None = None
+    ) -> None:
+        self.model, self.vocabulary, self.config, self.run = model.eval(), vocabulary, config, run
 
     @classmethod
     def load(cls, run: str | Path) -> Self:
@@ -37,7 +40,7 @@ class TextGenerator:
         if not task.generates:
             problem = f"is of the task {task.name}, which generates no text"
             raise ArgumentError.of("run", str(run), problem, "Give the run of a language model")
-        return cls(cast(LanguageModel, model), cast(LanguageModelling, task).vocabulary, config)
+        return cls(cast(LanguageModel, model), cast(LanguageModelling, task).vocabulary, config, run)
 
     def stream(
         self, prompt: str, count: int, sampling: Sampling, seed: int | None = None, stop: Sequence[str] = ()
@@ -60,7 +63,7 @@ class TextGenerator:
         generator.seed() if seed is None else generator.manual_seed(seed)
         ids = self.prompt(prompt)
         text = TextStream(self.vocabulary.decode, tuple(stop), ids)
-        return _pieces(text, generate(self.model, ids, count, sampling, generator))
+        return self._explained(ids, _pieces(text, generate(self.model, ids, count, sampling, generator)))
 
     def search(self, prompt: str, count: int, width: int, stop: str | None = None) -> list[tuple[float, str]]:
         """The most probable continuations by beam search.
@@ -79,7 +82,8 @@ class TextGenerator:
         if len(ends) != 1 or ends[0] in self.banned:
             remedy = "Leave it out, or sample, which stops anywhere"
             raise ArgumentError.of("stop", stop, "is not one token, at which a search can stop", remedy)
-        found = beam_search(self.model, ids, count, width, stop_id=ends[0], banned=self.banned)
+        with self._explaining(ids):
+            found = beam_search(self.model, ids, count, width, stop_id=ends[0], banned=self.banned)
         return [(score, self._text(ids, tokens)) for score, tokens in found]
 
     def _text(self, prompt: Sequence[int], tokens: Iterable[int]) -> str:
@@ -94,8 +98,29 @@ class TextGenerator:
         """The ids to start from: of the text, at the start of a line where the model was trained on lines."""
         ids = self.vocabulary.ids(text)
         if not ids or self.config.data.split == "lines":
-            return [*first_prompt(self.model, self.vocabulary), *ids]
+            with self._explaining([0]):
+                return [*first_prompt(self.model, self.vocabulary), *ids]
         return ids
+
+    def _explained(self, ids: Sequence[int], pieces: Iterator[str]) -> Iterator[str]:
+        with self._explaining(ids):
+            yield from pieces
+
+    @contextmanager
+    def _explaining(self, ids: Sequence[int]) -> Iterator[None]:
+        """A context in which NaN and infinity are reported with the step of the run and the layer."""
+        try:
+            yield
+        except DivergenceError as error:
+            if self.run is None:
+                raise
+            reason = error
+
+            def read_again() -> None:
+                self.model.predict(torch.tensor(ids).unsqueeze(1), None)
+                raise reason
+
+            use(self.run, self.model, read_again)
 
     def unknown_characters(self, text: str) -> list[str]:
         """The characters of a text that the vocabulary does not have, each once; none where tokens are longer."""

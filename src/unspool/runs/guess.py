@@ -6,20 +6,28 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from unspool.data.glance import Glance
-from unspool.data.text import Source, find_files
+from unspool.data.sources import exists, first_path
+from unspool.data.text import Source
 from unspool.errors import DataError
 from unspool.settings.catalogue import SETTINGS
 from unspool.tasks.catalogue import TASKS
 
+#: Columns that a message lists.
+SHOWN = 12
 #: The task of a text, and where nothing says otherwise.
 DEFAULT = "lm"
 
 
+#: A claim that is at most this much weaker than the best is named as an alternative.
+CLOSE = 15
+
+
 class Guess(NamedTuple):
-    """A task's name, and the reason; empty where the data cannot be found."""
+    """A task's name, the reason, which is empty where the data cannot be found, and settings that go with it."""
 
     task: str
     why: str
+    settings: Mapping[str, Any] = {}  # columns and what they are for; what the user gives has precedence
 
 
 def guess_task(source: Source | None, options: Mapping[str, Any]) -> Guess:
@@ -46,9 +54,11 @@ def guess_task(source: Source | None, options: Mapping[str, Any]) -> Guess:
     if source is None:
         return Guess(DEFAULT, "nothing says otherwise")
     try:
-        file = find_files(source)[0]
-    except DataError:  # reported when the data is read, after all mistakes in the settings
-        return Guess(DEFAULT, "")
+        file = first_path(source)
+    except DataError:
+        if exists(source):  # it cannot be read: it is no text
+            raise
+        return Guess(DEFAULT, "")  # reported when the data is read, after all mistakes in the settings
     return _ask_tasks(Glance(file, options))
 
 
@@ -56,11 +66,25 @@ def _ask_tasks(glance: Glance) -> Guess:
     """The task with the strongest claim to a file."""
     claims = {name: claim for name, task in TASKS.items() if (claim := task.recognize(glance)) is not None}
     if not claims:
-        columns = ", ".join(map(repr, glance.columns))
-        raise DataError(
-            f"{glance.file} has the columns {columns}: what is to be learned is not clear. Give "
-            "`task='classify'` with `label_column`, `task='regress'` with `target`, or `task='forecast'` with "
-            "`time_column`."
-        )
+        raise DataError(_ask(glance))
     best = max(claims, key=lambda name: claims[name].priority)
-    return Guess(best, claims[best].reason)
+    found = claims[best]
+    close = [name for name in claims if name != best and found.priority - claims[name].priority <= CLOSE]
+    others = "".join(f"; or `task={name!r}`: {claims[name].reason}" for name in close)
+    return Guess(best, found.reason + others, found.settings)
+
+
+def _ask(glance: Glance) -> str:
+    """What to give where no task recognizes a table."""
+    names = ", ".join(map(repr, glance.columns[:SHOWN])) + ("…" if len(glance.columns) > SHOWN else "")
+    there = f"{glance.file} has the columns {names}"
+    if glance.roles.rows_are_series():
+        return (
+            f"{there}: each row seems to be a series. A table of series has a row for each step. Transpose it: one "
+            "column of times, and one for each series."
+        )
+    return (
+        f"{there}: what is to be learned is not clear. Give `task='classify'` with `text_column` and `label_column`, "
+        "`task='regress'` with `text_column` and `target`, `task='forecast'` with `time_column` and `target`, or "
+        "`task='seq2seq'` with `source_column` and `target_column`; `id_column` names sequences of several rows."
+    )

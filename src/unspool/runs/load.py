@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from unspool.errors import DataError
+import torch
+
+from unspool.errors import DataError, DivergenceError
 from unspool.learning.contract import Learner, Task
-from unspool.learning.files import find_mismatch, read_tensors
+from unspool.learning.documents import read_sealed
+from unspool.learning.files import Form, find_mismatch, forms_of, read_header, read_tensors
+from unspool.learning.nonfinite import REMEDY, diagnose
+from unspool.learning.run_folder import MODEL, VOCABULARY, check_run, read_origin
 from unspool.runs.cells import read_run_config
 from unspool.runs.config import Config
 
-#: The entry of vocabulary.json that is a digest of all others.
-SEAL = "digest"
+T = TypeVar("T")
+#: What a document of the right digest and the wrong content may raise.
+WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Loaded(NamedTuple):
@@ -42,50 +47,72 @@ def load_run(run: str | Path) -> Loaded:
     """
     path = Path(run)
     config = read_run_config(path)
-    task = restore_task(path, config)
-    if not (path / "model.safetensors").exists():
+    model = path / MODEL
+    if not os.path.lexists(model):
         raise DataError(f"{path} has no model yet. Resume it with `resume=True`.")
-    tensors, _ = read_tensors(path / "model.safetensors")
-    learner = task.make_learner(config.model)
-    if misfit := find_mismatch(learner, tensors):
+    header = read_header(model)
+    task = restore_task(path, config)
+    read_origin(path, check_run(path)).check(header.facts, model)
+    if misfit := find_mismatch(expected_forms(task, config), header.forms):
         raise DataError(
             f"{path}: config.toml, or vocabulary.json, does not fit model.safetensors: {misfit}. Restore the "
             "files that the run was started with."
         )
+    tensors, _ = read_tensors(model)
+    learner = task.make_learner(config.model)
     learner.load_state_dict(tensors)
+    use(path, learner, lambda: None)  # refuses weights that are not finite
     return Loaded(config, task, learner.eval())
+
+
+def expected_forms(task: Task, config: Config) -> dict[str, Form]:
+    """What the header of a file with the model's weights says; no memory is taken, however large the model would be."""
+    with torch.device("meta"):
+        return forms_of(task.make_learner(config.model).state_dict())
+
+
+def use(run: str | Path, learner: Learner, call: Callable[[], T]) -> T:
+    """Use the model of a run.
+
+    Args:
+        run: Its folder.
+        learner: Its model, as `load_run` gave it.
+        call: Evaluates it, or predicts with it.
+
+    Returns:
+        What `call` gives.
+
+    Raises:
+        DivergenceError: The weights, or what the model computes, are not finite.
+
+    Example:
+        config, task, learner = load_run("runs/book")
+        metrics = use("runs/book", learner, lambda: task.evaluate_files(learner, "other.txt"))
+    """
+    found, fault = diagnose(learner, call)
+    if fault:
+        path = Path(run) / MODEL
+        step = read_header(path).facts.get("step")
+        raise DivergenceError(f"{path} has diverged, at step {step} or before: {fault}. {REMEDY}, and train again.")
+    return found  # type: ignore[return-value]  # there is no fault
 
 
 def restore_task(run: Path, config: Config) -> Task:
     """The task without its data, from the run's vocabulary.json."""
-    path = run / "vocabulary.json"
+    path, remedy = run / VOCABULARY, "Restore it, or resume the run with `resume=True`, which writes it again"
+    document = read_sealed(path, remedy)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(document, dict) and (kept := document.pop(SEAL, None)) not in (None, _digest(document)):
-            raise DataError(f"it was changed since the run wrote it (it is no longer of digest {kept:.8})")
         return config.task.restore(document, config.data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except WRONG as error:
         if isinstance(error.__cause__, ImportError):  # nothing is wrong with the file
             raise
-        said = error.strerror if isinstance(error, OSError) else str(error).partition(". ")[0].removesuffix(".")
-        raise DataError(
-            f"{path} cannot be read: {said}. Restore it, or resume the run with `resume=True`, which writes it again."
-        ) from error
+        said = str(error).partition(". ")[0].removesuffix(".")
+        raise DataError(f"{path} cannot be read: {said}. {remedy}.") from error
 
 
-def seal(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a task keeps beside the weights, with a digest: other labels, or another order, give wrong predictions."""
-    return {**document, SEAL: _digest(document)}
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-
-def is_kept(run: Path, config: Config) -> bool:
-    """Whether vocabulary.json is there and can be read."""
+def is_kept(run: Path, document: Mapping[str, Any]) -> bool:
+    """Whether vocabulary.json is there and holds this document."""
     try:
-        restore_task(run, config)
+        return read_sealed(run / VOCABULARY, "") == document
     except DataError:
         return False
-    return True

@@ -13,9 +13,11 @@ import torch
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.advice import points_of
+from unspool.learning.checkpoint_facts import check_same
 from unspool.learning.contract import Learner, Task
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
+from unspool.learning.position import check_model_forms
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run_folder import RunFolder, check_free
 from unspool.learning.stopping import Stop, listening
@@ -25,21 +27,25 @@ from unspool.runs.cells import (
     compare_cells,
     dump_cells,
     keep_cells,
-    load_own_cells,
     read_run_config,
-    refuse_cell_files,
-    with_cells,
 )
-from unspool.runs.config import Config, read_config, read_toml, refuse, to_sections
+from unspool.runs.config import Config, read_config, refuse, to_sections
+from unspool.runs.documents import (
+    find_task,
+    guess_from,
+    keep_given,
+    list_files,
+    read_documents,
+    with_counted_layers,
+    with_one_end,
+)
 from unspool.runs.effects import find_ineffective
 from unspool.runs.embeddings import make_model, with_vector_size
 from unspool.runs.extension import check_ahead, is_over
 from unspool.runs.fitting import prepare_task
 from unspool.runs.follow_up import with_follow_up
-from unspool.runs.guess import Guess, guess_task
-from unspool.runs.load import is_kept, is_run, seal
+from unspool.runs.load import expected_forms, is_kept, is_run
 from unspool.runs.progress import print_progress, silent
-from unspool.runs.recipes import find_recipe
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
 from unspool.settings.training import ENDS
 
@@ -84,22 +90,18 @@ def plan(
     Raises:
         ArgumentError: One message that lists every mistake.
     """
-    documents = _read_documents(recipe, config)
-    given = {name: value for name, value in options.items() if value is not None}
-    for path in list_files(source):
-        if is_run(Path(path)):
-            raise ArgumentError.of("FILE", path, "is a run folder", "Resume it with `resume=True`, or give data")
-    named = task or next((document["task"] for document in reversed(documents) if "task" in document), None)
-    guess = None
-    if named is None:
-        files = source or next((one["data"]["files"] for one in documents if "files" in one.get("data", ())), None)
-        guess = guess_task(files, given) if recipe is None else Guess("lm", f"the recipe {recipe} is for it")
+    documents = read_documents(recipe, config)
+    given = keep_given(options)
+    _refuse_runs(source)
+    named = task or find_task(documents)
+    guess = guess_from(source, documents, given, recipe) if named is None else None
     settings = find_task_settings(str(named) if guess is None else guess.task)
     if source is not None:
         given["files"] = list_files(source)
     documents.append(to_sections(given, settings.name))
     documents = [with_counted_layers(document) for document in documents]
-    found = read_config(*_with_one_end([settings.defaults, *documents]), task=settings.name)
+    known = [settings.defaults] if guess is None else [settings.defaults, to_sections(guess.settings, guess.task)]
+    found = read_config(*with_one_end([*known, *documents]), task=settings.name)
     refuse(find_ineffective(documents, settings))
     found = replace(with_vector_size(found), given=_names(documents))
     return found if guess is None else replace(found, guessed=guess.why)
@@ -110,39 +112,10 @@ def _names(documents: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(name for document in documents for section in SECTIONS for name in document.get(section, ()))
 
 
-def list_files(source: Source | None) -> list[str]:
-    """Names of files, whether one was given or several."""
-    if source is None:
-        return []
-    return [str(source)] if isinstance(source, str | Path) else [str(one) for one in source]
-
-
-def _read_documents(recipe: str | None, config: str | Path | None) -> list[Mapping[str, Any]]:
-    documents: list[Mapping[str, Any]] = [find_recipe(recipe)] if recipe is not None else []
-    if config is None:
-        return documents
-    document = with_cells(read_toml(Path(config)), load_own_cells(Path(config).parent))
-    refuse_cell_files(document, config)
-    return [*documents, document]
-
-
-def _with_one_end(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of the ends of training that different documents give, such as 10 epochs and 5 minutes, the last counts."""
-    found = list(documents)
-    giving = [place for place, document in enumerate(found) if {*ENDS} & set(document.get("training", ()))]
-    for place in giving[:-1]:
-        training = {key: value for key, value in found[place]["training"].items() if key not in ENDS}
-        found[place] = {**found[place], "training": training}
-    return found
-
-
-def with_counted_layers(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A document in which lists with one entry per layer also say how many layers there are."""
-    model = document.get("model")
-    if not isinstance(model, Mapping) or "layers" in model:
-        return document
-    lists = [model[name] for name in ("cell", "hidden") if isinstance(model.get(name), list | tuple)]
-    return {**document, "model": {**model, "layers": len(lists[0])}} if lists and len(lists[0]) else document
+def _refuse_runs(source: Source | None) -> None:
+    for path in list_files(source):
+        if is_run(Path(path)):
+            raise ArgumentError.of("FILE", path, "is a run folder", "Resume it with `resume=True`, or give data")
 
 
 def resume_settings(
@@ -162,22 +135,27 @@ def resume_settings(
         ArgumentError: One message that names every setting that differs.
     """
     kept = read_run_config(run)
-    given = {name: value for name, value in options.items() if value is not None and name != "task"}
+    given = keep_given(options)
     if source is not None:
         given["files"] = list_files(source)
-    if options.get("task") not in (None, kept.task.name):
-        raise ArgumentError.of("task", options["task"], f"is not the run's task, {kept.task.name}", REMEDY)
-    documents = [*_read_documents(recipe, config), to_sections(given, kept.task.name)]
+    task = given.pop("task", None)
+    if task not in (None, kept.task.name):
+        raise ArgumentError.of("task", task, f"is not the run's task, {kept.task.name}", REMEDY)
+    documents = [*read_documents(recipe, config), to_sections(given, kept.task.name)]
     documents = [keep_cells(with_counted_layers(document), kept) for document in (kept.dump(), *documents)]
-    new = read_config(*_with_one_end(documents), task=kept.task.name)
+    new = read_config(*with_one_end(documents), task=kept.task.name)
     changed = _differences(kept, new) | compare_cells(kept, new)
-    for name in [name for name in changed if name in ENDS and changed[name][1] is None]:
-        del changed[name]  # replaced by another end
+    _refuse_fixed(run, changed)
+    # An end that is None now is replaced by another.
+    return new, {name: now for name, (_, now) in changed.items() if now is not None or name not in ENDS}
+
+
+def _refuse_fixed(run: Path, changed: Mapping[str, tuple[Any, Any]]) -> None:
+    """Every setting that differs must be one that may change."""
     fixed = {name: values for name, values in changed.items() if name not in RESUMABLE}
     if fixed:
         listed = "; ".join(f"`{name}` is {was!r} in the run and {now!r} here" for name, (was, now) in fixed.items())
         raise ArgumentError(f"{run} was started with other settings: {listed}. {REMEDY}.")
-    return new, {name: now for name, (_, now) in changed.items()}
 
 
 def _differences(kept: Config, new: Config) -> dict[str, tuple[Any, Any]]:
@@ -216,7 +194,8 @@ def train(
         quiet: Print nothing.
         tell: Called with every event of training (`unspool.learning.events`), in place of printing progress.
         watch: Called after every evaluation with (settings, task, model, folder, evaluation).
-        task: "lm", "classify", "regress", "tag", "seq2seq" or "forecast"; by default guessed from the files.
+        task: "lm", "classify", "multilabel", "tag", "joint", "regress", "forecast" or "seq2seq"; by default guessed
+            from the files.
         recipe: The name of a recipe.
         config: A TOML file with settings.
         **options: Settings by name; docs/reference.md lists them all.
@@ -235,25 +214,38 @@ def train(
     given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
     with joined() as ranks, ExitStack() as held:
         with ranks.in_turn():
-            if resume and overwrite:
-                problem = "replaces a run, and `resume` continues one"
-                raise ArgumentError.of("overwrite", overwrite, problem, "Leave one out")
-            resume = resume and (is_run(path) or (source is None and config is None))
+            resume = _resumes(path, resume, overwrite, has_data=(source, config) != (None, None))
+            begins = ranks.first and not resume
             settings, new = resume_settings(path, **given) if resume else (plan(**given), {})
-            folder = RunFolder.open(path) if resume and ranks.first else RunFolder(path)
-            held.enter_context(closing(folder))
-            if ranks.first and not resume:
+            folder = held.enter_context(closing(_open(path, resume and ranks.first)))
+            if begins:
                 check_free(path, overwrite)
-            if settings.training.baselines and ranks.together:
-                raise ArgumentError.of("baselines", True, "are trained by one process", "Leave it out, or `nproc`")
+            _check_baselines(settings, ranks)
             stop = held.enter_context(listening())
             settings, prepared = prepare_task(settings)
             loop = make_loop(settings, prepared, folder, tell, stop, new=not (resume and folder.checkpoints()))
             if watch is not None and ranks.first:
                 loop.tell = _showing(tell, watch, settings, loop, path)
-            if ranks.first and not resume:
+            if begins:
                 folder.begin(settings.dump(), overwrite, dump_cells(settings))
         return _run(settings, folder, loop, resume, new, tell, stop)
+
+
+def _resumes(path: Path, resume: bool, overwrite: bool, has_data: bool) -> bool:
+    """Whether a run is resumed: if asked to, and there is one, or nothing to start one with."""
+    if resume and overwrite:
+        problem = "replaces a run, and `resume` continues one"
+        raise ArgumentError.of("overwrite", overwrite, problem, "Leave one out")
+    return resume and (is_run(path) or not has_data)
+
+
+def _open(path: Path, resume: bool) -> RunFolder:
+    return RunFolder.open(path) if resume else RunFolder(path)
+
+
+def _check_baselines(settings: Config, ranks: Ranks) -> None:
+    if settings.training.baselines and ranks.together:
+        raise ArgumentError.of("baselines", True, "are trained by one process", "Leave it out, or `nproc`")
 
 
 def _showing(tell: Listener, watch: Watch, settings: Config, loop: Loop, path: Path) -> Listener:
@@ -280,6 +272,8 @@ def make_loop(
     A run with a checkpoint is not `new`: its weights come from there.
     """
     training, ranks = settings.training, Ranks()
+    if not new and folder is not None and ranks.first:
+        _check_checkpoint(folder, task, settings, ranks.count)
     torch.manual_seed(training.seed)
     learner, notes = make_model(task, settings, new)
     if ranks.together:
@@ -287,6 +281,16 @@ def make_loop(
     loop = Loop(task, learner, training, folder, tell if ranks.first else silent, stop or Stop())
     loop.notes = notes
     return loop
+
+
+def _check_checkpoint(folder: RunFolder, task: Task, settings: Config, ranks: int) -> None:
+    """Refuse to resume a run with other settings, data or sizes, before anything is allocated."""
+    outline = folder.read_outline()
+    if outline is None:
+        return
+    folder.origin.check(outline.facts, outline.path)
+    check_same(outline.facts, task.digest, ranks)
+    check_model_forms(expected_forms(task, settings), outline.forms)
 
 
 def _run(
@@ -302,22 +306,12 @@ def _run(
     if ranks.broadcast_text(task.digest) != task.digest:
         raise DataError("the data is not that of the first process. Give all processes the same files.")
     resumed = resume and loop.resume()
-    if ranks.first and new:
-        check_ahead(loop, new)
-        folder.write_config(settings.dump())
-    if ranks.first and not resumed:  # also where a run was ended before its first checkpoint
-        folder.truncate_logs({})
-    if ranks.first and not (resumed and is_kept(folder.path, settings)):
-        folder.write_task(seal(task.dump()))
     if ranks.first:
-        tell(_started(settings, task, learner, folder, loop))
-        learns_more = settings.training.baselines and baselines_of(settings)
-        if resumed and not learns_more and (over := is_over(loop)):
-            tell(Advised(loop.position.step, over))
+        _begin(settings, folder, loop, resumed, new, tell)
     if not resumed:
         loop.save()
     finished = loop.run()
-    if settings.training.baselines and finished.reason != "interrupted" and baselines_of(settings):
+    if _trains_baselines(settings) and finished.reason != "interrupted":
         finished = _with_baselines(settings, finished, task, tell, stop)
     if ranks.first:
         position = loop.position
@@ -327,6 +321,27 @@ def _run(
         folder.log(finished)
         tell(finished)
     return Trained(folder.path, task, learner, finished)
+
+
+def _begin(
+    settings: Config, folder: RunFolder, loop: Loop, resumed: bool, new: Mapping[str, Any], tell: Listener
+) -> None:
+    """Bring the run's folder up to date, and tell that training starts; by one process for all."""
+    if new:
+        check_ahead(loop, new)
+        folder.write_config(settings.dump())
+    if not resumed:  # also where a run was ended before its first checkpoint
+        folder.truncate_logs({})
+    if not (resumed and is_kept(folder.path, loop.task.dump())):
+        folder.write_task(loop.task.dump())
+    tell(_started(settings, loop.task, loop.learner, folder, loop))
+    if resumed and not _trains_baselines(settings) and (over := is_over(loop)):
+        tell(Advised(loop.position.step, over))
+
+
+def _trains_baselines(settings: Config) -> bool:
+    """Whether there are baselines to train after the model."""
+    return settings.training.baselines and bool(baselines_of(settings))
 
 
 def _with_baselines(settings: Config, finished: Finished, task: Task, tell: Listener, stop: Stop) -> Finished:

@@ -12,9 +12,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from unspool.errors import UnknownNameError
-from unspool.settings.data import LabelledData, MeasuredData, PairedData, SeriesData, TaggedData, TextData
+from unspool.settings.data import (
+    LabelledData,
+    MeasuredData,
+    MultiLabelData,
+    PairedData,
+    SeriesData,
+    TaggedData,
+    TextData,
+)
 from unspool.settings.model import (
     ForecasterSettings,
+    JointSettings,
     LanguageModelSettings,
     PooledSettings,
     Seq2SeqSettings,
@@ -63,6 +72,10 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(
+                *("multilabel", "any number of labels of a text or a sequence", MultiLabelData, PooledSettings),
+                defaults={"training": EXAMPLES},
+            ),
+            TaskSettings(
                 *("regress", "numbers of a text, a molecule or a sequence of numbers", MeasuredData, PooledSettings),
                 defaults={
                     "model": {"layers": 2, "dropout": 0.1},
@@ -71,6 +84,10 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
             ),
             TaskSettings(
                 *("tag", "a tag for every word of a sentence", TaggedData, TaggerSettings),
+                defaults={"training": EXAMPLES},
+            ),
+            TaskSettings(
+                *("joint", "a tag for every word and a label for the whole sentence", TaggedData, JointSettings),
                 defaults={"training": EXAMPLES},
             ),
             TaskSettings(
@@ -130,13 +147,13 @@ def _flatten(annotation: Any) -> Iterator[tuple[Any, bool]]:
     if origin is Literal:
         yield from ((word, False) for word in arguments)
     elif origin is tuple:
-        yield from ((kind, True) for inner in arguments if inner is not ... for kind, _ in _flatten(inner))
+        yield from ((kind, True) for inner in arguments for kind, _ in _flatten(inner))
     elif hasattr(annotation, "__metadata__"):
         yield from _flatten(arguments[0])
     elif arguments:
         for inner in arguments:
             yield from _flatten(inner)
-    elif annotation is not NoneType:
+    elif annotation not in (NoneType, ...):
         yield annotation, False
 
 
@@ -158,28 +175,35 @@ def _collect() -> dict[str, Setting]:
             for name, info in of.model_fields.items():
                 if not _applies(of, name, task.name):
                     continue
-                default = {task.name: _default(task, section, name, info)}
-                kinds = list(_flatten(info.annotation))
-                if name in found:
-                    earlier = found[name]
-                    types = dict.fromkeys((*earlier.types, *(kind for kind, _ in kinds)))
-                    found[name] = replace(earlier, defaults={**earlier.defaults, **default}, types=tuple(types))
-                    continue
-                facts = info.json_schema_extra
-                assert isinstance(facts, dict)
-                found[name] = Setting(
-                    name,
-                    section,
-                    str(facts["group"]),
-                    str(info.description),
-                    bool(facts["common"]),
-                    bool(facts["resume"]),
-                    default,
-                    tuple(dict.fromkeys(kind for kind, _ in kinds)),
-                    any(within for _, within in kinds),
-                    tuple(dict.fromkeys(kind for kind, within in kinds if not within)),
-                )
+                new = _describe(name, section, info, {task.name: _default(task, section, name, info)})
+                found[name] = _join(found[name], new) if name in found else new
     return found
+
+
+def _describe(name: str, section: str, info: FieldInfo, defaults: Mapping[str, Any]) -> Setting:
+    """A setting as one task's section defines it."""
+    kinds = list(_flatten(info.annotation))
+    facts = info.json_schema_extra
+    assert isinstance(facts, dict)
+    return Setting(
+        name,
+        section,
+        str(facts["group"]),
+        str(info.description),
+        bool(facts["common"]),
+        bool(facts["resume"]),
+        defaults,
+        tuple(dict.fromkeys(kind for kind, _ in kinds)),
+        any(within for _, within in kinds),
+        tuple(dict.fromkeys(kind for kind, within in kinds if not within)),
+    )
+
+
+def _join(earlier: Setting, later: Setting) -> Setting:
+    """A setting that several tasks have, with the defaults and the types of all."""
+    types = dict.fromkeys((*earlier.types, *later.types))
+    many = earlier.many or later.many
+    return replace(earlier, defaults={**earlier.defaults, **later.defaults}, types=tuple(types), many=many)
 
 
 #: Every setting, by name. No two sections have a setting of the same name.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from unspool.data.tagged import Scheme
+from unspool.data.schemes import Scheme
 from unspool.data.vocabulary import TOKENIZERS, find_tokenizer
 from unspool.errors import ArgumentError
 from unspool.settings.section import Count, Effect, Files, Fraction, Portion, Section, Size, setting
@@ -18,9 +18,10 @@ TOKENIZER = (
 VALIDATION = "validation data: a fraction such as 0.1, or files; for forecasts a fraction, or the number of last steps"
 TEST = "test data, evaluated at the end, given like `validation`"
 LOWERCASE = "lowercase the text; a tagger still reads the characters of a word as they are"
-TIMES = "column of times; rows must be in its order; guessed from the names by default"
+TIMES = "column of times; rows must be in its order; guessed from names and entries by default"
 VOCAB_SIZE = "keep the most frequent tokens only; default: all (4,096 for bpe)"
-GUESSED = "guessed from the names by default"
+GUESSED = "guessed from names and entries by default"
+LABELS = f"column of labels; {GUESSED}. multilabel: give several for columns of 0 and 1, one per label"
 
 
 class DataFiles(Section):
@@ -84,7 +85,20 @@ class SequenceData(ExampleData):
 class LabelledData(SequenceData):
     """Labelled text, or labelled sequences of numbers."""
 
-    label_column: str | None = setting(None, f"column of labels; {GUESSED}", "Data", common=True)
+    label_column: str | None = setting(None, LABELS, "Data", common=True)
+
+
+def _as_list(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+class MultiLabelData(SequenceData):
+    """Text or sequences of numbers, each with any number of labels."""
+
+    label_column: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = setting((), LABELS, "Data", common=True)
+    label_separator: Annotated[str, Field(min_length=1)] | None = setting(
+        None, "what separates the labels of one cell, such as |; default: guessed from |, ; and ,", "Data"
+    )
 
 
 class MeasuredData(SequenceData):
@@ -145,21 +159,23 @@ class SeriesData(Section):
     time_column: str | None = setting(None, TIMES, "Data", common=True)
     target: tuple[str, ...] = setting((), f"columns to predict; {GUESSED}", "Data", common=True)
     series_column: str | None = setting(
-        None, "column with the series that a row belongs to; default: one series", "Data"
+        None, "column with the series that a row belongs to; guessed where several rows have one time", "Data"
     )
     future_covariates: tuple[str, ...] = setting(
         (), "columns known ahead, such as holidays; rows without targets at the end give their future", "Data"
     )
     past_covariates: tuple[str, ...] = setting((), "further input columns, of which only the past is known", "Data")
-    horizon: Size = setting(12, "steps to forecast", "Data", common=True)
+    horizon: Size | None = setting(
+        None, "steps to forecast; default: one season, or a tenth of the series and at most 12", "Data", common=True
+    )
     lookback: Size | None = setting(
         None,
-        "steps that a forecast reads; default: two seasons and two horizons at least, if there is enough data",
+        "steps that a forecast reads; default: two seasons, the horizon and as many as an autoregression needs",
         "Data",
         common=True,
     )
     season: Size | None = setting(
-        None, "steps per season, such as 12 for months; default: found from calendar and data", "Data"
+        None, "steps per season, such as 12 for months; default: what calendar and data show significantly", "Data"
     )
     quantiles: Annotated[
         tuple[Annotated[float, Field(gt=0, lt=1)], ...], AfterValidator(_ordered), Field(min_length=1)
@@ -167,4 +183,4 @@ class SeriesData(Section):
 
     def count_steps(self, given: float, shortest: int) -> int:
         """Steps of `validation` or `test` in series of which the shortest has this many."""
-        return given if isinstance(given, int) else max(self.horizon, round(given * shortest)) if given else 0
+        return given if isinstance(given, int) else max(self.horizon or 1, round(given * shortest)) if given else 0

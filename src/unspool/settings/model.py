@@ -10,7 +10,20 @@ from pydantic import model_validator
 from unspool.cells import CATALOGUE, Cell, cell_name, find_cell
 from unspool.errors import ArgumentError
 from unspool.settings.cells import Cells, NamedCell
-from unspool.settings.section import Count, Effect, File, Fraction, NotNegative, Positive, Section, Size, setting
+from unspool.settings.section import (
+    Count,
+    Depth,
+    Effect,
+    File,
+    Fraction,
+    NotNegative,
+    Positive,
+    Section,
+    Size,
+    Width,
+    WidthOrNone,
+    setting,
+)
 
 #: Cells that torch.nn has.
 IN_TORCH = ("elman", "elman-relu", "lstm", "gru-reset-after")
@@ -33,10 +46,13 @@ BACKBONE = (
     "recurrent, or a baseline without memory: mlp at every step (lm, tag); for the other tasks bag (of vectors), fcn "
     "(shared, summed) or cnn (1-D convolution)"
 )
-EMBEDDING = "size of the token embedding; default: `hidden`, at most 128 (in lm 64 for characters and bytes)"
+EMBEDDING = (
+    "size of the token embedding; default: `hidden`, at most 128; in lm `hidden`, at most 64 for characters and bytes"
+)
 HIDDEN = "units per layer (and direction); give several for one per layer"
 VECTORS = "file of word vectors (word2vec or GloVe text format) that the embedding starts from"
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
+POOLING = "how a sequence becomes one vector: attention, mean, max or last"
 FREEZE = "keep pretrained embeddings as they are in training; with `tied`, also the output layer"
 WORD_DROPOUT = "fraction of words read as unknown in training, by their characters alone"
 
@@ -59,8 +75,8 @@ class Backbone(Section):
         "Model",
         common=True,
     )
-    hidden: Size | tuple[Size, ...] = setting(256, HIDDEN, "Model", common=True)
-    layers: Size = setting(1, "number of recurrent layers", "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(256, HIDDEN, "Model", common=True)
+    layers: Depth = setting(1, "number of recurrent layers", "Model", common=True)
     residual: bool = setting(False, "each layer from the second on adds its input to its output", "Model")
     skip: bool = setting(False, "each layer also reads the output of the layer two below", "Model")
     init: Positive | Literal["orthogonal"] | None = setting(
@@ -218,7 +234,7 @@ class LanguageModelSettings(Backbone):
 
     effects = (*Backbone.effects, Effect(OF_LAYERS, "backbone", ("recurrent",)), FREEZING)
 
-    embedding: Size | None = setting(
+    embedding: Width | None = setting(
         None,
         EMBEDDING,
         "Model",
@@ -226,6 +242,9 @@ class LanguageModelSettings(Backbone):
     )
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
+    embedding_dropout: Fraction = setting(
+        0.0, "dropout of whole tokens in the embedding, the same tokens all over a batch", "Regularization"
+    )
     tied: bool = setting(False, "the head shares its weights with the embedding", "Model", common=True)
     backbone: Literal["recurrent", "mlp"] = setting("recurrent", BACKBONE, "Model")
 
@@ -235,9 +254,9 @@ class EncoderSettings(Backbone):
 
     effects: ClassVar[tuple[Effect, ...]] = (*Backbone.effects, FREEZING)
 
-    hidden: Size | tuple[Size, ...] = setting(128, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(128, HIDDEN, "Model", common=True)
     bidirectional: bool = setting(True, "layers read the sequence in both directions", "Model", common=True)
-    embedding: Size | None = setting(None, EMBEDDING, "Model", common=True)
+    embedding: Width | None = setting(None, EMBEDDING, "Model", common=True)
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
 
@@ -253,9 +272,7 @@ class PooledSettings(EncoderSettings):
         Effect(("label_smoothing",), "task", ("classify",)),
     )
 
-    pooling: Literal["attention", "mean", "max", "last"] = setting(
-        "attention", "how a sequence becomes one vector: attention, mean, max or last", "Model", common=True
-    )
+    pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
     read_input: bool = setting(
         False, "pool relu(W [h; x] + b) instead of h: the output of the layers beside their input", "Model"
     )
@@ -268,7 +285,7 @@ class PooledSettings(EncoderSettings):
         0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
     )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
-    cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
+    cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
 
 
 class TaggerSettings(EncoderSettings):
@@ -285,9 +302,9 @@ class TaggerSettings(EncoderSettings):
         ),
     )
 
-    hidden: Size | tuple[Size, ...] = setting(200, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(200, HIDDEN, "Model", common=True)
     dropout: Fraction | Literal["auto"] = setting(0.5, AUTO_DROPOUT, "Regularization", common=True)
-    char_hidden: Count = setting(
+    char_hidden: WidthOrNone = setting(
         25, "units per direction of the layer that reads a word's characters; 0: characters are not read", "Model"
     )
     word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization")
@@ -303,6 +320,12 @@ class TaggerSettings(EncoderSettings):
             other = "`engine='torch'`" if self.engine == "torch" else "`gate_penalty`"
             raise ArgumentError.of("time_delay", self.time_delay, f"does not work with {other}", "Leave one out")
         return self
+
+
+class JointSettings(TaggerSettings):
+    """An encoder that predicts at every step, and whose sequence is pooled for a label of the whole."""
+
+    pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
 
 
 class Seq2SeqSettings(EncoderSettings):
@@ -321,13 +344,13 @@ class ForecasterSettings(Backbone):
         Effect(("cnn_layers",), "backbone", ("cnn",)),
     )
 
-    hidden: Size | tuple[Size, ...] = setting(64, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(64, HIDDEN, "Model", common=True)
     bidirectional: bool = setting(False, "layers read the sequence in both directions", "Model", common=True)
     relative_to: Literal["season", "last", "none"] = setting(
         "season", "predict differences from the last season, from the last value, or plain values", "Model"
     )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
-    cnn_layers: Size = setting(1, CNN_LAYERS, "Model")
+    cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
 
 
 def _plain(value: Any) -> Any:

@@ -54,6 +54,10 @@ def _fraction_or_files(value: Any, check: Any, info: ValidationInfo) -> Any:
 
 
 Size = Annotated[int, Field(ge=1)]
+#: Units of a layer, and layers: more than any network has, and few enough that nothing counts for minutes.
+Width = Annotated[int, Field(ge=1, le=1 << 20)]
+WidthOrNone = Annotated[int, Field(ge=0, le=1 << 20)]
+Depth = Annotated[int, Field(ge=1, le=1000)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -36,7 +36,8 @@ class Training(Section):
         Effect(("swa_start",), "average", ("swa",)),
         Effect(("teacher_forcing_end",), "teacher_forcing", ("always", "never"), among=False),
         Effect(("teacher_forcing", "teacher_forcing_end"), "task", ("lm", "seq2seq")),
-        Effect(("baselines",), "task", ("lm", "classify", "regress", "tag", "forecast")),
+        Effect(("loss_reduction",), "task", ("lm",)),
+        Effect(("baselines",), "task", ("lm", "classify", "multilabel", "regress", "tag", "joint", "forecast")),
     )
 
     # ── how long ──
@@ -66,6 +67,11 @@ class Training(Section):
         common=True,
     )
     grad_accum: Size = setting(1, "batches whose gradients are accumulated into one update", "Training")
+    loss_reduction: Literal["mean", "sum-over-time"] = setting(
+        "mean",
+        "loss that `lr` and `clip` act on: mean over tokens; sum-over-time: summed over steps, mean over the batch",
+        "Training",
+    )
     learning_rule: Literal["bptt", "predictive-coding"] = setting(
         "bptt", "how gradients are computed: through all layers, or from local errors of each layer", "Training"
     )
@@ -106,7 +112,11 @@ class Training(Section):
         None, "evaluate and keep averaged weights: ema (exponential) or swa (plain mean)", "Optimization", common=True
     )
     ema_decay: Fraction = setting(0.999, "decay of the exponential moving average", "Optimization")
-    swa_start: Fraction = setting(0.5, "fraction of training after which swa starts", "Optimization")
+    swa_start: Fraction | Literal["plateau"] = setting(
+        0.5,
+        "fraction of training after which swa starts; plateau: when validation stops improving (NT-ASGD)",
+        "Optimization",
+    )
     # ── penalties ──
     activation_penalty: NotNegative = setting(
         0.0, "weight of the mean squared output of the recurrent layers (AR)", "Regularization"

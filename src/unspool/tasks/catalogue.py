@@ -9,13 +9,27 @@ from unspool.errors import UnknownNameError
 from unspool.learning.contract import Task
 from unspool.tasks.classify import Classification
 from unspool.tasks.forecast import Forecasting
+from unspool.tasks.joint import JointTagging
 from unspool.tasks.lm import LanguageModelling
+from unspool.tasks.multilabel import MultiLabelClassification
 from unspool.tasks.regress import Regression
 from unspool.tasks.seq2seq import Translation
 from unspool.tasks.tag import Tagging
 
 TASKS: Mapping[str, type[Task]] = MappingProxyType(
-    {task.name: task for task in (LanguageModelling, Classification, Regression, Tagging, Translation, Forecasting)}
+    {
+        task.name: task
+        for task in (
+            LanguageModelling,
+            Classification,
+            MultiLabelClassification,
+            Regression,
+            Tagging,
+            JointTagging,
+            Translation,
+            Forecasting,
+        )
+    }
 )
 
 

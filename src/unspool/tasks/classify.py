@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES
-from unspool.data.glance import Glance
+from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw
+from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
 from unspool.learning.contract import Claim
 from unspool.models.baselines.counting import Probabilities, by_ngrams, majority
+from unspool.models.example_model import UNSEEN
 from unspool.models.pooled import Classifier
 from unspool.settings.data import LabelledData
 from unspool.settings.defaults import DataFacts
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import digest_files, read_divided
+from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import accuracy, macro_f1
 
 #: Labels that a description lists.
 LISTED = 8
+
+
+@dataclass(frozen=True)
+class ClassifiedPart(LabelledPart):
+    """Sequences and the numbers of their labels; those of labels that training never saw are `UNSEEN`."""
+
+    @property
+    def counts(self) -> Indices:
+        """1 for each example over which the loss is computed."""
+        return super().counts if self.targets is None else (self.targets != UNSEEN).astype(np.int64)
 
 
 class Classification(LabelledTask):
@@ -40,6 +55,8 @@ class Classification(LabelledTask):
     name = "classify"
     predicted = "label"
     chosen_by, more_is_better = "accuracy", True
+    #: How many of the best labels a prediction lists; None: the best one, and the probabilities of all.
+    top: int | None = None
 
     def __init__(
         self, parts: Mapping[str, LabelledPart], inputs: Inputs, labels: Sequence[str], data: Any, **of: Any
@@ -52,10 +69,15 @@ class Classification(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
-        label = labelled.find_target(glance)
-        if label is None or glance.is_measured(label):
+        if glance.arrays is not None:
+            targets = glance.arrays.targets
+            known = targets is not None and not are_measured(targets)
+            return Claim(20, f"{glance.name} has sequences of numbers and labels") if known else None
+        found = labelled.find_target(glance)
+        if found is None or glance.is_measured(found.target):
             return None
-        return Claim(20, f"`{label}` of {glance.name} holds labels")
+        settings = {**found.inputs, "label_column": found.target}
+        return Claim(20, f"`{found.target}` of {glance.name} holds labels", settings)
 
     @classmethod
     def prepare(cls, data: LabelledData, seed: int) -> Self:
@@ -81,12 +103,13 @@ class Classification(LabelledTask):
             )
         task = cls({}, inputs, labels, data, **of)
         task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
+        check_validation(task.parts, "labels")
         return task
 
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: LabelledData) -> Self:
-        data = labelled.remember_columns(data, dict(document["columns"]))
-        return cls({}, load_inputs(document), document["labels"], data)
+        data = labelled.remember_columns(data, saved.read_columns(document))
+        return cls({}, load_inputs(document), saved.read_labels(document, "labels", least=2), data)
 
     def dump(self) -> dict[str, Any]:
         columns = {"text_column": self.data.text_column, "label_column": self.data.label_column}
@@ -99,16 +122,17 @@ class Classification(LabelledTask):
     def target_columns(self) -> TargetColumns:
         return label_columns(self.data)
 
-    def part(self, raw: Raw) -> LabelledPart:
+    def part(self, raw: Raw) -> ClassifiedPart:
         number = {label: place for place, label in enumerate(self.labels)}
-        for index, target in enumerate(raw.targets or ()):
-            if target[0] not in number:
-                raise DataError(
-                    f"{raw.place(index)}: the label {target[0]!r} does not occur in the training data. Correct it, "
-                    "leave the row out, or train with examples of it."
-                )
-        labels = None if raw.targets is None else np.array([number[target[0]] for target in raw.targets], np.int64)
-        return LabelledPart(self.inputs.encode(raw, self.data.max_length), labels, raw, self.inputs.spell(raw))
+        inputs, spellings = self.inputs.encode(raw, self.data.max_length), self.inputs.spell(raw)
+        if raw.targets is None:
+            return ClassifiedPart(inputs, None, raw, spellings)
+        labels = np.array([number.get(target[0], UNSEEN) for target in raw.targets], np.int64)
+        unseen = np.flatnonzero(labels == UNSEEN)
+        if len(unseen):
+            names = [str(raw.targets[index][0]) for index in unseen]
+            warn_unseen("label", "examples", len(labels), names, raw.place(int(unseen[0])))
+        return ClassifiedPart(inputs, labels, raw, spellings)
 
     def facts(self) -> DataFacts:
         lengths = self.parts["training"].lengths
@@ -122,20 +146,38 @@ class Classification(LabelledTask):
     def metrics(self, part: LabelledPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.targets is not None
         y_true, y_pred = part.targets[indices], np.stack(predictions).argmax(-1)
-        return {"accuracy": accuracy(y_true, y_pred), "macro-F1": macro_f1(y_true, y_pred, len(self.labels))}
+        unseen = int((y_true == UNSEEN).sum())
+        if not unseen:
+            return {"accuracy": accuracy(y_true, y_pred), "macro-F1": macro_f1(y_true, y_pred, len(self.labels))}
+        y_true, classes = self._number_all(part, indices)
+        right = {"accuracy": accuracy(y_true, y_pred), "macro-F1": macro_f1(y_true, y_pred, classes)}
+        return {**right, "examples": len(y_true), "unseen labels": unseen}
+
+    def _number_all(self, part: LabelledPart, indices: Indices) -> tuple[NDArray[np.int64], int]:
+        """The labels of some examples as numbers, those that training never saw after all others; and how many are."""
+        number = {label: place for place, label in enumerate(self.labels)}
+        found = [number.setdefault(_label(part, int(index)), len(number)) for index in indices]
+        return np.array(found, np.int64), len(number)
 
     def show(self, part: LabelledPart, index: int, prediction: Any) -> str:
-        assert part.targets is not None
-        predicted, target = int(prediction.argmax()), part.targets[index]
+        predicted, target = int(prediction.argmax()), _label(part, index)
         line = f"{labelled.shorten_input(part.raw, index)} → {self.labels[predicted]} {prediction[predicted]:.0%}"
-        return f"✓ {line}" if predicted == target else f"✗ {line}, not {self.labels[target]}"
+        return f"✓ {line}" if self.labels[predicted] == target else f"✗ {line}, not {target}"
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:
-        return (self.input_column, "label", *(f"p({label})" for label in self.labels))
+        if self.top is None:
+            return (self.input_column, "label", *(f"p({label})" for label in self.labels))
+        ranks = ["", *(f" {rank}" for rank in range(2, min(self.top, len(self.labels)) + 1))]
+        return (self.input_column, *(f"{name}{rank}" for rank in ranks for name in ("label", "probability")))
 
     def record(self, part: LabelledPart, index: int, prediction: Any) -> dict[str, Any]:
-        values = [labelled.show_input(part.raw, index), self.labels[int(prediction.argmax())], *map(float, prediction)]
+        values: list[Any] = [labelled.show_input(part.raw, index)]
+        if self.top is None:
+            values += [self.labels[int(prediction.argmax())], *map(float, prediction)]
+        else:
+            for best in np.argsort(-prediction, kind="stable")[: self.top]:
+                values += [self.labels[best], float(prediction[best])]
         return dict(zip(self.prediction_columns, values, strict=True))
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
@@ -152,8 +194,15 @@ class Classification(LabelledTask):
         """The loss and the metrics of any probabilities."""
         assert part.targets is not None
         indices = np.arange(len(part.lengths))
-        loss = -np.log(np.maximum(probabilities[indices, part.targets], np.finfo(float).tiny)).mean()
+        known = np.flatnonzero(part.targets != UNSEEN)
+        loss = -np.log(np.maximum(probabilities[known, part.targets[known]], np.finfo(float).tiny)).mean()
         return {"loss": float(loss), **self.metrics(part, indices, list(probabilities))}
+
+
+def _label(part: LabelledPart, index: int) -> str:
+    assert part.raw.targets is not None
+    label: str = part.raw.targets[index][0]
+    return label
 
 
 def label_columns(data: LabelledData) -> TargetColumns:

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from unspool.data.sequences import Indices, divide, shuffled_batches, sorted_batches
-from unspool.data.text import Source, find_files
+from unspool.data.sources import find_parts, held_out, list_all_files
+from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Batches, Extent, Material, Task
 from unspool.learning.device import to_device_of
@@ -104,7 +105,7 @@ class ExampleTask(Task):
         return {} if found is None or not len(found.lengths) else self.evaluate_part(learner, found, limit)
 
     def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
-        return self.evaluate_part(learner, self.read(source))
+        return self.evaluate_part(learner, self.read(held_out(source)))
 
     def evaluate_part(self, learner: ExampleLearner, part: Part, limit: int | None = None) -> dict[str, float]:
         """The loss and the metrics on a part, or on about `limit` units of it."""
@@ -135,7 +136,7 @@ class ExampleTask(Task):
         return (self.record(part, index, prediction) for index, prediction in enumerate(predictions))
 
     def predict_files(self, learner: Any, source: Source) -> Iterator[dict[str, Any]]:
-        return self.predict(learner, self.read(source, targets=False))
+        return self.predict(learner, self.read(held_out(source), targets=False))
 
     def sample(self, learner: Any, seed: int) -> str:
         part = self.parts["validation"]
@@ -151,7 +152,7 @@ class ExampleTask(Task):
         part: Part = self.parts["validation"] if source is None else self.read(source)
         where = "validation data" if source is None else str(source)
         longest = 2 * extent.steps
-        fit = np.flatnonzero(part.lengths <= longest)
+        fit = np.flatnonzero((part.lengths <= longest) & (part.counts > 0))
         if not len(fit):
             raise DataError(f"all sequences of {where} are longer than {longest} steps. Give shorter ones as `data`.")
         # the longest of some random examples: short ones say little about memory
@@ -172,31 +173,41 @@ def choose_examples(part: Part, limit: int | None) -> Indices:
     return indices[: 1 + int(np.searchsorted(np.cumsum(part.counts[indices]), limit))]
 
 
+def check_validation(parts: Mapping[str, Part], targets: str) -> None:
+    """Refuse validation data of which training saw no target: there is no loss to watch."""
+    if "validation" in parts and not parts["validation"].counts.any():
+        raise DataError(
+            f"none of the validation data has {targets} that occur in the training data. Give other `validation` data."
+        )
+
+
 def digest_files(*sources: Any) -> str:
     """Of all bytes of files: the same only if the data is. Sources that are fractions have none."""
     digest = hashlib.sha256()
     for source in sources:
-        for file in [] if isinstance(source, int | float) else find_files(source):
+        for file in [] if isinstance(source, int | float) else list_all_files(source):
             digest.update(Path(file).read_bytes())
             digest.update(b"\0")
     return digest.hexdigest()
 
 
 def read_divided(data: Any, read: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    """Training, validation and test data: from files of their own, or by a seeded random split.
+    """Training, validation and test data: from files of their own, as the data comes divided, or by a random split.
 
     Args:
         data: The settings.
         read: Reads examples that have `take`, from the settings and files.
     """
-    whole = read(data, data.files)
-    fractions = [given if isinstance(given, float) else 0.0 for given in (data.validation, data.test)]
+    parts = find_parts(data.files)
+    whole = read(data, parts.get("training", data.files))
+    given = {name: getattr(data, name) for name in ("validation", "test")}
+    given = {name: parts.get(name, one) if isinstance(one, float) else one for name, one in given.items()}
+    fractions = [one if isinstance(one, float) else 0.0 for one in given.values()]
     split = divide(len(whole), fractions[0], fractions[1], data.split_seed)
-    found = {name: whole.take(own) for name, own in zip(("training", "validation", "test"), split, strict=True)}
-    for name in ("validation", "test"):
-        given = getattr(data, name)
-        if not isinstance(given, float):
-            found[name] = read(data, given)
+    found = {name: whole.take(own) for name, own in zip(("training", *given), split, strict=True)}
+    for name, one in given.items():
+        if not isinstance(one, float):
+            found[name] = read(data, one)
     if not len(found["validation"]):
         raise DataError("there is no validation data. Give `validation`: a fraction above 0, or files.")
     return found

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, TIME_NAMES
 from unspool.data.corpus import PARTS
 from unspool.data.glance import Glance
 from unspool.data.origins import Origins, inputs_at
@@ -16,7 +15,6 @@ from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, standardize
 from unspool.data.tables import read_table
 from unspool.data.text import Source
-from unspool.data.units import count_units
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Claim, Proposal, TrainingSequences
 from unspool.models.baselines.forecasts import AR, seasonal_naive
@@ -25,13 +23,12 @@ from unspool.settings.data import SeriesData
 from unspool.settings.model import ForecasterSettings
 from unspool.settings.training import Training
 from unspool.tasks.examples import ExampleTask, digest_files
+from unspool.tasks.forecast_columns import explain_columns, has_labels, name_columns, read_named
 from unspool.tasks.forecast_data import (
     ForecastPart,
     Terms,
     check_series,
-    longest_lookback,
-    name_columns,
-    read_named,
+    choose_horizon,
 )
 from unspool.tasks.metrics import coverage, mae, pinball, rmse
 
@@ -67,15 +64,20 @@ class Forecasting(ExampleTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
-        if not glance.is_table:
-            return None
         given = glance.settings
-        if "target" in given and "time_column" in given and "id_column" not in given:
-            return Claim(60, f"`target` is {given['target']}")
-        time = glance.find(TIME_NAMES)
-        if time is None or glance.find(TEXT_NAMES) is not None or glance.find(LABEL_NAMES) is not None:
+        if not glance.is_table or {"id_column", "text_column", "features"} & {*given}:
             return None
-        return Claim(30, f"`{time}` of {glance.name} holds times")
+        if "target" in given and "time_column" in given:
+            return Claim(60, f"`target` is {given['target']}")
+        targets = given.get("target", ())
+        names = [targets] if isinstance(targets, str) else targets
+        found = glance.roles.find_series(given.get("time_column"), given.get("series_column"), names)
+        if found is None or has_labels(glance, found):
+            return None
+        settings = {"time_column": found.time, "target": found.targets}
+        if found.series is not None:
+            settings["series_column"] = found.series
+        return Claim(55 if targets else 30, explain_columns(glance, found), settings)
 
     @classmethod
     def prepare(cls, data: SeriesData, seed: int) -> Self:
@@ -87,15 +89,18 @@ class Forecasting(ExampleTask):
     def of(cls, series: Sequence[Series], data: SeriesData, **of: Any) -> Self:
         """From series in memory; `data` names as many targets and covariates as they have."""
         check_series(series, data)
+        horizon = choose_horizon(series, data)
+        data = data.model_copy(update={"horizon": horizon.steps})
         shortest = min(map(len, series))
         ahead = [data.count_steps(given, shortest) for given in (data.validation, data.test)]
         if not ahead[0]:
             raise DataError("there is no validation data. Give `validation`: steps, or a fraction above 0.")
-        terms = Terms.find(series, data, Origins(series, data.lookback or 1, data.horizon, *ahead).ends())
+        ends = Origins(series, data.lookback or 1, horizon.steps, *ahead).ends()
+        terms = Terms.find(series, data, ends, horizon)
         scaled = [standardize(one, terms.scales) for one in series]
-        origins = Origins(scaled, terms.lookback, data.horizon, *ahead)
+        origins = Origins(scaled, terms.lookback, terms.horizon, *ahead)
         parts = {
-            name: ForecastPart(series, scaled, pairs, origins, terms, data.horizon)
+            name: ForecastPart(series, scaled, pairs, origins, terms)
             for name in PARTS
             if len(pairs := origins.pairs(name))
         }
@@ -104,7 +109,13 @@ class Forecasting(ExampleTask):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: SeriesData) -> Self:
         terms = Terms.load(document)
-        return cls({}, terms, data.model_copy(update={"time_column": terms.time, "target": terms.targets}))
+        width = len(terms.targets) + len(data.past_covariates) + len(data.future_covariates)
+        if any(len(scale.mean) != width for scale in terms.scales.values()):
+            raise DataError(
+                f"the run's vocabulary.json has scales that are not of {width} columns. Take the run's own."
+            )
+        columns = {"time_column": terms.time, "series_column": terms.series, "target": terms.targets}
+        return cls({}, terms, data.model_copy(update={**columns, "horizon": terms.horizon}))
 
     def dump(self) -> dict[str, Any]:
         return self.terms.dump()
@@ -116,15 +127,19 @@ class Forecasting(ExampleTask):
         steps = f"{lengths[0]:,}" if lengths[0] == lengths[-1] else f"{lengths[0]:,} to {lengths[-1]:,}"
         sizes = ", ".join(f"{len(part.pairs):,} forecasts for {name}" for name, part in self.parts.items())
         season = f"season of {terms.season}" if terms.season > 1 else "no season"
-        asked = f"{self.data.horizon} steps of {', '.join(self.data.target)} from {terms.lookback}; {season}"
-        return {"data": f"{count} of {steps} steps ({terms.step} each); {sizes}", "forecast": asked}
+        asked = f"{terms.horizon} steps of {', '.join(terms.targets)} from {terms.lookback}; {season}"
+        chosen = "; ".join(f"`{name}`: {reason}" for name, reason in terms.why.items() if reason)
+        return {
+            "data": f"{count} of {steps} steps ({terms.step} each); {sizes}",
+            "forecast": f"{asked} ({chosen})" if chosen else asked,
+        }
 
     def read(self, source: Source, *, targets: bool = True) -> ForecastPart:
         return self.part(read_named(read_table(source), self.data), targets)
 
     def part(self, series: Sequence[Series], targets: bool = True) -> ForecastPart:
         """Every origin of series whose next steps are known, or, without `targets`, the end of each series."""
-        terms, horizon = self.terms, self.data.horizon
+        terms = self.terms
         check_series(series, self.data)
         if str(series[0].axis) != terms.step:
             raise DataError(
@@ -133,30 +148,26 @@ class Forecasting(ExampleTask):
             )
         scaled = [standardize(one, terms.scales) for one in series]
         if targets:
-            origins = Origins(scaled, terms.lookback, horizon)
-            return ForecastPart(series, scaled, origins.pairs("training"), origins, terms, horizon)
+            origins = Origins(scaled, terms.lookback, terms.horizon)
+            return ForecastPart(series, scaled, origins.pairs("training"), origins, terms)
         for one in scaled:
-            inputs_at(one, len(one), terms.lookback, horizon)  # refuses what is too short
+            inputs_at(one, len(one), terms.lookback, terms.horizon)  # refuses what is too short
         pairs = np.array([(number, len(one)) for number, one in enumerate(series)], np.int64)
-        return ForecastPart(series, scaled, pairs, None, terms, horizon)
+        return ForecastPart(series, scaled, pairs, None, terms)
 
     def sequences(self) -> TrainingSequences:
         part = self.parts["training"]
         seen = [one.values[:end] for one, end in zip(part.series, part.origins.ends(), strict=True)]
-        return TrainingSequences("steps", [seen], detrend=True)
+        return TrainingSequences("steps", [seen], detrend=True, longest=self.terms.lookback)
 
     def propose(self, memory: int, training: Training) -> list[Proposal]:  # noqa: ARG002
-        """A lookback as long as the memory, if enough of the training part is left to forecast from."""
-        lookback = self.terms.lookback
-        most = longest_lookback(min(self.parts["training"].origins.ends()), self.data.horizon)
-        long = count_units(memory, "steps")
-        if memory <= lookback:
-            enough = f", and at least the memory of {long}" if memory else ""
-            return [Proposal("lookback", lookback, f"Two seasons or two horizons{enough}.")]
-        if memory > most:
-            reason = f"The memory is {long}, but half of the training part must be left to forecast from."
-            return [Proposal("lookback", most, reason)]
-        return [Proposal("lookback", memory, f"The memory is {long}, and a forecast knows only what it reads.")]
+        """Horizon and lookback as training has them."""
+        steps = {"horizon": self.terms.horizon, "lookback": self.terms.lookback}
+        return [
+            Proposal(name, steps[name], f"{reason[:1].upper()}{reason[1:]}.")
+            for name, reason in self.terms.why.items()
+            if reason
+        ]
 
     # ── the model ──
 

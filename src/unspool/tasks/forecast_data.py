@@ -1,26 +1,28 @@
-"""Data of forecasting: the columns of the table, what is fitted on its training part, and batches of forecasts."""
+"""Data of forecasting: what is fitted on its training part, and batches of forecasts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from unspool.data.columns import SERIES_NAMES, TIME_NAMES, guess_column
+from unspool.data import saved
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.scale import Scale
-from unspool.data.seasons import guess_season
+from unspool.data.seasons import Steps, guess_horizon, guess_lookback, guess_order, guess_season
 from unspool.data.sequences import Indices
-from unspool.data.series import Floats, Series, find_scale, fit_scales, read_series
-from unspool.data.tables import Table, require_columns
+from unspool.data.series import Floats, Series, find_scale, fit_scales
 from unspool.errors import ArgumentError, DataError
 from unspool.models.example_model import Batch
 from unspool.models.forecaster import Window
 from unspool.settings.data import SeriesData
+
+#: Of many series, so many are looked at for season and lookback.
+LOOKED_AT = 7
 
 
 @dataclass(frozen=True)
@@ -28,38 +30,43 @@ class Terms:
     """What is fitted on the training data, and is the same for all other data."""
 
     time: str | None
+    series: str | None  # the column with the series that a row belongs to
     targets: tuple[str, ...]
     step: str  # of time, such as "1 month"
+    horizon: int
     season: int
     lookback: int
     scales: Mapping[str, Scale]  # of the columns of each series
     units: Mapping[str, Floats]  # the mean change of each target of a series over a season: the unit of MASE
+    why: Mapping[str, str] = field(default_factory=dict, compare=False)  # horizon and lookback are what they are
 
     @classmethod
-    def find(cls, series: Sequence[Series], data: SeriesData, ends: Sequence[int]) -> Self:
+    def find(cls, series: Sequence[Series], data: SeriesData, ends: Sequence[int], horizon: Steps) -> Self:
         """Fit them.
 
         Args:
             series: The series.
             data: The settings; season and lookback are guessed where they are not given.
             ends: For each series, the step up to which, and without which, it may be seen.
+            horizon: Steps to forecast.
         """
         short = int(np.argmin(ends))
-        season = data.season or _guess_season(series[short], data, ends[short])
+        season = _choose_season(series, data, ends, horizon.steps)
         if season >= ends[short]:
             problem = f"is not less than the {ends[short]} training steps of {series[short].name!r}"
             raise ArgumentError.of("season", season, problem, "Give less, or more data")
-        lookback = data.lookback or min(2 * max(season, data.horizon), longest_lookback(ends[short], data.horizon))
+        lookback = _choose_lookback(series, data, ends, season, horizon.steps)
         seen = {one.name: one.values[:end] for one, end in zip(series, ends, strict=True)}
         units = {name: _season_change(name, values, season, data.target) for name, values in seen.items()}
-        columns = data.time_column, data.target, str(series[0].axis)
-        return cls(*columns, season, lookback, fit_scales(series, ends), units)
+        columns = data.time_column, data.series_column, data.target, str(series[0].axis)
+        why = {"horizon": horizon.why, "lookback": lookback.why}
+        return cls(*columns, horizon.steps, season, lookback.steps, fit_scales(series, ends), units, why)
 
     def dump(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            **{"time": self.time, "targets": list(self.targets), "step": self.step},
-            **{"season": self.season, "lookback": self.lookback},
+            **{"time": self.time, "series": self.series, "targets": list(self.targets), "step": self.step},
+            **{"horizon": self.horizon, "season": self.season, "lookback": self.lookback},
             "scales": {name: one.dump() for name, one in self.scales.items()},
             "units": {name: one.tolist() for name, one in self.units.items()},
         }
@@ -70,11 +77,15 @@ class Terms:
         try:
             scales = {name: Scale.load(one) for name, one in document["scales"].items()}
             units = {name: np.array(one, np.float64) for name, one in document["units"].items()}
-            columns = document["time"], tuple(document["targets"]), str(document["step"])
-            steps = int(document["season"]), int(document["lookback"])
-            if not columns[1] or any(one.shape != (len(columns[1]),) for one in units.values()):
-                raise ValueError(f"{len(columns[1])} targets, and units of another number")
-            return cls(*columns, *steps, scales, units)
+            targets = tuple(saved.read_names(document, "targets"))
+            time, series = saved.read_name(document, "time"), saved.read_name(document, "series")
+            columns = time, series, targets, str(document["step"])
+            horizon, season, lookback = (saved.read_count(document, name) for name in ("horizon", "season", "lookback"))
+            if any(one.shape != (len(targets),) or not (one > 0).all() for one in units.values()):
+                raise ValueError(f"{len(targets)} targets, and units of another number")
+            if units.keys() != scales.keys():
+                raise ValueError("units and scales of different series")
+            return cls(*columns, horizon, season, lookback, scales, units)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = "the run's vocabulary.json does not say how to read series"
             raise DataError(f"{problem}: {error!r}. Train again.") from error
@@ -89,7 +100,11 @@ class ForecastPart:
     pairs: NDArray[np.int64]
     origins: Origins | None  # None where the future is not known
     terms: Terms
-    horizon: int
+
+    @property
+    def horizon(self) -> int:
+        """The steps of a forecast."""
+        return self.terms.horizon
 
     @property
     def lengths(self) -> Indices:
@@ -142,34 +157,45 @@ def longest_lookback(end: int, horizon: int) -> int:
     return max((end - horizon) // 2, 1)
 
 
-def _guess_season(series: Series, data: SeriesData, end: int) -> int:
-    """The season of the training part; 1 if it is longer than a lookback can be."""
-    season = guess_season(series.values[:end], series.axis)
-    most = longest_lookback(end, data.horizon)
+def choose_horizon(series: Sequence[Series], data: SeriesData) -> Steps:
+    """The steps to forecast: as given, or by the season that the series have before the last of them are held out."""
+    if data.horizon is not None:
+        return Steps(data.horizon, "")
+    shortest = min(map(len, series))
+    held_out = data.count_steps(data.validation, shortest) + data.count_steps(data.test, shortest)
+    ends = [max(len(one) - held_out, 1) for one in series]
+    return guess_horizon(data.season or _common_season(series, ends), shortest)
+
+
+def _choose_season(series: Sequence[Series], data: SeriesData, ends: Sequence[int], horizon: int) -> int:
+    """The season of the training parts; 1 if it is longer than a lookback can be."""
+    if data.season is not None:
+        return data.season
+    season = _common_season(series, ends)
+    most = longest_lookback(min(ends), horizon)
     return season if season <= min(most, data.lookback or most) else 1
 
 
-def name_columns(table: Table, data: SeriesData) -> SeriesData:
-    """The settings with the columns of time and targets named, by a guess where they are not."""
-    columns = (data.series_column, *data.target, *data.future_covariates, *data.past_covariates)
-    others = [name for name in columns if name]
-    require_columns(table.columns, [name for name in (data.time_column, *others) if name], table.files[0])
-    if len(table.columns) == 1:
-        raise DataError(
-            f"{table.files[0]} has one column only, {table.columns[0]!r}, and a series is times and values. Add a "
-            "column of times, such as 2024-01, 2024-02, … or 1, 2, …"
-        )
-    time = data.time_column or guess_column(table, TIME_NAMES, "the times", "time_column", others)
-    free = [time, *others]
-    targets = data.target or (guess_column(table, SERIES_NAMES, "the values to forecast", "target", free),)
-    return data.model_copy(update={"time_column": time, "target": targets})
+def _choose_lookback(
+    series: Sequence[Series], data: SeriesData, ends: Sequence[int], season: int, horizon: int
+) -> Steps:
+    if data.lookback is not None:
+        return Steps(data.lookback, "")
+    order = max(guess_order(one.values[:end]) for one, end in _some(series, ends))
+    return guess_lookback(season, order, horizon, longest_lookback(min(ends), horizon))
 
 
-def read_named(table: Table, data: SeriesData) -> list[Series]:
-    """The series of a table, by named columns."""
-    assert data.time_column is not None
-    covariates = {"future_covariates": data.future_covariates, "past_covariates": data.past_covariates}
-    return read_series(table, time=data.time_column, targets=data.target, series=data.series_column, **covariates)
+def _common_season(series: Sequence[Series], ends: Sequence[int]) -> int:
+    """The season that most of some series have."""
+    seasons = [guess_season(one.values[:end], one.axis) for one, end in _some(series, ends)]
+    return max(sorted(seasons), key=seasons.count)
+
+
+def _some(series: Sequence[Series], ends: Sequence[int]) -> list[tuple[Series, int]]:
+    """Some of many series, from the first to the last, with their ends."""
+    pairs = list(zip(series, ends, strict=True))
+    places = np.unique(np.linspace(0, len(pairs) - 1, LOOKED_AT).round().astype(int))
+    return [pairs[place] for place in places]
 
 
 def _tensor(values: ArrayLike) -> torch.Tensor:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, guess_column
+from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, find_column, guess_column
+from unspool.data.formats import find_format
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, NumberInputs, TextInputs
-from unspool.data.labelled import Raw, read_steps, read_texts
+from unspool.data.labelled import Raw, of_texts, read_array_items, read_steps, read_texts
+from unspool.data.roles import Roles
 from unspool.data.sequences import Indices, Sequences
+from unspool.data.sources import find_items
 from unspool.data.subwords import Spellings
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import TrainingSequences, WholeSequence
 from unspool.models.example_model import Batch
 from unspool.models.token_embedding import SpelledWords
 from unspool.settings.data import SequenceData
-from unspool.tasks.examples import ExampleTask
 from unspool.tasks.tokens import Tokens, decode_steps
+from unspool.tasks.tolerant import TolerantTask
 
 #: Characters of a text that a line of a sample shows.
 SHOWN = 60
@@ -41,6 +44,7 @@ class TargetColumns:
     what: str  # they hold, for error messages
     setting: str  # that names them
     numbers: bool = False  # whether they hold numbers, not words
+    empty: bool = False  # whether a row may have none
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ class LabelledPart:
 
     def batch(self, indices: Indices) -> Batch:
         targets = None if self.targets is None else torch.from_numpy(self.targets[indices])
-        lengths = torch.from_numpy(self.inputs.lengths[indices])
+        lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
         inputs: Any = torch.from_numpy(self.inputs.padded(indices))
         if self.spellings is not None:
             inputs = SpelledWords(inputs, *map(torch.from_numpy, self.spellings.batch(indices)))
-        return Batch(inputs, lengths, targets, len(indices))
+        return Batch(inputs, lengths, targets, units)
 
 
 def read_raw(
@@ -78,21 +82,38 @@ def read_raw(
         data: The settings, with the columns that are named.
         source: Files, folders and patterns.
         targets: The columns of targets.
-        known: Whether the files have targets.
+        known: Whether the files have targets; of files without, rows that cannot be read are noted, and not refused.
         inputs: The inputs of a trained model: of numbers, only its features are read.
     """
-    table = read_table(source)
+    items = find_items(source)
+    if all(find_format(item.path) == "arrays" for item in items):
+        return read_array_items(items, known, targets.numbers)
+    table = read_table(source, tolerant=not known)
     columns = list(targets.named)
     if known and not columns:
         columns = [guess_column(table, targets.well_known, targets.what, targets.setting, _input_columns(data, table))]
     asked = columns if known else []
     if data.id_column is not None:
         features = _feature_columns(data, table, columns, inputs)
-        return read_steps(table, data.id_column, data.time_column, features, asked, targets.numbers)
-    text = data.text_column or guess_column(table, TEXT_NAMES, "the texts", "text_column", columns)
+        return read_steps(table, data.id_column, data.time_column, features, asked, targets.numbers, targets.empty)
+    text = data.text_column or _guess_text(table, columns)
     if text in asked:
         raise ArgumentError.of("text_column", text, "is also the column to predict", "Name another column")
-    return read_texts(table, text, asked, targets.numbers)
+    return read_texts(table, text, asked, targets.numbers, targets.empty)
+
+
+def _guess_text(table: Table, targets: Sequence[str]) -> str:
+    """The column of texts; times are none, though they can be read as such."""
+    roles = Roles(table)
+    found = _find_text(roles, next(iter(targets), None))
+    if found is None:
+        found = guess_column(table, TEXT_NAMES, "the texts", "text_column", targets)
+    if roles.kinds[found] == "time":
+        raise DataError(
+            f"{table.files[0]}: `{found}` holds times, not texts. Name the texts with `text_column`; to predict the "
+            "next values of a series, give `task='forecast'`."
+        )
+    return found
 
 
 def _input_columns(data: SequenceData, table: Table) -> list[str]:
@@ -113,11 +134,47 @@ def _feature_columns(
     return features or tuple(column for column in table.columns if column not in other)
 
 
-def find_target(glance: Glance) -> str | None:
-    """The column of a table that is predicted from the others: a label beside a text, an id or one other column."""
-    label = glance.find(LABEL_NAMES)
-    beside = glance.find(TEXT_NAMES) is not None or "id_column" in glance.settings or len(glance.columns) == 2
-    return label if beside else None
+class Found(NamedTuple):
+    """The column that is predicted from the others of a table, and the settings that name these."""
+
+    target: str
+    inputs: Mapping[str, Any]
+
+
+def find_target(glance: Glance) -> Found | None:
+    """The column of a table that is predicted from the others: a label or number beside a text, or beside an id."""
+    if not glance.is_table:
+        return None
+    roles, given = glance.roles, glance.settings
+    named = given.get("label_column") or find_column(roles.of_kind("label", "text", "number"), LABEL_NAMES)
+    owner = given.get("id_column") or (roles.find_owner_of(named) if named else None)
+    if named and owner:
+        time = given.get("time_column") or roles.find_time([named, owner])
+        return Found(named, {"id_column": owner, **({"time_column": time} if time else {})})
+    return _find_beside_text(roles, named, given.get("text_column"))
+
+
+def _find_beside_text(roles: Roles, named: str | None, text: str | None) -> Found | None:
+    """A label or number beside a text."""
+    text = text or _find_text(roles, named)
+    if text is None:
+        return None
+    target = named if named and named != text else _only_target(roles, text)
+    return None if target is None else Found(target, {"text_column": text})
+
+
+def _find_text(roles: Roles, label: str | None) -> str | None:
+    """The column of texts: of a well-known name, the only one with long entries, or the only one beside a label."""
+    words = [column for column in roles.of_kind("text", "label") if column != label]
+    texts = [column for column in words if roles.kinds[column] == "text" and not roles.is_identity(column)]
+    alone = words if len(roles.table.columns) == 2 and len(texts) != 1 else texts
+    return find_column(words, TEXT_NAMES) or (alone[0] if len(alone) == 1 else None)
+
+
+def _only_target(roles: Roles, text: str) -> str | None:
+    """The only column of labels or of numbers beside a text; ids do not count."""
+    free = [one for one in roles.of_kind("label", "number") if one != text and not roles.is_identity(one)]
+    return free[0] if len(free) == 1 else None
 
 
 def remember_columns(data: Any, columns: Mapping[str, Any]) -> Any:
@@ -140,7 +197,7 @@ def shorten_input(raw: Raw, index: int) -> str:
     return raw.names[index] if raw.texts is None else " ".join(raw.texts[index].split())[:SHOWN]
 
 
-class LabelledTask(ExampleTask):
+class LabelledTask(TolerantTask):
     """A task that predicts from a whole sequence. A subclass says what, and with which columns."""
 
     #: What is predicted, in the singular.
@@ -156,8 +213,16 @@ class LabelledTask(ExampleTask):
     def part(self, raw: Raw) -> Any:
         """Raw sequences, encoded as the training data is."""
 
-    def read(self, source: Source, *, targets: bool = True) -> Any:
-        return self.part(read_raw(self.data, source, self.target_columns(), known=targets, inputs=self.inputs))
+    def gather(self, source: Source, *, targets: bool = True) -> Raw:
+        return read_raw(self.data, source, self.target_columns(), known=targets, inputs=self.inputs)
+
+    def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
+        if self.inputs.tokens is None:
+            raise DataError("the model reads sequences of numbers, and these are texts. Give a file with numbers.")
+        return of_texts(texts, place)
+
+    def show_given(self, given: Raw, index: int) -> str:
+        return show_input(given, index)
 
     def describe(self) -> Mapping[str, str]:
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())

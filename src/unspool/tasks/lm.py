@@ -83,7 +83,9 @@ class LanguageModelling(Task):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
-        return None if glance.is_table else Claim(0, f"{glance.name} is text without columns")
+        if glance.is_table or glance.arrays is not None:
+            return None
+        return Claim(0, f"{glance.name} is text without columns")
 
     @classmethod
     def prepare(cls, data: TextData, seed: int) -> Self:  # noqa: ARG003 - the split has its own seed

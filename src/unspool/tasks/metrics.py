@@ -6,6 +6,7 @@ look like a result.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence, Sized
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -78,6 +79,24 @@ def span_f1(y_true: Sequence[Iterable[Hashable]], y_pred: Sequence[Iterable[Hash
     there = sum(len(true) for true, _ in pairs)
     found = sum(len(predicted) for _, predicted in pairs)
     return SpanScore(_ratio(right, found), _ratio(right, there), _ratio(2 * right, there + found))
+
+
+def label_set_scores(y_true: Sequence[Iterable[str]], y_pred: Sequence[Iterable[str]]) -> dict[str, float]:
+    """Sets of labels: F1 over all labels together (micro) and as the mean over labels (macro), and exact matches.
+
+    Example:
+        label_set_scores([{"a", "b"}, {"b"}], [{"a"}, {"b"}])["micro-F1"]  # 0.8
+    """
+    _paired(y_true, y_pred, "examples")
+    pairs = [(set(true), set(predicted)) for true, predicted in zip(y_true, y_pred, strict=True)]
+    hits = Counter(label for true, predicted in pairs for label in true & predicted)
+    counts = Counter(label for pair in pairs for own in pair for label in own)
+    each = [_ratio(2 * hits[label], count) for label, count in counts.items()]
+    return {
+        "micro-F1": _ratio(2 * hits.total(), counts.total()),
+        "macro-F1": float(np.mean(each)) if each else 0.0,
+        "exact match": float(np.mean([true == predicted for true, predicted in pairs])),
+    }
 
 
 def _span_set(name: str, sentence: Iterable[Hashable]) -> set[Hashable]:

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.columns import LABEL_NAMES, NUMBER_NAMES, TEXT_NAMES
-from unspool.data.glance import Glance
+from unspool.data import saved
+from unspool.data.columns import NUMBER_NAMES
+from unspool.data.glance import Glance, are_measured
 from unspool.data.inputs import Inputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw
 from unspool.data.molecules import randomize_smiles
@@ -69,16 +70,19 @@ class Regression(LabelledTask):
 
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
+        if glance.arrays is not None:
+            measured = glance.arrays.targets is not None and are_measured(glance.arrays.targets)
+            return Claim(20, f"{glance.name} has sequences of numbers and a number for each") if measured else None
         if not glance.is_table:
             return None
         if "target" in glance.settings:
             return Claim(50, f"`target` is {glance.settings['target']}")
-        target, text = labelled.find_target(glance), glance.find(TEXT_NAMES)
-        if target is not None and glance.is_measured(target):
-            return Claim(20, f"`{target}` of {glance.name} holds numbers")
-        if text is not None and glance.find(LABEL_NAMES) is None:
-            return Claim(10, f"{glance.name} has `{text}` and no labels")
-        return None
+        found = labelled.find_target(glance)
+        if found is None or not glance.is_graded(found.target):
+            return None
+        priority = 20 if glance.is_measured(found.target) else 10
+        settings = {**found.inputs, "target": (found.target,)}
+        return Claim(priority, f"`{found.target}` of {glance.name} holds numbers", settings)
 
     @classmethod
     def prepare(cls, data: MeasuredData, seed: int) -> Self:
@@ -104,10 +108,10 @@ class Regression(LabelledTask):
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: MeasuredData) -> Self:
         targets = document.get("targets")
-        if not isinstance(targets, Mapping) or not isinstance(targets.get("names"), list):
+        if not isinstance(targets, Mapping):
             raise DataError("the run's vocabulary.json does not name the targets. Take the run's own.")
-        names = targets["names"]
-        data = labelled.remember_columns(data, {"text_column": document.get("text_column"), "target": tuple(names)})
+        names, text = saved.read_names(targets, "names"), saved.read_name(document, "text_column")
+        data = labelled.remember_columns(data, {"text_column": text, "target": tuple(names)})
         return cls({}, load_inputs(document), names, Scale.load(targets, len(names)), data)
 
     def dump(self) -> dict[str, Any]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 
+from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES, SOURCE_NAMES, TRANSLATION_NAMES, guess_column
-from unspool.data.formats import DELIMITED
+from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
 from unspool.data.inputs import TextInputs, fit_inputs, load_inputs
-from unspool.data.labelled import Raw, read_texts
+from unspool.data.labelled import Raw, of_texts, read_texts
 from unspool.data.sequences import Indices, Sequences, sorted_batches
+from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
-from unspool.data.text import Source, find_files
+from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.errors import DataError
 from unspool.learning.contract import Claim, TrainingSequences, WholeSequence
@@ -26,9 +28,10 @@ from unspool.models.translator import END, FIRST, PADDING, Translator
 from unspool.nn.seq2seq import Decoded
 from unspool.settings.data import PairedData
 from unspool.settings.model import Seq2SeqSettings
-from unspool.tasks.examples import TOGETHER, ExampleTask, choose_examples, digest_files, read_divided
-from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input
+from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided
+from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_input
 from unspool.tasks.metrics import exact_match, mean_edit_distance
+from unspool.tasks.tolerant import TolerantTask
 
 #: Examples that are decoded at an evaluation during training, as decoding takes one step per token.
 DECODED = 256
@@ -56,7 +59,7 @@ class PairedPart:
         return Batch(torch.from_numpy(self.sources.padded(indices)), lengths, targets, units)
 
 
-class Translation(ExampleTask):
+class Translation(TolerantTask):
     """Learning to write a text for each text. A prediction is the decoded tokens, without start and end.
 
     Example:
@@ -88,9 +91,17 @@ class Translation(ExampleTask):
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
         columns = {column.lower() for column in glance.columns}
-        named = columns in [{*pair} for pair in zip(SOURCE_NAMES, TRANSLATION_NAMES, strict=True)]
-        unlabelled = glance.suffix == ".tsv" and len(glance.columns) == 2 and glance.find(LABEL_NAMES) is None
-        return Claim(40, f"{glance.name} has pairs of texts") if named or unlabelled else None
+        if columns in [{*pair} for pair in zip(SOURCE_NAMES, TRANSLATION_NAMES, strict=True)]:
+            return Claim(40, f"{glance.name} has pairs of texts")
+        texts = glance.roles.of_kind("text", "label") if len(columns) == 2 and glance.find(LABEL_NAMES) is None else ()
+        if len(texts) < 2:
+            return None
+        if glance.suffix == ".tsv":
+            return Claim(40, f"{glance.name} has pairs of texts")
+        if any(glance.roles.kinds[text] == "label" for text in texts):
+            return None
+        settings = {"source_column": texts[0], "target_column": texts[1]}
+        return Claim(40, f"{glance.name} has two columns of texts", settings)
 
     @classmethod
     def prepare(cls, data: PairedData, seed: int) -> Self:
@@ -114,12 +125,12 @@ class Translation(ExampleTask):
     def restore(cls, document: Mapping[str, Any], data: PairedData) -> Self:
         try:
             source, target = (load_inputs(document[side]) for side in ("source", "target"))
-            longest = int(document["longest"])
+            longest = saved.read_count(document, "longest")
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the run's vocabulary.json is not one of pairs: {error!r}. Train again.") from error
         if not isinstance(source, TextInputs) or not isinstance(target, TextInputs):
             raise DataError("the run's vocabulary.json is of numbers, not of texts. Train again.")
-        return cls({}, source, target, longest, remember_columns(data, dict(document["columns"])))
+        return cls({}, source, target, longest, remember_columns(data, saved.read_columns(document)))
 
     def dump(self) -> dict[str, Any]:
         columns = {name: getattr(self.data, name) for name in ("source_column", "target_column")}
@@ -141,8 +152,14 @@ class Translation(ExampleTask):
             "vocabulary": f"{self.source.tokens:,} {self.source.unit} to {self.target.tokens:,} {self.target.unit}",
         }
 
-    def read(self, source: Source, *, targets: bool = True) -> PairedPart:
-        return self.part(read_pairs(self.data, source, targets))
+    def gather(self, source: Source, *, targets: bool = True) -> Raw:
+        return read_pairs(self.data, source, targets)
+
+    def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
+        return of_texts(texts, place)
+
+    def show_given(self, given: Raw, index: int) -> str:
+        return show_input(given, index)
 
     def part(self, raw: Raw) -> PairedPart:
         """Raw pairs, encoded as the training data is."""
@@ -234,10 +251,10 @@ def read_pairs(data: PairedData, source: Source, targets: bool = True) -> Raw:
     Args:
         data: The settings, with the columns that are named.
         source: Files, folders and patterns.
-        targets: Whether targets are read; without them one column is enough.
+        targets: Whether targets are read; without them one column is enough, and rows that cannot be read are noted.
     """
     named = [name for name in (data.source_column, data.target_column) if name is not None]
-    table = _read_table(source, named)
+    table = _read_table(source, named, tolerant=not targets)
     _check_columns(table, data, named, targets)
     target = data.target_column
     if targets and target is None:
@@ -266,18 +283,18 @@ def _check_columns(table: Table, data: PairedData, named: Sequence[str], targets
         require_columns(table.columns, [data.source_column], table.files[0])
 
 
-def _read_table(source: Source, named: Sequence[str]) -> Table:
-    if not all(file.suffix.lower() in DELIMITED for file in find_files(source)):
-        return read_table(source)
+def _read_table(source: Source, named: Sequence[str], tolerant: bool) -> Table:
+    if not all(item.path.suffix.lower() in DELIMITED for item in find_items(source)):
+        return read_table(source, tolerant=tolerant)
     if named:
-        return read_table(source, header=not all(name.isdigit() for name in named))
-    bare = read_table(source, header=False)
-    return read_table(source, header=True) if _is_header(bare.frame.row(0)) else bare
+        return read_table(source, header=not all(name.isdigit() for name in named), tolerant=tolerant)
+    bare = read_table(source, header=False, tolerant=tolerant)
+    return read_table(source, header=True, tolerant=tolerant) if _is_header(bare.frame.row(0)) else bare
 
 
 def _is_header(entries: Sequence[str]) -> bool:
     """Whether both columns have well-known names, or the only one has; numbers are no names."""
-    names = {entry.strip().lower() for entry in entries if not entry.strip().isdigit()}
+    names = {entry.strip().lower() for entry in entries if entry and not entry.strip().isdigit()}
     return bool(names & {*SOURCE_NAMES}) and (len(entries) == 1 or bool(names & {*TRANSLATION_NAMES}))
 
 

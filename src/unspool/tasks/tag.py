@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspool.data.glance import Glance
+from unspool.data import saved
+from unspool.data.glance import LINES, Glance
 from unspool.data.inputs import check_lengths
+from unspool.data.problems import warn_unseen
+from unspool.data.schemes import OUTSIDE, Scheme, Span, guess_scheme, spans, transitions
+from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
-from unspool.data.tagged import (
-    OUTSIDE,
-    Scheme,
-    Sentence,
-    Span,
-    check_tags,
-    guess_scheme,
-    read_tagged,
-    spans,
-    transitions,
-)
-from unspool.data.text import Source
+from unspool.data.tagged import Sentence, mend_sentences, split_columns
+from unspool.data.text import Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
-from unspool.models.example_model import Batch
+from unspool.models.example_model import UNSEEN, Batch
 from unspool.models.tagger import Tagger, TagPrediction, WordBatch
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
-from unspool.tasks.examples import ExampleTask, digest_files, read_divided
+from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
+from unspool.tasks.tolerant import TolerantTask
 
 #: Suffixes of files with one word and its tag per line.
 SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
@@ -142,9 +140,13 @@ class TaggedPart:
     def lengths(self) -> Indices:
         return self.forms.lengths
 
-    @property
+    @cached_property
     def counts(self) -> Indices:
-        return self.forms.lengths
+        """The words of each sentence; 0 where it has a tag that training never saw, as it then has no loss."""
+        if self.tags is None or UNSEEN not in self.tags.values:
+            return self.forms.lengths
+        known = [UNSEEN not in tags for tags in self.tags]
+        return np.where(known, self.forms.lengths, 0)
 
     def batch(self, indices: Indices) -> Batch:
         forms = self.forms.padded(indices)
@@ -156,13 +158,11 @@ class TaggedPart:
             self.spellings.lengths[distinct],
         )
         targets = None if self.tags is None else torch.from_numpy(self.tags.padded(indices))
-        lengths = self.forms.lengths[indices]
-        return Batch(
-            WordBatch(*map(torch.from_numpy, arrays)), torch.from_numpy(lengths), targets, float(lengths.sum())
-        )
+        lengths, units = torch.from_numpy(self.forms.lengths[indices]), float(self.counts[indices].sum())
+        return Batch(WordBatch(*map(torch.from_numpy, arrays)), lengths, targets, units)
 
 
-class Tagging(ExampleTask):
+class Tagging(TolerantTask):
     """Learning which tag each word has. A prediction is a `TagPrediction`.
 
     Example:
@@ -192,23 +192,29 @@ class Tagging(ExampleTask):
     # ── data ──
 
     @classmethod
+    def is_column_file(cls, file: Path) -> bool:
+        return file.suffix.lower() in SUFFIXES or _are_tagged(list(islice(read_lines(file), LINES)))
+
+    @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
         if glance.suffix in SUFFIXES:
             return Claim(50, f"{glance.name} ends in {glance.suffix}")
+        if glance.has_tagged_folder:
+            return Claim(50, f"{glance.name} has words in seq.in and their tags in seq.out")
         if not glance.is_table and _are_tagged(glance.lines):
             return Claim(50, f"{glance.name} has a word and a tag on each line")
         return None
 
     @classmethod
     def prepare(cls, data: TaggedData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: Sentences(read_tagged(source)))
+        raws = read_divided(data, lambda _, source: Sentences(read_sentences(source)))
         return cls.of(raws, data, digest=digest_files(data.files, data.validation, data.test), seed=seed)
 
     @classmethod
     def of(cls, raws: Mapping[str, Sentences], data: TaggedData, **of: Any) -> Self:
         """From sentences in memory, by the part that they are for."""
         training = raws["training"]
-        tags = sorted({tag for sentence in training for tag in sentence.tags})
+        tags = list_tags(training)
         if len(tags) < 2:
             what = f"have the tag {tags[0]!r}" if tags else "have no tags"
             raise DataError(
@@ -216,21 +222,25 @@ class Tagging(ExampleTask):
                 "Give sentences with two tags at least."
             )
         scheme = guess_scheme(tags) if data.scheme == "auto" else data.scheme
-        check_tags(training, scheme)
+        training = Sentences(mend_sentences(training, scheme))
+        tags = list_tags(training)
         start, _, end = transitions(tags, scheme)
         if not (start & end).any():  # no tag would be permitted for a single word
             tags = sorted([*tags, OUTSIDE])
         task = cls({}, Lexicon.fit(training, data.lowercase), tags, scheme, data, **of)
-        task.parts = {name: task.part(raw) for name, raw in raws.items() if len(raw)}
+        mended = {**raws, "training": training}
+        task.parts = {name: task.part(raw) for name, raw in mended.items() if len(raw)}
+        check_validation(task.parts, "tags")
         return task
 
     @classmethod
     def restore(cls, document: Mapping[str, Any], data: TaggedData) -> Self:
         try:
-            words, characters, tags = (tuple(map(str, document[name])) for name in ("words", "characters", "tags"))
-            lowercase, scheme = bool(document["lowercase"]), document["scheme"]
-            if scheme not in get_args(Scheme) or not tags:
-                raise ValueError(f"scheme {scheme!r} and {len(tags)} tags")
+            words, characters = (tuple(saved.read_names(document, name, least=0)) for name in ("words", "characters"))
+            lowercase, scheme = saved.read_flag(document, "lowercase"), document["scheme"]
+            tags = saved.read_names(document, "tags")
+            if scheme not in get_args(Scheme):
+                raise ValueError(f"scheme {scheme!r:.40}")
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"the run's vocabulary.json does not say how to read sentences: {error!r}. Train again."
@@ -255,11 +265,19 @@ class Tagging(ExampleTask):
             "tags": f"{len(self.tags)} ({self.scheme}): {listed}",
         }
 
-    def read(self, source: Source, *, targets: bool = True) -> TaggedPart:
-        return self.part(Sentences(read_tagged(source, targets)))
+    def gather(self, source: Source, *, targets: bool = True) -> Sentences:
+        return Sentences(read_sentences(source, targets))
+
+    def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Sentences:  # noqa: ARG002
+        return Sentences(Sentence(tuple(text.split()), (), row, None) for row, text in enumerate(texts))
+
+    def show_given(self, given: Sentences, index: int) -> list[str]:
+        return list(given[index].words)
 
     def part(self, sentences: Sentences) -> TaggedPart:
         """Sentences, encoded as the training data is."""
+        if any(sentence.tags for sentence in sentences):
+            sentences = Sentences(mend_sentences(sentences, self.scheme))
         check_lengths([len(sentence.words) for sentence in sentences], self.data.max_length, sentences)
         forms: dict[str, int] = {}
         numbers = [[forms.setdefault(word, len(forms)) for word in sentence.words] for sentence in sentences]
@@ -269,16 +287,12 @@ class Tagging(ExampleTask):
     def _number_tags(self, sentences: Sentences) -> Sequences | None:
         if not any(sentence.tags for sentence in sentences):
             return None
-        check_tags(sentences, self.scheme)
         number = {tag: place for place, tag in enumerate(self.tags)}
-        for sentence in sentences:
-            for word, tag in enumerate(sentence.tags):
-                if tag not in number:
-                    raise DataError(
-                        f"{sentence.place(word)}: the tag {tag!r} does not occur in the training data. Correct it, "
-                        "leave the sentence out, or train with examples of it; another `split_seed` may put them there."
-                    )
-        return Sequences.of(np.array([number[tag] for tag in sentence.tags], np.int64) for sentence in sentences)
+        found = Sequences.of(
+            np.array([number.get(tag, UNSEEN) for tag in sentence.tags], np.int64) for sentence in sentences
+        )
+        _warn_unseen_tags(sentences, number, len(found.values))
+        return found
 
     def sequences(self) -> TrainingSequences:
         return TrainingSequences("words", [list(self.parts["training"].forms)])
@@ -296,35 +310,41 @@ class Tagging(ExampleTask):
 
     def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.tags is not None
-        y_true = [part.tags[int(index)] for index in indices]
+        y_true = np.concatenate([part.tags[int(index)] for index in indices])
         y_pred = [prediction.tags for prediction in predictions]
-        right = {"accuracy": accuracy(np.concatenate(y_true), np.concatenate(y_pred))}
+        right: dict[str, float] = {"accuracy": accuracy(y_true, np.concatenate(y_pred))}
+        unseen = int((y_true == UNSEEN).sum())
+        if unseen:
+            right |= {"words": len(y_true), "unseen tags": unseen}
         if not self.has_spans:
             return right
-        score = span_f1([self.spans(one) for one in y_true], [self.spans(one) for one in y_pred])
+        true_spans = [spans(part.sentences[int(index)].tags, self.scheme) for index in indices]
+        score = span_f1(true_spans, [self.spans(one) for one in y_pred])
         return {"span F1": score.f1, "precision": score.precision, "recall": score.recall, **right}
 
     def spans(self, tags: NDArray[np.int64]) -> list[Span]:
         """The spans that tags with these numbers mark."""
-        return spans([self.tags[tag] for tag in tags], self.scheme)
+        return spans(self.name_tags(tags), self.scheme)
+
+    def name_tags(self, tags: NDArray[np.int64]) -> list[str]:
+        """The tags with these numbers."""
+        return [self.tags[tag] for tag in tags]
 
     def show(self, part: TaggedPart, index: int, prediction: TagPrediction) -> str:
-        assert part.tags is not None
-        words, target = part.sentences[index].words, part.tags[index]
-        predicted = self.mark(words, prediction.tags)
-        if np.array_equal(target, prediction.tags):
-            return f"✓ {predicted}"
-        return f"✗ {predicted}, not {self.mark(words, target)}"
+        sentence, tags = part.sentences[index], self.name_tags(prediction.tags)
+        words, target = sentence.words, sentence.tags
+        predicted = self.mark(words, tags)
+        return f"✓ {predicted}" if list(target) == tags else f"✗ {predicted}, not {self.mark(words, target)}"
 
-    def mark(self, words: Sequence[str], tags: NDArray[np.int64]) -> str:
+    def mark(self, words: Sequence[str], tags: Sequence[str]) -> str:
         """A sentence with its spans in brackets, or with the tag after each word where tags do not mark spans."""
         if self.has_spans:
             marked = list(words)
-            for kind, first, last_exclusive in self.spans(tags):
+            for kind, first, last_exclusive in spans(tags, self.scheme):
                 marked[first] = f"[{kind}{': ' if kind else ''}{marked[first]}"
                 marked[last_exclusive - 1] += "]"
         else:
-            marked = [f"{word}/{self.tags[tag]}" for word, tag in zip(words, tags, strict=True)]
+            marked = [f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)]
         line = " ".join(marked)
         return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
@@ -333,14 +353,26 @@ class Tagging(ExampleTask):
         return ("words", "tags", "probabilities")
 
     def record(self, part: TaggedPart, index: int, prediction: TagPrediction) -> dict[str, Any]:
-        tags = [self.tags[tag] for tag in prediction.tags]
-        values = [list(part.sentences[index].words), tags, prediction.probabilities.tolist()]
-        return dict(zip(self.prediction_columns, values, strict=True))
+        words, tags = list(part.sentences[index].words), self.name_tags(prediction.tags)
+        return {"words": words, "tags": tags, "probabilities": prediction.probabilities.tolist()}
+
+
+def list_tags(sentences: Iterable[Sentence]) -> list[str]:
+    """The different tags of sentences, sorted."""
+    return sorted({tag for sentence in sentences for tag in sentence.tags})
+
+
+def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -> None:
+    unseen = [(sentence, word) for sentence in sentences for word, tag in enumerate(sentence.tags) if tag not in known]
+    if unseen:
+        first, word = unseen[0]
+        tags = [sentence.tags[place] for sentence, place in unseen]
+        warn_unseen("tag", "words", words, tags, first.place(word))
 
 
 def _are_tagged(lines: Sequence[str]) -> bool:
     """Whether every line is a word and a tag, such as B-place, I-place or O."""
-    rows = [row for line in lines if (row := line.split())]
+    rows = [row for line in lines if (row := split_columns(line.removesuffix("\n")))]
     if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return False
     return guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")

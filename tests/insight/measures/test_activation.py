@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.insight.models import loss_of, small_input, small_stack
+from tests.insight.models import recorded, small_input, small_stack
 from tests.variants import LENGTHS, VARIANTS, each_cell
-from torch import Tensor, nn
 
 from unspool.cells import Cell, Elman
 from unspool.insight.measures.activation import measure_activations
-from unspool.insight.recording import Recording, record
 from unspool.nn import Recurrent
 
 NAMES = {
@@ -35,11 +33,6 @@ NAMES = {
     "ThreeStates": ["a", "m"],
     "Toolbox": ["relu(…)", "tanh(…)"],
 }
-
-
-def recorded(model: nn.Module, x: Tensor, lengths: Any = None) -> Recording:
-    options = {} if lengths is None else {"lengths": lengths}
-    return record(model, lambda model: loss_of(model(x, **options)[0]))
 
 
 @pytest.mark.parametrize("name", list(NAMES))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.insight.models import loss_of, small_input, small_stack
-from tests.variants import LENGTHS, STEPS, each_cell
+from tests.insight.models import each_stack, loss_of, small_input, small_stack
+from tests.variants import LENGTHS, STEPS
 from torch import Tensor, nn
 
 from unspool.cells import Cell, Elman
@@ -87,9 +87,7 @@ def states_by_lag(stack: Stack, x: Tensor, lengths: Sequence[int]) -> dict[str, 
     return found
 
 
-@each_cell
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("both", [False, True], ids=["ahead", "both"])
+@each_stack
 def test_is_what_a_loop_over_time_gives(cell: Cell, layers: int, both: bool) -> None:
     stack, x = small_stack(cell, layers, both), small_input(cell)
     found = measure_flow(record(stack, lambda model: loss_of(model(x, lengths=LENGTHS)[0])))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from tests.insight.measures.test_flow import InPieces, scalar
-from tests.insight.models import loss_of, small_input, small_stack
-from tests.variants import LENGTHS, each_cell
+from tests.insight.models import each_stack, loss_of, small_input, small_stack
+from tests.variants import LENGTHS
 from torch import Tensor
 
 from unspool.cells import LSTM, Cell, Elman
@@ -32,9 +32,7 @@ def traces(stack: Stack, x: Tensor, lengths: Any) -> list[Tensor | None]:
     return found
 
 
-@each_cell
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("both", [False, True], ids=["ahead", "both"])
+@each_stack
 def test_is_the_distance_of_two_runs(cell: Cell, layers: int, both: bool) -> None:
     stack, x = small_stack(cell, layers, both), small_input(cell)
     found = measure_forgetting(record(stack, lambda model: loss_of(model(x, lengths=LENGTHS)[0])), prefix=2)

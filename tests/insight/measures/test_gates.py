@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.insight.models import loss_of, small_input, small_stack
+from tests.insight.models import recorded, small_input, small_stack
 from tests.variants import LENGTHS, VARIANTS, cell_of, each_cell
 from torch import nn
 
 from unspool.cells import Cell, DeepTransition, Elman, maximum, minimum, sigmoid
 from unspool.insight.measures.gates import QUANTILES, measure_gates
-from unspool.insight.recording import Recording, record
 from unspool.nn import Recurrent, Stack
 
 GATES = {
@@ -28,11 +27,6 @@ GATES = {
     "UnitByUnit": {"f": "gate"},
     "Heir": {"z": "gate", "g": "gate"},
 }
-
-
-def recorded(model: nn.Module, x: Any, lengths: Any = None) -> Recording:
-    options = {} if lengths is None else {"lengths": lengths}
-    return record(model, lambda model: loss_of(model(x, **options)[0]))
 
 
 @pytest.mark.parametrize("name", list(VARIANTS))

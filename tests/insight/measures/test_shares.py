@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 from tests.insight.measures.test_flow import scalar, unrolled
-from tests.insight.models import loss_of, small_input, small_stack
-from tests.variants import LENGTHS, STEPS, each_cell
+from tests.insight.models import each_stack, loss_of, small_input, small_stack
+from tests.variants import LENGTHS, STEPS
 
 from unspool.cells import LSTM, Cell
 from unspool.insight.measures.shares import measure_shares
@@ -16,9 +16,7 @@ from unspool.nn import Recurrent
 from unspool.nn.unfold import Unfolded
 
 
-@each_cell
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("both", [False, True], ids=["ahead", "both"])
+@each_stack
 def test_are_the_gradients_of_copies(cell: Cell, layers: int, both: bool) -> None:
     stack, x = small_stack(cell, layers, both), small_input(cell)
     found = measure_shares(record(stack, lambda model: loss_of(model(x, lengths=LENGTHS)[0])))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import anything, canvas, empty, numbers
 from unspool.insight.figures.theme import PATTERNS, style
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 def draw_bars(title: str, names: Sequence[str], fractions: Mapping[str, Sequence[float]], note: str) -> go.Figure:

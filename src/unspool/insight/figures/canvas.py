@@ -2,20 +2,23 @@
 
 A line keeps at most LINE points and the heat maps of a figure together at most CELLS cells, by picking every n-th;
 numbers keep four significant digits. On logarithmic axes, values below FLOOR are drawn at FLOOR; the hover shows them.
+
+plotly is imported by what makes figures and traces, so that a report without a page does not need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
-from plotly.subplots import make_subplots
 
 from unspool.harmless import for_figure
-from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, themed
+from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, style, themed
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 LINE = 800
 COLUMNS = 400
@@ -107,11 +110,15 @@ def anything(values: ArrayLike) -> bool:
 
 def canvas(title: str, height: int = 340, legend: int = 0) -> go.Figure:
     """A figure with a title and nothing else; `legend` is the number of entries, for which there is room below."""
-    return _framed(go.Figure(), title, height, legend)
+    from plotly.graph_objects import Figure
+
+    return _framed(Figure(), title, height, legend)
 
 
 def panels(title: str, names: Sequence[str], height: int = 150, legend: int = 0, **options: Any) -> go.Figure:
     """A figure with panels below each other, each under its name; `height` is that of one panel."""
+    from plotly.subplots import make_subplots
+
     count = max(1, len(names))
     gap = 34 if options.get("shared_xaxes") else 76
     whole = count * height + (count - 1) * gap
@@ -153,6 +160,8 @@ def line(
     x: ArrayLike, y: ArrayLike, name: str, look: Style, says: str, log: bool = False, **options: Any
 ) -> go.Scatter:
     """A curve with its style; `says` is the hover text, in which %{customdata} is the measured number."""
+    from plotly.graph_objects import Scatter
+
     across, up = np.asarray(x), np.asarray(y, dtype=np.float64)
     shown = picked(len(up), LINE)
     settings: dict[str, Any] = {
@@ -161,7 +170,7 @@ def line(
         "marker": {"symbol": look.symbol, "size": 6},
         "legendgroup": name,
     }
-    return go.Scatter(
+    return Scatter(
         x=numbers(across[shown]),
         y=numbers(raised(up[shown]) if log else up[shown]),
         customdata=numbers(up[shown]),
@@ -169,6 +178,27 @@ def line(
         hovertemplate=says,
         **(settings | options),
     )
+
+
+def add_lines(
+    figure: go.Figure,
+    labels: Sequence[str],
+    x: ArrayLike,
+    rows: Sequence[ArrayLike] | Array,
+    says: str,
+    log: bool = False,
+) -> None:
+    """A curve for each layer, each in its own style."""
+    for index, (label, values) in enumerate(zip(labels, rows, strict=True)):
+        figure.add_trace(line(x, values, for_figure(label), style(index), says, log=log))
+
+
+def add_spectra(
+    figure: go.Figure, names: Sequence[str], spectra: Sequence[Array], says: str, log: bool = False
+) -> None:
+    """A curve for each layer over ranks from 1; layers may have different numbers of them."""
+    for index, (name, values) in enumerate(zip(names, spectra, strict=True)):
+        figure.add_trace(line(np.arange(1, len(values) + 1), values, name, style(index), says, log=log))
 
 
 def color_bar(figure: go.Figure, says: str, **options: Any) -> None:

@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
-from unspool.insight.figures.canvas import COLUMNS, REFERENCE, anything, canvas, empty, line, numbers, panels, picked
+from unspool.insight.figures.canvas import (
+    COLUMNS,
+    REFERENCE,
+    add_spectra,
+    anything,
+    canvas,
+    empty,
+    numbers,
+    panels,
+    picked,
+)
 from unspool.insight.figures.theme import NEUTRAL, style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.fixed_points import FixedPoints, PointSet
     from unspool.insight.measures.lyapunov import Lyapunov
 
@@ -26,10 +37,9 @@ def draw_lyapunov(lyapunov: Lyapunov) -> go.Figure:
     if not any(anything(values) for values in lyapunov.exponents):
         return empty(title, "No Lyapunov exponent could be measured.")
     figure = canvas(title, legend=len(lyapunov.labels))
-    for index, (label, values) in enumerate(zip(lyapunov.labels, lyapunov.exponents, strict=True)):
-        name = f"{for_figure(label)} (largest {lyapunov.largest[index]:.3g})"
-        says = "exponent %{x}: %{customdata:.3g} nats per step"
-        figure.add_trace(line(np.arange(1, len(values) + 1), values, name, style(index), says))
+    pairs = zip(lyapunov.labels, lyapunov.largest, strict=True)
+    names = [f"{for_figure(label)} (largest {largest:.3g})" for label, largest in pairs]
+    add_spectra(figure, names, lyapunov.exponents, "exponent %{x}: %{customdata:.3g} nats per step")
     figure.add_hline(y=0, line=REFERENCE)
     figure.update_xaxes(title_text="rank, from the largest")
     figure.update_yaxes(title_text="exponent (nats per step; above 0: chaos)")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import anything, empty, line, log_axis, panels
 from unspool.insight.figures.theme import style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.frequency import Frequency
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
 from unspool.insight.figures.theme import PATTERNS, style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.attenuation import Attenuation
     from unspool.insight.measures.gates import Gate, Gates
     from unspool.insight.measures.time_constants import TimeConstants
@@ -32,14 +33,15 @@ def draw_gate_maps(gates: Gates) -> go.Figure:
     figure = panels(title, [_name(gate) for gate in gates.gates], height=130, shared_xaxes=True)
     for row, gate in enumerate(gates.gates, 1):
         units, steps = cells(gate.units.shape[1], gate.units.shape[0], len(gates.gates))
-        heat = go.Heatmap(
+        figure.add_heatmap(
             x=steps.tolist(),
             y=units.tolist(),
             z=numbers(gate.units[np.ix_(steps, units)].T),
             coloraxis="coloraxis",
             hovertemplate="unit %{y}, step %{x}: %{z:.3f} open<extra></extra>",
+            row=row,
+            col=1,
         )
-        figure.add_trace(heat, row=row, col=1)
     color_bar(figure, "open: 1, closed: 0", cmin=0, cmax=1)
     figure.update_xaxes(title_text="time step", row=len(gates.gates), col=1)
     figure.update_xaxes(showgrid=False)
@@ -65,32 +67,35 @@ def draw_gate_histograms(gates: Gates) -> go.Figure:
     for row, gate in enumerate(gates.gates, 1):
         bins, steps = cells(len(gate.histogram), len(gate.over_time), len(gates.gates))
         middles = (gate.edges[:-1] + gate.edges[1:]) / 2
-        heat = go.Heatmap(
+        figure.add_heatmap(
             x=steps.tolist(),
             y=numbers(middles[bins]),
             z=numbers(gate.over_time[np.ix_(steps, bins)].T),
             coloraxis="coloraxis",
             hovertemplate="step %{x}: %{z:.3~p} of the values near %{y:.3f}<extra></extra>",
+            row=row,
+            col=1,
         )
-        mean = go.Scatter(
+        figure.add_scatter(
             x=steps.tolist(),
             y=numbers(gate.mean[steps]),
             mode="lines",
             line={"color": style(1).color, "width": 2},
             hovertemplate="step %{x}: mean %{y:.3f}<extra></extra>",
             showlegend=False,
+            row=row,
+            col=1,
         )
-        whole = go.Bar(
+        figure.add_bar(
             x=numbers(gate.histogram),
             y=numbers(middles),
             orientation="h",
             marker_color=style(0).color,
             hovertemplate="%{x:.3~p} of all values near %{y:.3f}<extra></extra>",
             showlegend=False,
+            row=row,
+            col=2,
         )
-        figure.add_trace(heat, row=row, col=1)
-        figure.add_trace(mean, row=row, col=1)
-        figure.add_trace(whole, row=row, col=2)
     color_bar(figure, "fraction of the values at that step", cmin=0)
     figure.update_layout(bargap=0)
     figure.update_yaxes(range=[0, 1], showgrid=False)
@@ -116,15 +121,16 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
     figure = panels(title, names, height=110, shared_xaxes=True)
     for row, values in enumerate(logs, 1):
         look = style(row - 1)
-        bars = go.Histogram(
+        figure.add_histogram(
             x=numbers(values[np.isfinite(values)]),
             nbinsx=40,
             bingroup="tau",
             marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
             hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
             showlegend=False,
+            row=row,
+            col=1,
         )
-        figure.add_trace(bars, row=row, col=1)
     measured = "steps" if constants.dt == 1 else "in the unit of time of the data"
     figure.update_xaxes(**powers(np.concatenate(logs), most=8))
     figure.update_xaxes(title_text=f"τ ({measured})", row=len(names), col=1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
+    add_lines,
     anything,
     canvas,
     cells,
@@ -22,11 +22,14 @@ from unspool.insight.figures.canvas import (
     numbers,
     raised,
 )
-from unspool.insight.figures.theme import NEUTRAL, Style, distinct, style
+from unspool.insight.figures.marks import decay_name, mark_horizon, mark_place, whole_line
+from unspool.insight.figures.theme import distinct, style
 from unspool.insight.measures.flow import HORIZON
 from unspool.insight.measures.truncation import TOLERANCE
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.flow import GradientFlow
     from unspool.insight.measures.shares import WeightShares
     from unspool.insight.measures.streams import Streams
@@ -63,24 +66,14 @@ def draw_survival(flow: GradientFlow) -> go.Figure:
     figure = canvas(title, legend=1 + len(flow.labels))
     lags = np.arange(flow.survival.shape[1])
     for index, label in enumerate(flow.labels):
-        look, name = style(index), for_figure(label)
-        rate = flow.rate[index]
-        entry = f"{name} (×{rate:.3g} per step)" if np.isfinite(rate) else name
+        look, entry = style(index), decay_name(for_figure(label), flow.rate[index])
         says = "lag %{x}: %{customdata:.3g} of the gradient is left"
         figure.add_trace(line(lags, flow.survival[index], entry, look, says, log=True))
         horizon = int(flow.horizon[index])
         if 0 <= horizon < len(lags) and np.isfinite(flow.survival[index, horizon]):
             bound = "at least " if flow.censored[index] else ""
-            figure.add_scatter(
-                x=[horizon],
-                y=numbers(raised(flow.survival[index, horizon : horizon + 1])),
-                mode="markers",
-                marker={"symbol": "triangle-right" if bound else look.symbol, "size": 13, "color": look.color},
-                legendgroup=entry,
-                showlegend=False,
-                name=entry,
-                hovertemplate=f"horizon: {bound}%{{x}} steps",
-            )
+            place = lags[horizon : horizon + 1]
+            mark_horizon(figure, entry, look, place, flow.survival[index, place], bound, "horizon: {bound}%{x} steps")
     level(figure, HORIZON, f"horizon: {HORIZON:.0%} left")
     figure.update_xaxes(title_text="lag (steps back)")
     log_axis(figure, "fraction of the gradient left", flow.survival)
@@ -94,9 +87,7 @@ def draw_step_shares(shares: WeightShares) -> go.Figure:
         return empty(title, "The weights get no gradient.")
     figure = canvas(title, legend=len(shares.labels))
     steps = np.arange(shares.shares.shape[1])
-    for index, label in enumerate(shares.labels):
-        says = "step %{x}: %{customdata:.3~p} of the gradient"
-        figure.add_trace(line(steps, shares.shares[index], for_figure(label), style(index), says))
+    add_lines(figure, shares.labels, steps, shares.shares, "step %{x}: %{customdata:.3~p} of the gradient")
     figure.update_xaxes(title_text="time step")
     figure.update_yaxes(title_text="share (sums to 1)", tickformat=".3~p")
     return figure
@@ -109,26 +100,15 @@ def draw_truncation(truncation: Truncation) -> go.Figure:
         return empty(title, "There is no gradient to lose.")
     figure = canvas(title, legend=4 + len(truncation.labels))
     says = "window %{x}: the gradient is off by %{customdata:.3~p}"
-    whole = Style(NEUTRAL, "solid", "circle")
-    thick = {"color": NEUTRAL, "width": 4}
-    for index, label in enumerate(truncation.labels):
-        curve = line(truncation.windows, truncation.bias[index], for_figure(label), style(index), says, log=True)
-        figure.add_trace(curve)
-    figure.add_trace(line(truncation.windows, truncation.overall, "all weights", whole, says, log=True, line=thick))
+    add_lines(figure, truncation.labels, truncation.windows, truncation.bias, says, log=True)
+    figure.add_trace(whole_line(truncation.windows, truncation.overall, "all weights", says))
     bound = "more than " if truncation.censored else ""
     heights = raised([np.nanmin(truncation.overall), np.nanmax(truncation.overall)])
     marks = [(truncation.recommended, f"recommended window: {bound}{truncation.recommended}", "dash")]
     if truncation.bptt is not None:
         marks.append((truncation.bptt, f"this run's window: {truncation.bptt}", "solid"))
     for place, name, dash in marks:
-        figure.add_scatter(
-            x=[place, place],
-            y=numbers(heights),
-            mode="lines",
-            line={"color": NEUTRAL, "dash": dash, "width": 1.5},
-            name=name,
-            hovertemplate="<extra>%{fullData.name}</extra>",
-        )
+        mark_place(figure, place, heights, name, dash)
     level(figure, TOLERANCE, f"error of {TOLERANCE:.0%}")
     figure.update_xaxes(title_text="window k (steps)")
     log_axis(figure, "‖G − G<sub>k</sub>‖ / ‖G‖", truncation.bias)

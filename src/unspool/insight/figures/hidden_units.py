@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.bars import draw_bars
-from unspool.insight.figures.canvas import anything, canvas, empty, line, log_axis
-from unspool.insight.figures.theme import style
+from unspool.insight.figures.canvas import add_spectra, anything, canvas, empty, log_axis
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.activation import Activations
     from unspool.insight.measures.participation import Participation
 
@@ -23,11 +23,10 @@ def draw_participation(participation: Participation) -> go.Figure:
     if not any(anything(values) for values in participation.spectrum):
         return empty(title, "The outputs do not vary.")
     figure = canvas(title, legend=len(participation.labels))
-    for index, (label, values) in enumerate(zip(participation.labels, participation.spectrum, strict=True)):
-        ratio = participation.ratio[index]
-        entry = f"{for_figure(label)} (uses {ratio:.3g} of {int(participation.size[index])})"
-        says = "component %{x}: %{customdata:.3~p} of the variance"
-        figure.add_trace(line(np.arange(1, len(values) + 1), values, entry, style(index), says, log=True))
+    used = zip(participation.labels, participation.ratio, participation.size, strict=True)
+    names = [f"{for_figure(label)} (uses {ratio:.3g} of {int(size)})" for label, ratio, size in used]
+    says = "component %{x}: %{customdata:.3~p} of the variance"
+    add_spectra(figure, names, participation.spectrum, says, log=True)
     figure.update_xaxes(title_text="principal component")
     log_axis(figure, "fraction of the variance", np.concatenate(participation.spectrum))
     return figure

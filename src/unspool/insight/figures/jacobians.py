@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.insight.figures.canvas import (
     LINE,
@@ -22,6 +21,8 @@ from unspool.insight.figures.canvas import (
 from unspool.insight.figures.theme import Style, style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.jacobians import Jacobians
 
 _QUANTILES = ("smallest", "10 %", "median", "90 %", "largest")
@@ -87,7 +88,7 @@ def _edge(
     width: float = 0.5,
 ) -> None:
     area = {} if fill is None else {"fill": "tonexty", "fillcolor": fill}
-    trace = go.Scatter(
+    figure.add_scatter(
         x=shown.tolist(),
         y=numbers(raised(values)),
         customdata=numbers(values),
@@ -95,6 +96,7 @@ def _edge(
         line={"color": look.color, "width": width},
         hovertemplate=says + "<extra></extra>",
         showlegend=False,
+        row=row,
+        col=1,
         **area,
     )
-    figure.add_trace(trace, row=row, col=1)

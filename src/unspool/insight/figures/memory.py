@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
@@ -18,12 +17,14 @@ from unspool.insight.figures.canvas import (
     log_axis,
     numbers,
     panels,
-    raised,
 )
-from unspool.insight.figures.theme import NEUTRAL, PATTERNS, Style, style
+from unspool.insight.figures.marks import decay_name, mark_horizon, mark_place, whole_line
+from unspool.insight.figures.theme import PATTERNS, style
 from unspool.insight.measures.flow import HORIZON
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.dependence import Dependence
     from unspool.insight.measures.forgetting import Forgetting
     from unspool.insight.measures.sensitivity import Sensitivity
@@ -41,13 +42,9 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
         entry = f"without recurrence in {for_figure(label)}"
         curve = line(sensitivity.lags, sensitivity.removed[index], entry, style(index), says, log=True)
         figure.add_trace(curve, row=1, col=1)
-    whole = Style(NEUTRAL, "solid", "circle")
-    thick = {"color": NEUTRAL, "width": 4}
-    figure.add_trace(
-        line(sensitivity.lags, sensitivity.kernel, "whole model", whole, says, log=True, line=thick), row=1, col=1
-    )
+    figure.add_trace(whole_line(sensitivity.lags, sensitivity.kernel, "whole model", says), row=1, col=1)
     count = len(sensitivity.labels)
-    bars = go.Bar(
+    figure.add_bar(
         x=numbers(sensitivity.delta),
         y=list(range(count)),
         orientation="h",
@@ -57,8 +54,9 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
         },
         showlegend=False,
         hovertemplate="Δ = %{x:.3g}; above 0 it accumulates, below 0 it smooths<extra></extra>",
+        row=2,
+        col=1,
     )
-    figure.add_trace(bars, row=2, col=1)
     figure.update_xaxes(title_text="lag (steps)", row=1, col=1)
     log_axis(figure, "‖∂ output‖", sensitivity.removed, row=1, col=1)
     figure.update_xaxes(title_text="Δ (above 0: accumulates, below: smooths)", row=2, col=1)
@@ -75,23 +73,13 @@ def draw_forgetting(forgetting: Forgetting) -> go.Figure:
     shown = [index for index in range(len(forgetting.labels)) if anything(forgetting.distance[index])]
     figure = canvas(title, legend=1 + len(shown))
     for index in shown:
-        look, rate = style(index), forgetting.rate[index]
-        name = for_figure(forgetting.labels[index])
-        entry = f"{name} (×{rate:.3g} per step)" if np.isfinite(rate) else name
+        look, entry = style(index), decay_name(for_figure(forgetting.labels[index]), forgetting.rate[index])
         says = "after %{x} steps: %{customdata:.3g} of the distance is left"
         figure.add_trace(line(forgetting.steps, forgetting.distance[index], entry, look, says, log=True))
         place = np.flatnonzero(forgetting.steps == forgetting.horizon[index])[:1]
         bound = "at least " if forgetting.censored[index] else ""
-        figure.add_scatter(
-            x=numbers(forgetting.steps[place]),
-            y=numbers(raised(forgetting.distance[index, place])),
-            mode="markers",
-            marker={"symbol": "triangle-right" if bound else look.symbol, "size": 13, "color": look.color},
-            legendgroup=entry,
-            showlegend=False,
-            name=entry,
-            hovertemplate=f"forgotten after {bound}%{{x}} steps",
-        )
+        horizon, height = forgetting.steps[place], forgetting.distance[index, place]
+        mark_horizon(figure, entry, look, horizon, height, bound, "forgotten after {bound}%{x} steps")
     level(figure, HORIZON, f"forgotten: {HORIZON:.0%} left")
     figure.update_xaxes(title_text="steps of the common suffix")
     log_axis(figure, "distance of the states (1 at the start)", forgetting.distance)
@@ -114,14 +102,8 @@ def draw_dependence(dependence: Dependence) -> go.Figure:
     figure.add_trace(line(dependence.lags, dependence.noise, "chance", style(1), says, mode="lines", line=REFERENCE))
     if dependence.memory > 0:
         bound = "at least " if dependence.censored else ""
-        figure.add_scatter(
-            x=[dependence.memory] * 2,
-            y=[0, *numbers([np.nanmax(dependence.shares)])],
-            mode="lines",
-            line={"color": NEUTRAL, "dash": "dash", "width": 1.5},
-            name=f"memory needed: {bound}{dependence.memory}",
-            hovertemplate="<extra>%{fullData.name}</extra>",
-        )
+        heights = [0, np.nanmax(dependence.shares)]
+        mark_place(figure, dependence.memory, heights, f"memory needed: {bound}{dependence.memory}")
     figure.update_xaxes(title_text="lag (steps)")
     figure.update_yaxes(title_text=meaning[dependence.measure], tickformat=".3~p", rangemode="tozero")
     return figure

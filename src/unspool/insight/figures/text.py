@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import REFERENCE, anything, canvas, cells, color_bar, empty, line, numbers
 from unspool.insight.figures.theme import MARKER, style
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from unspool.insight.measures.surprise import Surprise
     from unspool.insight.measures.token_states import TokenStates
     from unspool.insight.measures.unit_activity import UnitActivity

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.harmless import for_figure
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
 class Style(NamedTuple):

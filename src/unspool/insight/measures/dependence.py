@@ -66,12 +66,9 @@ def measure_autocorrelation(
     Returns:
         The dependence by lag, and the memory that it asks for.
     """
-    _check_limit(limit)
-    if any(one.ndim != 2 for one in sequences):
-        raise ShapeError.of("sequences", [one.shape for one in sequences][:3], "are not (steps, features)", "Reshape")
+    _check(sequences, 2, "are not (steps, features)", "Reshape", limit)
     parts = _at_most([_standard(one) if detrend else one for one in sequences])
-    lengths = np.array([len(one) for one in parts], np.int64)
-    lags = np.arange(1, _longest(lengths, limit) + 1)
+    lengths, lags = _lay_out(parts, limit)
     flat = _standard(np.concatenate(parts), line=False) if parts else np.zeros((0, 1))
 
     def measure(values: Array, asked: NDArray[np.int64]) -> Array:
@@ -94,12 +91,9 @@ def measure_mutual_information(sequences: Sequence[Ids], limit: int | None = Non
     Returns:
         The dependence by lag, and the memory that it asks for.
     """
-    _check_limit(limit)
-    if any(one.ndim != 1 for one in sequences):
-        raise ShapeError.of("sequences", [one.shape for one in sequences][:3], "are not (steps,)", "Give ids")
+    _check(sequences, 1, "are not (steps,)", "Give ids", limit)
     parts = _at_most(sequences)
-    lengths = np.array([len(one) for one in parts], np.int64)
-    lags = np.arange(1, _longest(lengths, limit) + 1)
+    lengths, lags = _lay_out(parts, limit)
     pairs = _count_pairs(lengths, lags)
     # Neighboring pairs are not independent: a table with few pairs per entry would overestimate.
     size = int(np.clip(np.sqrt((pairs[-1] if len(pairs) else 0) / FILLED), 2, TOKENS))
@@ -249,6 +243,12 @@ def _at_most(sequences: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     return found
 
 
+def _lay_out(parts: Sequence[NDArray[Any]], limit: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The length of each sequence, and the lags to measure."""
+    lengths = np.array([len(one) for one in parts], np.int64)
+    return lengths, np.arange(1, _longest(lengths, limit) + 1)
+
+
 def _longest(lengths: NDArray[np.int64], limit: int | None) -> int:
     """The longest lag that has enough pairs."""
     total = int(lengths.sum())
@@ -273,6 +273,8 @@ def _spread(longest: int) -> NDArray[np.int64]:
     return lags[(lags >= 1) & (lags <= longest)]
 
 
-def _check_limit(limit: int | None) -> None:
+def _check(sequences: Sequence[NDArray[Any]], ndim: int, problem: str, remedy: str, limit: int | None) -> None:
+    if any(one.ndim != ndim for one in sequences):
+        raise ShapeError.of("sequences", [one.shape for one in sequences][:3], problem, remedy)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
         raise ArgumentError.of("limit", limit, "is not a lag", "Give an integer of at least 1")

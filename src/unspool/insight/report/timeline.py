@@ -17,7 +17,7 @@ from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content, Section
 from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
-from unspool.insight.report.parts import ShownVerdicts, place_figure, show_verdicts
+from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, show_verdicts
 from unspool.insight.report.plain import to_json
 from unspool.insight.report.scalars import Glossary
 
@@ -85,26 +85,23 @@ def render_timeline(
             place_figure(f"line-{number}", chart, f"{glossary.words(name)} over training")
             for number, (name, chart) in enumerate(charts.items())
         ],
-        sections=[
-            (
-                section,
-                [
-                    place_figure(f"{section.key}-{number}", figure, section.question)
-                    for number, figure in enumerate(section.figures)
-                ],
-            )
-            for section in chosen
-        ],
+        sections=[(section, _place(section)) for section in chosen],
     )
+
+
+def _place(section: Section) -> list[Place]:
+    """Where the figures of a section go."""
+    return [
+        place_figure(f"{section.key}-{number}", figure, section.question)
+        for number, figure in enumerate(section.figures)
+    ]
 
 
 def _choose_sections(frames: Frames, keys: Sequence[str] | None) -> list[Section]:
     if keys is None:
         return list(islice((section for section in frames[-1][1].sections if section.figures), SECTIONS))
     known = {section.key: section for _, report in frames for section in report.sections}
-    for key in keys:
-        if key not in known:
-            raise UnknownNameError.among("sections", key, known)
+    _check_known("sections", keys, known)
     return [known[key] for key in keys]
 
 
@@ -115,10 +112,14 @@ def _choose_scalars(frames: Frames, glossary: Glossary, names: Sequence[str] | N
     if names is None:
         changing = (name for name, values in known.items() if len(set(values)) > 1)
         names = list(islice(changing, LINES))
+    _check_known("scalars", names, known)
+    return {name: known[name] for name in names}
+
+
+def _check_known(argument: str, names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
-            raise UnknownNameError.among("scalars", name, known)
-    return {name: known[name] for name in names}
+            raise UnknownNameError.among(argument, name, known)
 
 
 def _finite(value: float | None) -> float | None:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.hidden_units import draw_activations
 from unspool.insight.measure import Measure
 from unspool.insight.measures.activation import Activations, Activity, measure_activations
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sup
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
-
-def tell(found: Activations) -> Section | None:
-    """Units at their limits; nothing for a linear network."""
-    if not found.values:
-        return None
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.hidden_units import draw_activations
-
-        return (draw_activations(found),)
-
+def tell(found: Activations) -> Section:
+    """Units at their limits."""
     return Section(
         "activations",
         "Saturated and dead units",
@@ -30,7 +18,7 @@ def tell(found: Activations) -> Section | None:
         "A tanh near ±1 and a relu at 0 have no slope. No gradient passes, and the unit cannot learn from that step. A "
         "relu unit that is zero at every step is dead: no gradient can bring it back.",
         formula(sup("tanh", "′"), "(a) = 1 -", sup("tanh", "2"), "(a)"),
-        draw,
+        lambda: (draw_activations(found),),
         tuple(f"{one.label}, {one.name}: {_finding(one)}" for one in found.values),
     )
 
@@ -45,5 +33,6 @@ ACTIVATIONS = Measure(
     key="activations",
     measure=lambda specimen: measure_activations(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.values),  # nothing for a linear network
     timeline="measured",
 )

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.gates import draw_attenuation
 from unspool.insight.measure import Measure
 from unspool.insight.measures.attenuation import Attenuation, measure_attenuation
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sup
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
-
-def tell(found: Attenuation) -> Section | None:
-    """Gates that are closed on both sides; nothing without stacked layers that have such gates."""
-    if not found.pairs:
-        return None
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gates import draw_attenuation
-
-        return (draw_attenuation(found),)
-
+def tell(found: Attenuation) -> Section:
+    """Gates that are closed on both sides."""
     return Section(
         "attenuation",
         "Gates closed on both sides",
@@ -30,7 +18,7 @@ def tell(found: Attenuation) -> Section | None:
         "In stacked LSTM layers a signal passes the output gate of one layer and the input gate of the next. If both "
         "are under ½, it is attenuated twice, and so is its gradient.",
         formula("closed = P(", sup("o", "(ℓ)"), "< ½,", sup("i", "(ℓ+1)"), "< ½)"),
-        draw,
+        lambda: (draw_attenuation(found),),
         tuple(
             f"{pair.lower} → {pair.upper}: both gates are under ½ at {pair.closed:.0%} of steps and units."
             for pair in found.pairs
@@ -42,5 +30,6 @@ ATTENUATION = Measure(
     key="attenuation",
     measure=lambda specimen: measure_attenuation(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.pairs),  # nothing without stacked layers that have such gates
     timeline="measured",
 )

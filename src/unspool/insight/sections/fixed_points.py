@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.dynamics import draw_eigenvalues, draw_phase_portrait
 from unspool.insight.measure import Measure
 from unspool.insight.measures.fixed_points import FixedPoints, measure_fixed_points
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, norm, sup
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: FixedPoints) -> Section:
     """Where the state settles."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.dynamics import draw_eigenvalues, draw_phase_portrait
-
-        return draw_phase_portrait(found), draw_eigenvalues(found)
-
     return Section(
         "fixed_points",
         "Where the state settles",
@@ -32,7 +22,7 @@ def tell(found: FixedPoints) -> Section:
         formula(
             sup("h", "∗"), "= F(", sup("h", "∗"), ", mean x)", ",", "q(h) =", frac("1", "2"), sup(norm("F(h) - h"), "2")
         ),
-        draw,
+        lambda: (draw_phase_portrait(found), draw_eigenvalues(found)),
         tuple(
             f"{one.label}: {int(one.stable.sum())} stable, {int((~one.stable & ~one.slow).sum())} unstable and "
             f"{int(one.slow.sum())} slow point(s) at the mean input."

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.gradient import draw_gradient_map, draw_survival
 from unspool.insight.measure import Measure
 from unspool.insight.measures.flow import HORIZON, GradientFlow, measure_flow
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, product, row, sub
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Lags at most: what is left of a gradient after more steps cannot be seen.
 LAGS = 128
@@ -21,12 +17,6 @@ LAGS = 128
 
 def tell(flow: GradientFlow) -> Section:
     """How far back gradients reach."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gradient import draw_gradient_map, draw_survival
-
-        return draw_survival(flow), draw_gradient_map(flow)
-
     return Section(
         "flow",
         "Where gradients die",
@@ -43,7 +33,7 @@ def tell(flow: GradientFlow) -> Section:
             product("j<k"),
             frac(row("∂", sub("s", "t-j")), row("∂", sub("s", "t-j-1"))),
         ),
-        draw,
+        lambda: (draw_survival(flow), draw_gradient_map(flow)),
         tuple(_findings(flow)),
     )
 

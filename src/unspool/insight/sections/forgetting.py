@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.memory import draw_forgetting
 from unspool.insight.measure import Measure
 from unspool.insight.measures.forgetting import Forgetting, measure_forgetting
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, norm, row, sub
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: Forgetting) -> Section:
     """How long the states differ after different prefixes."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.memory import draw_forgetting
-
-        return (draw_forgetting(found),)
-
     return Section(
         "forgetting",
         "How fast the state forgets",
@@ -39,7 +29,7 @@ def tell(found: Forgetting) -> Section:
                 norm(row(sub("h", "p"), "-", both("h", "p", "′"))),
             ),
         ),
-        draw,
+        lambda: (draw_forgetting(found),),
         tuple(
             f"{label}: the states differ for {'at least ' if censored else ''}{int(horizon)} steps."
             for label, horizon, censored, distance in zip(

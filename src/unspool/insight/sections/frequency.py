@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.frequency import draw_bode
 from unspool.insight.measure import Measure
 from unspool.insight.measures.frequency import Frequency, measure_frequency
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, root, row, sup
 from unspool.insight.specimen import Specimen
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Frequencies to measure; fewer for long sequences, as each takes a run over all steps.
 WAVES, FEWEST_WAVES = 12, 4
@@ -30,12 +26,6 @@ def measure(specimen: Specimen) -> Frequency:
 
 def tell(found: Frequency) -> Section:
     """Which frequencies pass."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.frequency import draw_bode
-
-        return (draw_bode(found),)
-
     return Section(
         "frequency",
         "Frequency response",
@@ -44,7 +34,7 @@ def tell(found: Frequency) -> Section:
         "its state is a low-pass filter: slow waves pass, fast ones are smoothed away. The thin lines show the formula "
         "of a first-order filter with the best-fitting pole a. In a stack the gains multiply.",
         formula("g(ω) =", frac("1", root(row("1 - 2a cos ω +", sup("a", "2"))))),
-        draw,
+        lambda: (draw_bode(found),),
         tuple(_findings(found)),
     )
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.gates import draw_gate_histograms, draw_gate_maps
 from unspool.insight.measure import Measure
 from unspool.insight.measures.gates import Gates, measure_gates
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sub
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 ROLES = {"keep": "; it keeps the state.", "write": "; it lets new values in.", "gate": "."}
 
 
-def tell(found: Gates) -> Section | None:
-    """How open the gates are; nothing for cells without gates."""
-    if not found.gates:
-        return None
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gates import draw_gate_histograms, draw_gate_maps
-
-        return draw_gate_maps(found), draw_gate_histograms(found)
-
+def tell(found: Gates) -> Section:
+    """How open the gates are."""
     return Section(
         "gates",
         "What the gates do",
@@ -35,7 +23,7 @@ def tell(found: Gates) -> Section | None:
         "sequences of the data. The histograms show how the values are distributed at each step. Gates that are always "
         "half open select nothing; gates that stay at 0 or 1 switch nothing.",
         formula("gate =", "σ(W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b)"),
-        draw,
+        lambda: (draw_gate_maps(found), draw_gate_histograms(found)),
         tuple(
             f"{gate.label}, gate {gate.name}: {np.nanmean(gate.mean):.0%} open on average{ROLES[gate.role]}"
             for gate in found.gates
@@ -48,5 +36,6 @@ GATES = Measure(
     key="gates",
     measure=lambda specimen: measure_gates(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.gates),  # nothing for cells without gates
     timeline="measured",
 )

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.jacobians import draw_lag_bands, draw_step_bands
 from unspool.insight.measure import Measure
 from unspool.insight.measures.jacobians import Jacobians, measure_jacobians
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, product, row, sub
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: Jacobians) -> Section:
     """What one step does to a small change."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.jacobians import draw_lag_bands, draw_step_bands
-
-        return draw_lag_bands(found), draw_step_bands(found)
-
     return Section(
         "jacobians",
         "What a step does to a small change",
@@ -41,7 +31,7 @@ def tell(found: Jacobians) -> Section:
             sub("J", "t-j"),
             ")",
         ),
-        draw,
+        lambda: (draw_lag_bands(found), draw_step_bands(found)),
         tuple(_findings(found)),
     )
 

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.dynamics import draw_lyapunov
 from unspool.insight.measure import Measure
 from unspool.insight.measures.lyapunov import CHAOS, Lyapunov, measure_lyapunov
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, row, sub, total
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: Lyapunov) -> Section:
     """Whether nearby states move apart or together."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.dynamics import draw_lyapunov
-
-        return (draw_lyapunov(found),)
-
     return Section(
         "lyapunov",
         "Order or chaos",
@@ -45,7 +35,7 @@ def tell(found: Lyapunov) -> Section:
             sub("Q", "t"),
             sub("R", "t"),
         ),
-        draw,
+        lambda: (draw_lyapunov(found),),
         tuple(
             f"{label}: the largest exponent is {largest:+.3f} nats per step; nearby states {_motion(largest)}."
             for label, largest in zip(found.labels, found.largest, strict=True)

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.hidden_units import draw_participation
 from unspool.insight.measure import Measure
 from unspool.insight.measures.participation import Participation, measure_participation
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, row, sub, sup, total
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: Participation) -> Section:
     """How many directions the states use."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.hidden_units import draw_participation
-
-        return (draw_participation(found),)
-
     return Section(
         "participation",
         "How much of the state is used",
@@ -36,7 +26,7 @@ def tell(found: Participation) -> Section:
                 row(total("i"), both("λ", "i", "2")),
             ),
         ),
-        draw,
+        lambda: (draw_participation(found),),
         tuple(
             f"{label}: {ratio:.1f} of {size} directions."
             for label, ratio, size in zip(found.labels, found.ratio, found.size, strict=True)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.memory import draw_sensitivity
 from unspool.insight.measure import Measure
 from unspool.insight.measures.sensitivity import Sensitivity, measure_sensitivity
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub, sup, total
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 ACCUMULATES = "accumulates: without its recurrence the response is smaller"
 SMOOTHS = "smooths: without its recurrence the response is larger"
@@ -21,12 +17,6 @@ SMOOTHS = "smooths: without its recurrence the response is larger"
 
 def tell(found: Sensitivity) -> Section:
     """What each layer's recurrence adds."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.memory import draw_sensitivity
-
-        return (draw_sensitivity(found),)
-
     return Section(
         "sensitivity",
         "What each layer's recurrence adds",
@@ -47,7 +37,7 @@ def tell(found: Sensitivity) -> Section:
             sup("K", "(-ℓ)"),
             "(τ)|",
         ),
-        draw,
+        lambda: (draw_sensitivity(found),),
         tuple(
             f"{label} {ACCUMULATES if delta > 0 else SMOOTHS} (Δ = {delta:+.3g})."
             for label, delta in zip(found.labels, found.delta, strict=True)

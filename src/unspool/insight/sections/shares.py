@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.gradient import draw_step_shares
 from unspool.insight.measure import Measure
 from unspool.insight.measures.shares import WeightShares, measure_shares
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, row, sub, total
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
 
 def tell(found: WeightShares) -> Section:
     """Which steps the weights' gradient comes from."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gradient import draw_step_shares
-
-        return (draw_step_shares(found),)
-
     return Section(
         "shares",
         "Which steps teach the weights",
@@ -31,7 +21,7 @@ def tell(found: WeightShares) -> Section:
         "of each step in that sum. The shares add up to 1; a negative share pulls against the others. If few steps "
         "provide most of the gradient, the network hardly learns from the rest of the sequence.",
         formula("G =", total("t"), sub("G", "t"), ",", "share =", frac(row("⟨", sub("G", "t"), ", G⟩"), row("⟨G, G⟩"))),
-        draw,
+        lambda: (draw_step_shares(found),),
         tuple(_findings(found)),
     )
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.gradient import draw_streams
 from unspool.insight.measure import Measure
 from unspool.insight.measures.streams import Streams, measure_streams
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
-
-def tell(found: Streams) -> Section | None:
-    """Which layer's gradient flows to which; nothing for a single layer."""
-    if len(found.labels) == 1:
-        return None
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gradient import draw_streams
-
-        return (draw_streams(found),)
+def tell(found: Streams) -> Section:
+    """Which layer's gradient flows to which."""
 
     findings = [f"{found.paths} path(s) lead from the top layer to the lowest."]
     if found.cross is not None:
@@ -40,7 +29,7 @@ def tell(found: Streams) -> Section | None:
             "=",
             norm(row(frac(row("∂", sub("x", "i")), row("∂", sub("h", "j"))), frac("∂L", row("∂", sub("x", "i"))))),
         ),
-        draw,
+        lambda: (draw_streams(found),),
         tuple(findings),
     )
 
@@ -49,6 +38,7 @@ STREAMS = Measure(
     key="streams",
     measure=lambda specimen: measure_streams(specimen.recording, specimen.gradient),
     tell=tell,
+    shows=lambda found: len(found.labels) > 1,  # nothing for a single layer
     scalars=(
         Scalar("paths", "gradient paths through the layers", rank=19),
         Scalar("cross", "gradient that turns in time", rank=19),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.text import draw_surprise, draw_surprise_by_position
 from unspool.insight.measure import Measure
 from unspool.insight.measures.surprise import Surprise, measure_surprise
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, row, sub
 from unspool.insight.specimen import Specimen
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 
 def applies(specimen: Specimen) -> bool:
@@ -22,19 +18,12 @@ def applies(specimen: Specimen) -> bool:
 
 def measure(specimen: Specimen) -> Surprise:
     """The surprise of the tokens within their sequences."""
-    assert specimen.tokens is not None
     assert specimen.surprise is not None
-    return measure_surprise(specimen.tokens, specimen.surprise, specimen.recording.layers[-1].live.numpy())
+    return measure_surprise(specimen.text, specimen.surprise, specimen.recording.layers[-1].live.numpy())
 
 
 def tell(found: Surprise) -> Section:
     """Which tokens the model did not expect."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.text import draw_surprise, draw_surprise_by_position
-
-        return draw_surprise(found), draw_surprise_by_position(found)
-
     worst = ", ".join(dict.fromkeys(repr(found.tokens[place])[:40] for place in found.worst))
     return Section(
         "surprise",
@@ -44,7 +33,7 @@ def tell(found: Surprise) -> Section:
         "Zero is a certain prediction. The curve shows the mean by position in the sequence. It falls while the model "
         "gathers context, and is flat where more context does not help.",
         formula("surprise = -ln p(", sub("x", "t+1"), "|", row(sub("x", "1"), ", …,"), sub("x", "t"), ")"),
-        draw,
+        lambda: (draw_surprise(found), draw_surprise_by_position(found)),
         (f"The mean surprise is {found.mean:.2f} nats. The most surprising tokens are {worst}.",),
     )
 

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from unspool.insight.figures.gates import draw_time_constants
 from unspool.insight.measure import Measure
 from unspool.insight.measures.time_constants import TimeConstants, measure_time_constants
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
-
-def tell(found: TimeConstants) -> Section | None:
-    """How long units remember; nothing if none fades."""
-    if not found.sets:
-        return None
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gates import draw_time_constants
-
-        return (draw_time_constants(found),)
+def tell(found: TimeConstants) -> Section:
+    """How long units remember."""
 
     time = "step(s)" if found.dt == 1 else "units of time"
     return Section(
@@ -35,7 +24,7 @@ def tell(found: TimeConstants) -> Section | None:
         "The histogram shows the units of each layer. A task with long memory needs some slow units; a larger "
         "`forget_bias` makes units slower.",
         formula("τ = -", frac("Δt", row("ln ", sup("f", "∗")))),
-        draw,
+        lambda: (draw_time_constants(found),),
         tuple(
             f"{one.label}: half of the units forget within {one.quantiles[2]:.3g} {time}; the slowest tenth remember "
             f"for {one.quantiles[3]:.3g} or longer."
@@ -49,6 +38,7 @@ TIME_CONSTANTS = Measure(
     key="time_constants",
     measure=lambda specimen: measure_time_constants(specimen.recording),
     tell=tell,
+    shows=lambda found: bool(found.sets),  # nothing if none fades
     scalars=(Scalar("dt", words=None),),
     timeline="shown",
 )

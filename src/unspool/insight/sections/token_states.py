@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.text import draw_dendrogram, draw_token_map
 from unspool.insight.measure import Measure
 from unspool.insight.measures.token_states import TokenStates, measure_token_states
 from unspool.insight.report.contract import Section
-from unspool.insight.specimen import Specimen
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-
-def measure(specimen: Specimen) -> TokenStates:
-    """The states after each type of token."""
-    assert specimen.tokens is not None
-    return measure_token_states(specimen.recording, specimen.tokens)
 
 
 def tell(found: TokenStates) -> Section:
     """Which tokens the network treats alike."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.text import draw_dendrogram, draw_token_map
-
-        return draw_dendrogram(found), draw_token_map(found)
-
     return Section(
         "token_states",
         "Which tokens are alike",
@@ -35,7 +18,7 @@ def tell(found: TokenStates) -> Section:
         "The tree joins the closest tokens first; the map projects the distances to a plane. Elman (1990) found that "
         "verbs and nouns separate in this way, although the network was told about neither.",
         "",
-        draw,
+        lambda: (draw_dendrogram(found), draw_token_map(found)),
         (
             f"States of one token in different contexts are {found.same:.2f} apart (cosine distance), states of "
             f"different tokens {found.other:.2f}.",
@@ -45,7 +28,7 @@ def tell(found: TokenStates) -> Section:
 
 TOKEN_STATES = Measure(
     key="token_states",
-    measure=measure,
+    measure=lambda specimen: measure_token_states(specimen.recording, specimen.text),
     tell=tell,
     applies=lambda specimen: specimen.tokens is not None,
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.gradient import draw_truncation
 from unspool.insight.measure import Measure
 from unspool.insight.measures.truncation import Truncation, measure_truncation
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub, total
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Windows at most, as many as lags of the gradient flow.
 WINDOWS = 128
@@ -19,12 +15,6 @@ WINDOWS = 128
 
 def tell(found: Truncation) -> Section:
     """What truncated backpropagation loses."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.gradient import draw_truncation
-
-        return (draw_truncation(found),)
-
     windows = len(found.windows)
     enough = f"More than {windows} steps are needed" if found.censored else f"{found.recommended} steps are enough"
     findings = [f"{enough} for a gradient within 1 % of the full one."]
@@ -49,7 +39,7 @@ def tell(found: Truncation) -> Section:
             "bias =",
             frac(norm(row("G-", sub("G", "k"))), norm("G")),
         ),
-        draw,
+        lambda: (draw_truncation(found),),
         tuple(findings),
     )
 

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from unspool.insight.figures.text import draw_unit_activity
 from unspool.insight.measure import Measure
 from unspool.insight.measures.unit_activity import UnitActivity, measure_unit_activity
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.surprise import applies
-from unspool.insight.specimen import Specimen
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-
-def measure(specimen: Specimen) -> UnitActivity:
-    """The units that vary most over the text."""
-    assert specimen.tokens is not None
-    return measure_unit_activity(specimen.recording, specimen.tokens)
 
 
 def tell(found: UnitActivity) -> Section:
     """What some units do over the text."""
-
-    def draw() -> tuple[Figure, ...]:
-        from unspool.insight.figures.text import draw_unit_activity
-
-        return (draw_unit_activity(found),)
-
     return Section(
         "unit_activity",
         "Units over text",
@@ -35,8 +18,13 @@ def tell(found: UnitActivity) -> Section:
         f"Each row is one unit of {found.label} over the beginning of a text. The units that vary most are shown. Some "
         "units count, some wait for a quotation mark or the end of a line; most do nothing that has a name.",
         "",
-        draw,
+        lambda: (draw_unit_activity(found),),
     )
 
 
-UNIT_ACTIVITY = Measure(key="unit_activity", measure=measure, tell=tell, applies=applies)
+UNIT_ACTIVITY = Measure(
+    key="unit_activity",
+    measure=lambda specimen: measure_unit_activity(specimen.recording, specimen.text),
+    tell=tell,
+    applies=applies,
+)

@@ -12,9 +12,10 @@ from unspool.insight.recording import record
 from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
 from unspool.learning.contract import Extent, Learner, Material, Task
+from unspool.learning.evaluation import refuse_nonfinite
 from unspool.runs.config import Config
 from unspool.runs.follow_up import read_follow_up
-from unspool.runs.load import load_run
+from unspool.runs.load import load_run, use
 
 #: Sequences and steps that are read: enough for stable means, few enough for a minute.
 BATCH_SIZE, STEPS = 8, 192
@@ -29,13 +30,21 @@ def take_run(run: str | Path, data: str | Path | None = None) -> Specimen:
 
     Returns:
         The recorded model.
+
+    Raises:
+        DivergenceError: The weights, or the loss, are not finite.
     """
     config, task, learner = load_run(run)
 
     def prepare_task() -> Task:
         return config.task.prepare(config.data, config.training.seed)
 
-    return take_learner(learner, config, find_material(task, learner, config, data, prepare_task), run)
+    def take() -> Specimen:
+        specimen = take_learner(learner, config, find_material(task, learner, config, data, prepare_task), run)
+        refuse_nonfinite("recorded", {"loss": float(specimen.recording.loss.detach())})
+        return specimen
+
+    return use(run, learner, take)
 
 
 def find_material(

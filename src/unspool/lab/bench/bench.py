@@ -64,12 +64,7 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
             hear("! UNSPOOL_ENGINE=off: unspool runs eagerly, without kernels")
         for name in only or QUESTIONS:
             watch(3)
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                rows = list(QUESTIONS[name].measure(settings, hear))
-            for warning in caught:
-                if issubclass(warning.category, RuntimeWarning):  # such as: a cell runs eagerly
-                    hear(f"! {str(warning.message).partition(chr(10))[0]}")
+            rows = _measure(QUESTIONS[name], settings, hear)
             report.rows += rows
             findings = QUESTIONS[name].judge(rows)
             # the aims are for the questions' own sizes
@@ -80,3 +75,14 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
     finally:
         torch.set_num_threads(threads)
     return report
+
+
+def _measure(question: Question, settings: Settings, say: Say) -> list[Row]:
+    """The rows of a question; what warns on the way, such as that a cell runs eagerly, becomes a remark."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = list(question.measure(settings, say))
+    for warning in caught:
+        if issubclass(warning.category, RuntimeWarning):
+            say(f"! {str(warning.message).partition(chr(10))[0]}")
+    return rows

@@ -23,11 +23,9 @@ LIMIT = ("LSTM 32,100,64,128", "LSTM 20,35,200,200", "LSTM 128,50,512,512")
 
 def measure(settings: Settings, say: Say) -> Iterator[Row]:
     product = MatrixProduct()
-    for cell in settings.cells:
-        for point in settings.points or GRID:
-            case = Case(cell, point)
-            say(str(case))
-            yield from measure_case("grid", case, settings, say, product)
+    for case in settings.cases(GRID):
+        say(str(case))
+        yield from measure_case("grid", case, settings, say, product)
 
 
 def measure_case(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from unspool.lab.bench.cases import Case, Point
+from unspool.lab.bench.cases import Point
 from unspool.lab.bench.grid import measure_case
 from unspool.lab.bench.report import Finding, Row, compare
 from unspool.lab.bench.settings import Say, Settings
@@ -13,11 +13,9 @@ ONE_STEP = Point(1, 1, 64, 64)
 
 
 def measure(settings: Settings, say: Say) -> Iterator[Row]:
-    for cell in settings.cells:
-        for point in settings.points or (ONE_STEP,):
-            case = Case(cell, point)
-            say(f"overhead: {case}")
-            yield from measure_case("overhead", case, settings, say)
+    for case in settings.cases((ONE_STEP,)):
+        say(f"overhead: {case}")
+        yield from measure_case("overhead", case, settings, say)
 
 
 def judge(rows: Iterable[Row]) -> list[Finding]:

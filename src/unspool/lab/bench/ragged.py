@@ -22,17 +22,15 @@ FULL = f"{OURS}, full batch"
 
 
 def measure(settings: Settings, say: Say) -> Iterator[Row]:
-    for cell in settings.cells:
-        for point in settings.points or (POINT,):
-            case = Case(cell, point)
-            say(f"ragged: {case}")
-            lengths = np.random.default_rng(2).integers(1, point.T, point.B, endpoint=True)
-            contestants = {OURS: _ours(case, lengths), "torch, packed": _packed(case, lengths)}
-            check_agreement(case, contestants)
-            contestants |= {FULL: modules.unspool(case, settings.threads)}
-            contestants |= {"torch, full batch": modules.torch_nn(case, settings.threads)}
-            shown = f"{case}, {lengths.mean() / point.T:.0%} full"
-            yield from contest("ragged", shown, contestants, settings.rounds)[:2]
+    for case in settings.cases((POINT,)):
+        say(f"ragged: {case}")
+        lengths = np.random.default_rng(2).integers(1, case.point.T, case.point.B, endpoint=True)
+        contestants = {OURS: _ours(case, lengths), "torch, packed": _packed(case, lengths)}
+        check_agreement(case, contestants)
+        contestants |= {FULL: modules.unspool(case, settings.threads)}
+        contestants |= {"torch, full batch": modules.torch_nn(case, settings.threads)}
+        shown = f"{case}, {lengths.mean() / case.point.T:.0%} full"
+        yield from contest("ragged", shown, contestants, settings.rounds)[:2]
 
 
 def _ours(case: Case, lengths: Array) -> Contestant:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from unspool.cells.cell import check_size
 from unspool.errors import UnknownNameError
-from unspool.lab.bench.cases import GATES, Point
+from unspool.lab.bench.cases import GATES, Case, Point
 
 #: Is told what is measured; what begins with "!" is a remark that belongs to the report.
 Say = Callable[[str], None]
@@ -32,3 +32,9 @@ class Settings:
             for value in chosen:
                 if value not in known:
                     raise UnknownNameError.among(name, value, known)
+
+    def cases(self, points: tuple[Point, ...]) -> Iterator[Case]:
+        """Every cell at every point: the user's points, or a question's own."""
+        for cell in self.cells:
+            for point in self.points or points:
+                yield Case(cell, point)

@@ -22,6 +22,10 @@ def render(report: Report) -> RenderableType:
     return Group(*parts)
 
 
+#: Titles of the columns of `_rates`.
+RATES = ("GFLOP/s", "of machine")
+
+
 def sorted_rows(report: Report) -> list[Row]:
     """The rows with those of one table together, in the order in which the tables first occur."""
     order: dict[tuple[str, str, str], int] = {}
@@ -36,18 +40,17 @@ def table(title: str, rows: list[Row]) -> Table:
     rated = any(row.operations is not None for row in rows)
     result = Table(title=title, title_justify="left", header_style="bold")
     result.add_column("case")
-    for name in names:
+    for name in (*names, *(RATES if rated else ())):
         result.add_column(name, justify="right")
-    if rated:
-        result.add_column("GFLOP/s", justify="right")
-        result.add_column("of machine", justify="right")
     for row in rows:
-        cells: list[str | Text] = [row.case, *(value(row, name) for name in names)]
-        if rated:
-            rate = row.rate() if OURS in row.values else None
-            cells += [f"{rate / 1e9:.3g}" if rate else "", f"{row.fraction:.0%}" if row.fraction else ""]
-        result.add_row(*cells)
+        result.add_row(row.case, *(value(row, name) for name in names), *(_rates(row) if rated else ()))
     return result
+
+
+def _rates(row: Row) -> tuple[str, str]:
+    """Our rate, and the fraction of the machine's; empty where they are not known."""
+    rate = row.rate() if OURS in row.values else None
+    return f"{rate / 1e9:.3g}" if rate else "", f"{row.fraction:.0%}" if row.fraction else ""
 
 
 def value(row: Row, name: str) -> Text:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from unspool.lab.bench.cases import Case, Point
+from unspool.lab.bench.cases import Point
 from unspool.lab.bench.contestants import modules
 from unspool.lab.bench.report import OURS, Finding, Row
 from unspool.lab.bench.settings import Say, Settings
@@ -18,22 +18,20 @@ TRACED = f"{OURS}, traced"
 
 
 def measure(settings: Settings, say: Say) -> Iterator[Row]:
-    for cell in settings.cells:
-        for point in settings.points or (POINT,):
-            case = Case(cell, point)
-            say(f"trace: {case}")
-            layer, x = modules.layer_of(modules.OURS, case)
+    for case in settings.cases((POINT,)):
+        say(f"trace: {case}")
+        layer, x = modules.layer_of(modules.OURS, case)
 
-            def forward(layer: Any = layer, x: torch.Tensor = x) -> Any:
-                return layer(x)
+        def forward(layer: Any = layer, x: torch.Tensor = x) -> Any:
+            return layer(x)
 
-            def traced(layer: Any = layer, x: torch.Tensor = x) -> Any:
-                with torch.no_grad():
-                    return layer(x, trace=True)
+        def traced(layer: Any = layer, x: torch.Tensor = x) -> Any:
+            with torch.no_grad():
+                return layer(x, trace=True)
 
-            yield Row(
-                "trace", "forward for training", str(case), interleave({OURS: forward, TRACED: traced}, settings.rounds)
-            )
+        yield Row(
+            "trace", "forward for training", str(case), interleave({OURS: forward, TRACED: traced}, settings.rounds)
+        )
 
 
 def judge(rows: Iterable[Row]) -> list[Finding]:

@@ -78,11 +78,7 @@ def measure_cost(
     Example:
         >>> measure_cost(steps=(64, 128, 256)).crossing  # doctest: +SKIP
     """
-    if len(set(steps)) < 3 or min(steps) < 1:
-        raise ArgumentError.of("steps", steps, "are not three lengths or more", "Give such as (64, 128, 256)")
-    for name, value in (("width", width), ("batch_size", batch_size), ("rounds", rounds)):
-        if value < 1:
-            raise ArgumentError.of(name, value, "is not a positive number", "Give 1 or more")
+    _check(steps, width=width, batch_size=batch_size, rounds=rounds)
     heads = next(heads for heads in (4, 2, 1) if width % heads == 0)
     pair = rnn or Recurrent("lstm", width, width), attention or DecoderTransformer(width, heads)
     lengths = np.array(sorted(set(steps)), np.int64)
@@ -94,6 +90,14 @@ def measure_cost(
         seconds[:, place] = np.min([[_time(module, x) for module in pair] for _ in range(rounds)], axis=0)
     timing, memory = fit_costs(lengths, seconds[0], seconds[1]), fit_costs(lengths, kept[0], kept[1])
     return Cost(lengths, seconds[0], seconds[1], kept[0], kept[1], timing, memory, timing.crossing)
+
+
+def _check(steps: Sequence[int], **counts: int) -> None:
+    if len(set(steps)) < 3 or min(steps) < 1:
+        raise ArgumentError.of("steps", steps, "are not three lengths or more", "Give such as (64, 128, 256)")
+    for name, value in counts.items():
+        if value < 1:
+            raise ArgumentError.of(name, value, "is not a positive number", "Give 1 or more")
 
 
 def fit_costs(steps: NDArray[np.int64], rnn: Array, attention: Array) -> Fits:

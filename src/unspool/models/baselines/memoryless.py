@@ -35,7 +35,32 @@ class BagOfVectors(Memoryless):
         return f"{self.input_size}, mean={self.mean}"
 
 
-class SharedFCN(Memoryless):
+class _SharedNetwork(Memoryless):
+    """One two-layer network f for every step."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        output_size: int,
+        *,
+        batch_first: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(input_size, output_size, batch_first)
+        self.network = nn.Sequential(
+            nn.Linear(input_size, check_size("hidden_size", hidden_size), device=device, dtype=dtype),
+            nn.Tanh(),
+            nn.Linear(hidden_size, output_size, device=device, dtype=dtype),
+        )
+
+    def at_each_step(self, x: Tensor, valid: Tensor) -> Tensor:
+        """f(x_t), (time, batch, output_size); zero beyond each row's length."""
+        return _rest(self.network(x), valid)
+
+
+class SharedFCN(_SharedNetwork):
     """Σ_t f(x_t) with one two-layer network f for every step: (batch, output_size). As blind to order as a bag.
 
     Args:
@@ -51,24 +76,11 @@ class SharedFCN(Memoryless):
         torch.Size([4, 16])
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        output_size: int,
-        *,
-        batch_first: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(input_size, output_size, batch_first)
-        self.network = _perceptron(input_size, hidden_size, output_size, device, dtype)
-
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
-        return _rest(self.network(x), valid).sum(0)
+        return self.at_each_step(x, valid).sum(0)
 
 
-class StatelessMLP(Memoryless):
+class StatelessMLP(_SharedNetwork):
     """f(x_t) at every step, by one two-layer network f: (time, batch, output_size). It knows the present only.
 
     Args:
@@ -86,21 +98,8 @@ class StatelessMLP(Memoryless):
 
     stepwise = True
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        output_size: int,
-        *,
-        batch_first: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(input_size, output_size, batch_first)
-        self.network = _perceptron(input_size, hidden_size, output_size, device, dtype)
-
     def read(self, x: Tensor, valid: Tensor) -> Tensor:
-        return _rest(self.network(x), valid)
+        return self.at_each_step(x, valid)
 
 
 class Convolution(Memoryless):
@@ -165,21 +164,6 @@ class Convolution(Memoryless):
 
     def extra_repr(self) -> str:
         return f"receptive_field={self.receptive_field}"
-
-
-def _perceptron(
-    input_size: int,
-    hidden_size: int,
-    output_size: int,
-    device: torch.device | str | None,
-    dtype: torch.dtype | None,
-) -> nn.Sequential:
-    check_size("hidden_size", hidden_size)
-    return nn.Sequential(
-        nn.Linear(input_size, hidden_size, device=device, dtype=dtype),
-        nn.Tanh(),
-        nn.Linear(hidden_size, output_size, device=device, dtype=dtype),
-    )
 
 
 def _rest(values: Tensor, valid: Tensor) -> Tensor:

@@ -1,0 +1,171 @@
+"""Folders that are data sets: one file or one subfolder per class, or seq.in, seq.out and label side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from unspool.data.chunks import Chunk, read_whole
+from unspool.data.problems import Problems
+from unspool.data.tagged import Sentence
+from unspool.data.text import read_lines
+from unspool.errors import DataError
+
+Layout = Literal["slots", "class files", "class folders"]
+
+#: Part of the data → names of folders and files, in lower case.
+PARTS = {
+    "training": ("train", "training"),
+    "validation": ("valid", "validation", "val", "dev"),
+    "test": ("test", "testing"),
+}
+PART_NAMES = frozenset(name for names in PARTS.values() for name in names)
+#: Names of files that come with data and are none, in lower case.
+ABOUT = ("license", "licence", "readme", "source", "sources", "notice", "copying", "citation", "changelog", "authors")
+#: Names of subfolders whose texts have no label.
+UNLABELLED = ("unsup", "unlabeled", "unlabelled")
+WORDS, TAGS, LABELS = "seq.in", "seq.out", "label"
+#: Bytes of the files of a class folder, on average: books are longer.
+SHORT = 1 << 16
+
+
+def find_layout(folder: Path) -> Layout | None:
+    """How a folder holds labelled texts; None if it does not."""
+    if not folder.is_dir():
+        return None
+    if (folder / WORDS).is_file() and any((folder / name).is_file() for name in (TAGS, LABELS)):
+        return "slots"
+    if len(class_folders(folder)) > 1:
+        return "class folders"
+    return "class files" if len(class_files(folder)) > 1 else None
+
+
+def class_files(folder: Path) -> list[Path]:
+    """The files that are classes: texts, but not licenses and the like, nor files that are parts of the data."""
+    files = [file for file in sorted(folder.glob("*")) if file.is_file() and not _is_about(file)]
+    plain = all(file.suffix.lower() in ("", ".txt") for file in files)
+    return files if plain and not PART_NAMES & {file.stem.lower() for file in files} else []
+
+
+def _is_about(file: Path) -> bool:
+    """Whether a file is hidden, or about the data and none of it."""
+    return file.name[0] == "." or file.stem.lower() in ABOUT or file.suffix.lower() == ".md"
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """The subfolders that are classes: those with texts right in them."""
+    found = [one for one in sorted(folder.glob("*")) if one.is_dir() and one.name[0] != "."]
+    if PART_NAMES & {one.name.lower() for one in found}:
+        return []
+    return [one for one in found if one.name.lower() not in UNLABELLED and any(one.glob("*.txt"))]
+
+
+def looks_labelled(folder: Path) -> bool:
+    """Whether a folder of texts is labelled, and not just a collection of books.
+
+    Files of a class have an example on each line, and so no empty ones, which books have between paragraphs. The files
+    of a class folder are examples, and so there are several, which are short.
+    """
+    layout = find_layout(folder)
+    if layout == "class files":
+        return all(_has_examples(file) for file in class_files(folder))
+    if layout == "class folders":
+        files = [[*one.glob("*.txt")] for one in class_folders(folder)]
+        sizes = [file.stat().st_size for several in files for file in several]
+        return min(map(len, files)) > 1 and sum(sizes) < SHORT * len(sizes)
+    return layout is not None
+
+
+def _has_examples(file: Path) -> bool:
+    return file.stat().st_size > 0 and all(line.strip() for line in read_lines(file))
+
+
+def read_layout(folder: Path, layout: Layout) -> Chunk:
+    """The texts and labels of a folder, in the columns `text` and `label`."""
+    if layout == "slots":
+        return _read_slot_texts(folder)
+    if layout == "class files":
+        return _read_class_files(class_files(folder))
+    files = [file for one in class_folders(folder) for file in sorted(one.glob("*.txt"))]
+    texts = [read_whole(file).strip() for file in files]
+    frame = pl.DataFrame({"text": texts, "label": [file.parent.name for file in files]})
+    return Chunk(frame, np.ones(len(files), np.int64), tuple(files), tuple(range(len(files))))
+
+
+def _read_class_files(files: Sequence[Path]) -> Chunk:
+    texts: list[str] = []
+    labels: list[str] = []
+    numbers: list[int] = []
+    firsts: list[int] = []
+    for file in files:
+        firsts.append(len(texts))
+        for number, line in enumerate(read_lines(file), 1):
+            if line.strip():
+                texts.append(line.strip())
+                labels.append(file.stem)
+                numbers.append(number)
+    return Chunk(
+        pl.DataFrame({"text": texts, "label": labels}), np.array(numbers, np.int64), tuple(files), tuple(firsts)
+    )
+
+
+def _read_slot_texts(folder: Path) -> Chunk:
+    texts = _read_column(folder / WORDS)
+    columns = {"text": texts}
+    if (folder / LABELS).is_file():
+        columns[LABELS] = _read_column(folder / LABELS)
+        _check_aligned(folder, LABELS, texts, columns[LABELS])
+    return Chunk(pl.DataFrame(columns), np.arange(1, len(texts) + 1), (folder / WORDS,))
+
+
+def read_slots(folder: Path, tags: bool = True) -> list[Sentence]:
+    """The sentences of a folder with seq.in and seq.out: words, and a tag for each.
+
+    Args:
+        folder: The folder.
+        tags: Whether tags are read.
+    """
+    texts = [text.split() for text in _read_column(folder / WORDS)]
+    file = folder / WORDS
+    if not tags:
+        return [Sentence(tuple(words), (), line, file, 0) for line, words in enumerate(texts, 1) if words]
+    labels = _read_labels(folder, texts)
+    if not (folder / TAGS).is_file():
+        raise DataError(f"{folder} has no {TAGS}, which has the tags of the words. Add it, or give another `task`.")
+    tagged = [text.split() for text in _read_column(folder / TAGS)]
+    _check_aligned(folder, TAGS, texts, tagged)
+    problems, found = Problems(), []
+    for line, (words, own) in enumerate(zip(texts, tagged, strict=True), 1):
+        if len(words) != len(own):
+            problems.add(f"{file}, line {line}: {len(words)} words, and {len(own)} tags in {TAGS}. Give each word one.")
+        elif words:
+            found.append(Sentence(tuple(words), tuple(own), line, file, 0, labels[line - 1]))
+    problems.refuse()
+    return found
+
+
+def _read_labels(folder: Path, texts: Sequence[object]) -> list[str]:
+    """The label of each line; empty where there is no such file."""
+    if not (folder / LABELS).is_file():
+        return [""] * len(texts)
+    labels = _read_column(folder / LABELS)
+    _check_aligned(folder, LABELS, texts, labels)
+    return labels
+
+
+def _read_column(file: Path) -> list[str]:
+    lines = [line.strip() for line in read_lines(file)]
+    if not any(lines):
+        raise DataError(f"{file} is empty. Give a file with data.")
+    return lines
+
+
+def _check_aligned(folder: Path, name: str, texts: Sequence[object], other: Sequence[object]) -> None:
+    if len(texts) != len(other):
+        raise DataError(
+            f"{folder}: {WORDS} has {len(texts):,} lines, and {name} has {len(other):,}. Give files that match."
+        )

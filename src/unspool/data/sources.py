@@ -1,0 +1,143 @@
+"""Sources: what the paths that a user gives stand for, and the parts of data that come divided.
+
+A path is a file, a folder that is a data set, or `file#split`: one of the splits that a JSON or .npz file has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from unspool.data.arrays import find_array_splits
+from unspool.data.formats import find_format
+from unspool.data.layouts import PARTS, find_layout
+from unspool.data.problems import warn
+from unspool.data.records import find_json_splits
+from unspool.data.text import Source, find_files, identity
+
+#: Between a file and the name of one of its splits.
+MARK = "#"
+
+
+class Item(NamedTuple):
+    """A file or a folder that is read as one, and the split of it that is meant; "" for all of it."""
+
+    path: Path
+    split: str = ""
+
+
+def find_items(source: Source) -> list[Item]:
+    """The files and folders that are meant, each once.
+
+    Args:
+        source: Files, patterns, folders, `file#split`, or a list of these. A folder that is a data set is one item; of
+            any other folder, the *.txt files are meant.
+
+    Raises:
+        DataError: There is no such file.
+
+    Example:
+        find_items("data_full.json#train")  # [Item(Path("data_full.json"), "train")]
+    """
+    several = [source] if isinstance(source, str | Path) else list(source)
+    found: dict[object, Item] = {}
+    for one in several:
+        for item in _find(one):
+            found.setdefault((identity(item.path), item.split), item)
+    return list(found.values()) or [Item(file) for file in find_files(several)]
+
+
+def first_path(source: Source) -> Path:
+    """The first file or data set that is meant, as the user named it."""
+    path = _first(source)
+    return path if find_parts(path) else _spell(find_items(source)[0])
+
+
+def exists(source: Source) -> bool:
+    """Whether the first path that is named exists."""
+    return _first(source).exists()
+
+
+def _first(source: Source) -> Path:
+    one = source if isinstance(source, str | Path) else next(iter(source), "")
+    return Path(os.path.expanduser(str(one)))
+
+
+def _spell(item: Item) -> Path:
+    return Path(f"{item.path}{MARK}{item.split}") if item.split else item.path
+
+
+def _find(one: str | Path) -> list[Item]:
+    path = Path(os.path.expanduser(str(one)))
+    file, mark, split = str(path).rpartition(MARK)
+    if mark and not path.exists() and Path(file).is_file():
+        return [Item(Path(file), split)]
+    return [Item(path)] if find_layout(path) is not None else [Item(file) for file in find_files(one)]
+
+
+def find_parts(source: Source) -> dict[str, str]:
+    """Where the parts of a data set are that comes divided: "training", and "validation" and "test" if it has them.
+
+    Such are folders with the subfolders, or files, train, valid and test; JSON files with these splits; and .npz files
+    with x_train and x_test.
+
+    Args:
+        source: What the user gave.
+
+    Returns:
+        Part → path; {} where the data is not divided.
+
+    Example:
+        find_parts("snips")  # {"training": "snips/train", "validation": "snips/valid", "test": "snips/test"}
+    """
+    several = [source] if isinstance(source, str | Path) else list(source)
+    if len(several) != 1:
+        return {}
+    path = Path(os.path.expanduser(str(several[0])))
+    if path.is_dir():
+        return _name_parts({one.stem.lower(): str(one) for one in sorted(path.glob("*")) if one.name[0] != "."})
+    return _name_splits(path, _find_splits(path)) if path.is_file() else {}
+
+
+def _name_splits(file: Path, splits: Iterable[str]) -> dict[str, str]:
+    named = {split: f"{file}{MARK}{split}" for split in splits}
+    found = _name_parts({split.lower(): path for split, path in named.items()})
+    left = [split for split, path in named.items() if path not in found.values()]
+    if found and left:
+        warn(f"{file} also has {', '.join(left)}, which are not used. To use one, name it: {named[left[0]]}.")
+    return found
+
+
+def _name_parts(named: dict[str, str]) -> dict[str, str]:
+    found = {part: next((named[name] for name in names if name in named), "") for part, names in PARTS.items()}
+    return {part: path for part, path in found.items() if path} if found["training"] else {}
+
+
+def _find_splits(file: Path) -> list[str]:
+    if file.suffix.lower() == ".npz":
+        return find_array_splits(file)
+    return find_json_splits(file) if find_format(file) == "json" else []
+
+
+def held_out(source: Source) -> Source:
+    """Of data that comes divided, the test part, or else the validation part; other data as it is."""
+    parts = find_parts(source)
+    return parts.get("test") or parts.get("validation") or source
+
+
+def training_part(source: Source) -> Source:
+    """Of data that comes divided, the training part; other data as it is."""
+    return find_parts(source).get("training") or source
+
+
+def list_all_files(source: Source) -> Iterable[Path]:
+    """Every file that data may be read from, in a fixed order."""
+    parts = find_parts(source)
+    items = [one for part in parts.values() for one in find_items(part)] or find_items(source)
+    for path in dict.fromkeys(item.path for item in items):
+        if path.is_dir():
+            yield from sorted(file for file in path.rglob("*") if file.is_file())
+        else:
+            yield path

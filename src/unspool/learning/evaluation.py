@@ -1,0 +1,47 @@
+"""What is measured of a model in training: metrics, by which the best one is chosen, and a sample for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from unspool.errors import DivergenceError
+from unspool.learning.contract import Learner, Task
+
+#: The batch size of evaluations during training.
+BATCH_SIZE = 16
+
+
+def measure(task: Task, learner: Learner, limit: int | None, seed: int) -> tuple[dict[str, float], str]:
+    """Metrics on validation data, or on `limit` units of it, and a sample.
+
+    Raises:
+        DivergenceError: The loss, or the metric by which the best model is chosen, is not finite.
+    """
+    metrics = task.evaluate(learner, "validation", BATCH_SIZE, limit)
+    refuse_nonfinite("validation", metrics, {"loss", task.chosen_by})
+    return metrics, task.sample(learner, seed)
+
+
+def measure_best(task: Task, learner: Learner, seed: int) -> tuple[dict[str, float], dict[str, float], str]:
+    """Metrics on all validation data and on all test data, and a sample; refused where a loss is not finite."""
+    validation, test = task.evaluate(learner, "validation"), task.evaluate(learner, "test")
+    refuse_nonfinite("validation", validation)
+    refuse_nonfinite("test", test)
+    return validation, test, task.sample(learner, seed)
+
+
+def merit(task: Task, metrics: Mapping[str, float]) -> float:
+    """What the best model has least of; NaN where it is not measured."""
+    return metrics.get(task.chosen_by, math.nan) * (-1 if task.more_is_better else 1)
+
+
+def refuse_nonfinite(part: str, metrics: Mapping[str, float], names: Collection[str] = ("loss",)) -> None:
+    """Refuse metrics on a part of the data where one of these is there and is not finite.
+
+    Raises:
+        DivergenceError: The message names the metric; `nonfinite.diagnose` adds where it comes from.
+    """
+    for name in sorted({*names} & metrics.keys(), key=("loss").__ne__):  # which explains other metrics
+        if not math.isfinite(metrics[name]):
+            raise DivergenceError(f"the {part} {name} is not finite")

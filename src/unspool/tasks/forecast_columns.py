@@ -1,0 +1,61 @@
+"""The columns of a table of series: which hold times, series and targets, and whether a table is one of series."""
+
+from __future__ import annotations
+
+from unspool.data.columns import SERIES_NAMES, TIME_NAMES, find_column, guess_column
+from unspool.data.glance import Glance
+from unspool.data.roles import Roles, SeriesColumns
+from unspool.data.series import Series, read_series
+from unspool.data.tables import Table, require_columns
+from unspool.errors import DataError
+from unspool.settings.data import SeriesData
+
+#: Names of columns of labels: a table that has one is not taken for one of series.
+LABELS = ("label", "labels", "class", "category", "intent", "sentiment", "tag")
+
+
+def name_columns(table: Table, data: SeriesData) -> SeriesData:
+    """The settings with the columns of time and targets named, by a guess where they are not."""
+    columns = (data.series_column, *data.target, *data.future_covariates, *data.past_covariates)
+    others = [name for name in columns if name]
+    require_columns(table.columns, [name for name in (data.time_column, *others) if name], table.files[0])
+    if len(table.columns) == 1:
+        raise DataError(
+            f"{table.files[0]} has one column only, {table.columns[0]!r}, and a series is times and values. Add a "
+            "column of times, such as 2024-01, 2024-02, … or 1, 2, …"
+        )
+    covariates = (*data.future_covariates, *data.past_covariates)
+    found = Roles(table).find_series(data.time_column, data.series_column, data.target, covariates)
+    if found is not None:
+        update = {"time_column": found.time, "series_column": found.series, "target": found.targets}
+        return data.model_copy(update=update)
+    time = data.time_column or guess_column(table, TIME_NAMES, "the times", "time_column", others)
+    targets = data.target or (guess_column(table, SERIES_NAMES, "the values to forecast", "target", [time, *others]),)
+    return data.model_copy(update={"time_column": time, "target": targets})
+
+
+def has_labels(glance: Glance, found: SeriesColumns) -> bool:
+    """Whether a table with times has texts or labels, so that its numbers need not be series."""
+    roles = glance.roles
+    texts = [one for one in found.ignored if roles.kinds[one] == "text" and not roles.is_identity(one)]
+    label = find_column(glance.columns, LABELS)
+    return bool(texts) or (label is not None and label != found.series and not glance.is_measured(label))
+
+
+def explain_columns(glance: Glance, found: SeriesColumns) -> str:
+    """Why a table is one of series, and which columns are left out."""
+    kind = "holds times" if glance.roles.kinds[found.time] == "time" else "counts time"
+    several = len(found.targets) > 1
+    what = f"`{found.targets[0]}` to `{found.targets[-1]}` are" if several else f"`{found.targets[0]}` is"
+    of_each = f" for each `{found.series}`" if found.series else ""
+    unused = [f"`{one}`" for one in found.ignored if one in glance.roles.measured()]
+    rest = f", without {', '.join(unused[:4])} (see `past_covariates`)" if unused else ""
+    choice = "; `target` chooses" if several else ""
+    return f"`{found.time}` of {glance.name} {kind}, and {what} forecast{of_each}{rest}{choice}"
+
+
+def read_named(table: Table, data: SeriesData) -> list[Series]:
+    """The series of a table, by named columns."""
+    assert data.time_column is not None
+    covariates = {"future_covariates": data.future_covariates, "past_covariates": data.past_covariates}
+    return read_series(table, time=data.time_column, targets=data.target, series=data.series_column, **covariates)

@@ -1,0 +1,94 @@
+"""NaN and infinity are reported as divergence, with layer and step, whatever the task and wherever they show."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from tests.cli.calling import call
+from tests.cli.test_predict import DATA, TINY
+from tests.runs.tiny_run import LINES
+
+from unspool.errors import DivergenceError
+from unspool.learning import throughput
+from unspool.learning.events import Event, Stepped
+from unspool.learning.files import read_tensors, write_tensors
+from unspool.learning.stopping import Stop
+from unspool.runs.fitting import prepare_task
+from unspool.runs.train import make_loop, plan, train
+from unspool.tasks import lm as language_model
+
+Capture = pytest.CaptureFixture[str]
+TASKS = ("lm", *DATA)
+OPTIONS: dict[str, dict[str, Any]] = {"lm": {"bptt": 8}, "forecast": {"horizon": 3, "validation": 6}}
+#: The first is in a weight, the second only in what is computed with it.
+VALUES = (math.nan, 3e38)
+
+
+class Files(NamedTuple):
+    task: str
+    training: Path
+    new: Path
+    options: dict[str, Any]
+
+
+@pytest.fixture(params=TASKS)
+def files(request: pytest.FixtureRequest, tmp_path: Path, own_cache: None, monkeypatch: pytest.MonkeyPatch) -> Files:
+    monkeypatch.setattr(language_model, "SAMPLE", 10)
+    monkeypatch.setenv("UNSPOOL_ENGINE", "off")  # nothing is compiled into an empty cache
+    task: str = request.param
+    suffix, training, new = DATA.get(task, ("txt", LINES * 12, LINES))
+    paths = tmp_path / f"training.{suffix}", tmp_path / f"new.{suffix}"
+    for path, text in zip(paths, (training, new), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return Files(task, *paths, {**TINY, "task": task, **OPTIONS.get(task, {})})
+
+
+@pytest.mark.parametrize("average", [None, "ema"])
+@pytest.mark.parametrize("value", VALUES)
+def test_in_an_evaluation_during_training(
+    value: float, average: str | None, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throughput, "REPORT_EVERY", 0.0)
+    options = {**files.options, "steps": 4, "eval_every": 2, "average": average}
+    settings = plan(files.training, **options)
+
+    def spoil(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == 2:
+            with torch.no_grad():
+                for parameter in [*loop.learner.parameters(), *(loop.average._averages if loop.average else ())]:
+                    parameter.fill_(value)
+
+    loop = make_loop(*prepare_task(settings), tell=spoil, stop=Stop())
+    with pytest.raises(DivergenceError) as caught:
+        loop.run()
+    assert "training diverged at step 2: " in str(caught.value)
+    assert " holds " in str(caught.value) or "not finite" in str(caught.value)
+    assert "Lower `lr`" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_in_a_model_that_is_used(value: float, files: Files, tmp_path: Path, capsys: Capture) -> None:
+    run = tmp_path / "run"
+    train(files.training, out=run, **files.options)
+    tensors, facts = read_tensors(run / "model.safetensors")
+    spoiled = {name: torch.full_like(one, value) if one.is_floating_point() else one for name, one in tensors.items()}
+    write_tensors(run / "model.safetensors", spoiled, facts)
+    uses: list[list[object]] = [["evaluate", run], ["evaluate", run, files.training], ["xray", run]]
+    uses.append(["generate", run] if files.task == "lm" else ["predict", run, files.new])
+    for use in uses:
+        capsys.readouterr()
+        assert call(*use) == 1, use
+        said = capsys.readouterr().err
+        assert "has diverged, at step 3 or before: " in said
+        assert "Traceback" not in said
+        assert not (run / "xray.html").exists()
+
+
+def test_a_learning_rate_that_is_far_too_high(files: Files) -> None:
+    options = {**files.options, "steps": 30, "lr": 1e39, "optimizer": "sgd", "clip": None, "eval_every": 1}
+    with pytest.raises(DivergenceError, match="training diverged at step "):
+        train(files.training, out=files.training.with_name("run"), **options)
