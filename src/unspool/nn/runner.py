@@ -19,6 +19,7 @@ from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.recompute import RecomputingCall, steps_between
+from unspool.nn.recording import refuse
 from unspool.nn.route import Route, choose_route, freed
 from unspool.nn.unroll import States, Trace, unroll
 
@@ -134,6 +135,8 @@ class Runner:
         trace: bool,
     ) -> tuple[Tensor, States, Trace]:
         """The routes on which this runner does not call its kernel itself."""
+        if route.name == "refused":
+            raise refuse(self.equations.title)
         if route.name == "observed":
             return current_observer().recur(self, parameters, x, start, ends, reverse)  # type: ignore[union-attr]
         if not torch.compiler.is_compiling():
