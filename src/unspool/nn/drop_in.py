@@ -23,7 +23,8 @@ from unspool.nn.drop_in_checks import check_call, check_weights, is_batched, wit
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.leaves import map_leaves
 from unspool.nn.layout import Tensors
-from unspool.nn.recording import is_recorded, record_call, refuse, refuse_script
+from unspool.nn.onnx_layers import export_layers
+from unspool.nn.recording import is_exported_to_onnx, is_traced, record_call, refuse, refuse_script
 from unspool.nn.route import (
     Route,
     choose_route,
@@ -174,9 +175,8 @@ class DropIn(nn.RNNBase):
                 return found
         if isinstance(input, Proxy):
             return record_call(self, input, *(() if hx is None else (hx,)), lengths=lengths, trace=trace)
-        if is_recorded():
-            if lengths is not None or trace or not self._is_torchs():
-                raise refuse(type(self).__name__)
+        if is_traced():
+            self._refuse_unless_torchs(lengths, trace)
             return super().forward(input, hx)
         if isinstance(input, PackedSequence):
             if lengths is not None:
@@ -267,6 +267,9 @@ class DropIn(nn.RNNBase):
         packed: bool = False,
     ) -> Found:
         """Every layer and direction over time-major input."""
+        if is_exported_to_onnx():
+            self._refuse_unless_torchs(ends, trace)
+            return *export_layers(self, weights, x, hx), {}
         if len(self._all_weights) == 1:
             start = None if hx is None else tuple(part[0] for part in hx)
             output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True)
@@ -315,6 +318,11 @@ class DropIn(nn.RNNBase):
                 found = run_operator(document, self.hidden_size, x, start, ordered, ends, reverse)
                 return stack_states(found, stacked)
         return self._runner(x.shape[2]).run(parameters, x, start, ends, reverse, trace, self.recompute, stacked)
+
+    def _refuse_unless_torchs(self, lengths: Any, trace: bool) -> None:
+        """Refuse what torch.jit.trace and ONNX cannot write down for sequences of any length."""
+        if lengths is not None or trace or not self._is_torchs():
+            raise refuse(type(self).__name__)
 
     # Its parts
 

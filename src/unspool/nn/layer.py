@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
 from unspool.nn.checks import check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
+from unspool.nn.recording import record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
 
 
@@ -53,6 +55,9 @@ class Layer(nn.Module):
         Returns:
             `(output, state)`, or with `trace=True` `(output, state, values)`.
         """
+        if isinstance(x, Proxy):
+            given = () if state is None else (state,)
+            return record_call(self, x, *given, lengths=lengths, trace=trace, **options)
         like: Tensor | None = next(self.parameters(), None)
         check_input(x, self.input_size, like)
         like = x if like is None else like
@@ -73,6 +78,9 @@ class Layer(nn.Module):
         output = map_leaves(leave, output)
         state = state if batched else map_leaves(lambda part: part.squeeze(0), state)
         return (output, state, map_leaves(leave, values)) if trace else (output, state)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        raise refuse_script(self)
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Any, Any, Any]:
         """Output, final state and trace for checked, batched, time-major input."""

@@ -21,13 +21,8 @@ def is_traced() -> bool:
 
 
 def is_exported_to_onnx() -> bool:
-    """Whether torch.onnx.export(dynamo=True) runs; for calls while torch compiles, as asking takes an import."""
-    return torch.onnx.is_in_onnx_export()
-
-
-def is_recorded() -> bool:
-    """Whether torch.jit.trace or one of the two ONNX exporters runs."""
-    return is_traced() or (torch.compiler.is_compiling() and is_exported_to_onnx())
+    """Whether torch.onnx.export(dynamo=True) runs."""
+    return torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
 
 
 def refuse(title: str) -> ArgumentError:
