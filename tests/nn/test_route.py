@@ -36,6 +36,10 @@ def kernels_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
 
 
+class Own(Tensor):
+    """A subclass of Tensor."""
+
+
 class Watching:
     """An observer that runs the eager loop and counts."""
 
@@ -78,10 +82,11 @@ def test_the_named_route_is_the_one_that_runs() -> None:
             near(layer(x), expected)
         assert observer.count == 1
         assert ran() == {"kernel": 2, "loop": 0}
-        with torch.autocast("cpu", torch.bfloat16):
-            assert layer.engine == "eager: autocast is active"
-            layer(x)
-        assert ran() == {"kernel": 2, "loop": 1}
+        with torch.autocast("cpu", torch.bfloat16), patch.object(nn.GRU, "forward", return_value="torch's") as theirs:
+            assert layer.engine == "torch's own: autocast is active"
+            assert layer(x) == "torch's"
+        assert theirs.call_count == 1
+        assert ran() == {"kernel": 2, "loop": 0}
 
 
 def test_what_is_no_plain_call_is_not_quick() -> None:
@@ -134,7 +139,7 @@ def test_reasons_that_a_layer_knows_before_it_sees_x() -> None:
         DOUBLE,
         "eager: a function transform of torch.func is active",
         "eager: torch records the operations",
-        "eager: torch records the operations",
+        "refused: torch.jit.trace or an ONNX exporter would keep only the number of steps of its example",
         "eager: forward-mode differentiation is active",
         "eager: the tensors are not all plain tensors of one dtype on one device",
         "eager: kernels are for float32 and float64 on the CPU, not torch.bfloat16 on cpu",
@@ -142,14 +147,48 @@ def test_reasons_that_a_layer_knows_before_it_sees_x() -> None:
     ]
 
 
-@pytest.mark.parametrize("layer", [Recurrent("gru", 3, 4), unspool.nn.GRU(3, 4)], ids=["Recurrent", "GRU"])
-def test_kernels_that_are_off(layer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("layer", "route"),
+    [
+        (Recurrent("gru", 3, 4), "eager"),
+        (unspool.nn.GRU(3, 4, reset="before"), "eager"),
+        (unspool.nn.GRU(3, 4), "torch's own"),
+    ],
+    ids=["Recurrent", "GRU before", "GRU"],
+)
+def test_kernels_that_are_off(layer: Any, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
-    assert layer.engine == "eager: UNSPOOL_ENGINE=off"
+    assert layer.engine == f"{route}: UNSPOOL_ENGINE=off"
 
 
-class Own(Tensor):
-    """A subclass of Tensor."""
+#: What a drop-in is asked to do, and whether torch.nn's forward or the eager loop does it.
+INSTEAD: dict[str, tuple[Any, Callable[[Any, Tensor], object], str]] = {
+    "bfloat16": (torch.bfloat16, lambda layer, x: layer(x), "torch's own"),
+    "half": (torch.float16, lambda layer, x: layer(x), "torch's own"),
+    "half with lengths": (torch.float16, lambda layer, x: layer(x, lengths=[5, 2]), "torch's own"),
+    "half with a length of zero": (torch.float16, lambda layer, x: layer(x, lengths=[5, 0]), "loop"),
+    "half with a trace": (torch.float16, lambda layer, x: layer(x, trace=True), "loop"),
+    "a function transform": (torch.float32, lambda layer, x: vmap(layer)(x.unsqueeze(0)), "loop"),
+    "no rows": (torch.float32, lambda layer, x: layer(x[:, :0]), "loop"),
+    "a single step": (torch.float32, lambda layer, x: layer(x[:1]), "torch's own"),
+    "a single step without gradients": (torch.float32, lambda layer, x: _without_gradients(layer, x[:1]), "kernel"),
+    "a subclass of Tensor": (torch.float32, lambda layer, x: layer(x.as_subclass(Own)), "torch's own"),
+    "a dispatch mode": (torch.float32, lambda layer, x: make_fx(lambda x: layer(x)[0])(x), "torch's own"),
+}
+
+
+def _without_gradients(layer: Any, x: Tensor) -> object:
+    with torch.no_grad():
+        return layer(x)
+
+
+@pytest.mark.parametrize("case", INSTEAD)
+def test_what_a_drop_in_does_where_no_kernel_runs(case: str) -> None:
+    dtype, call, expected = INSTEAD[case]
+    layer, x = unspool.nn.GRU(3, 4).to(dtype), torch.randn(5, 2, 3).to(dtype)
+    with watched() as ran, patch.object(nn.GRU, "forward", autospec=True, side_effect=nn.GRU.forward) as theirs:
+        call(layer, x)
+        assert {"torch's own": theirs.call_count, **ran()} == {"torch's own": 0, "kernel": 0, "loop": 0, expected: 1}
 
 
 def test_reasons_that_lie_in_the_input() -> None:

@@ -194,10 +194,14 @@ class DropIn(nn.RNNBase):
         steps, rows, _ = x.shape
         if steps == 0:
             raise ShapeError("Expected sequence length to be larger than 0 in RNN. Give at least one step.")
-        if lengths is None and self._takes_torchs(x, weights, states, trace):
-            return super().forward(input, hx)
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
-        output, final, values = self._run(weights, x, states, ends, trace)
+        torchs = self._takes_torchs(x, weights, states, trace)
+        if torchs and ends is None:
+            return super().forward(input, hx)
+        if torchs and ends is not None and not torch.compiler.is_compiling() and ends.all():
+            output, final, values = self._run_packed(x, states, ends)
+        else:
+            output, final, values = self._run(weights, x, states, ends, trace)
 
         def leave(sequence: Tensor) -> Tensor:
             return from_time_major(sequence, batched, self.batch_first)
@@ -243,6 +247,12 @@ class DropIn(nn.RNNBase):
         result = repacked, self._as_torch(final)
         return (*result, values) if trace else result
 
+    def _run_packed(self, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor) -> Found:
+        """Time-major sequences of different lengths, none of them zero, by torch.nn's own forward."""
+        packed = pack_padded_sequence(x, ends.cpu(), enforce_sorted=False)
+        output, final = super().forward(packed, None if states is None else self._as_torch(states))
+        return pad_packed_sequence(output, total_length=len(x))[0], self._states(final) or (), {}
+
     def _takes_torchs(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> bool:
         """Whether this call runs by torch.nn's own forward; x has a time axis, whether it is packed or not."""
         if not self._is_torchs():
@@ -250,8 +260,6 @@ class DropIn(nn.RNNBase):
         if torch.compiler.is_compiling():
             made_of = self._made_of(x.shape[2])
             route = choose_route_in_graph(x, trace, lambda dtype: _can_build(dtype, *made_of), own=True)
-        elif self.slow_at_one_step and len(x) == 1 and is_single_step_of_training(x) and not trace:
-            return True
         else:
             given = self._runner(x.shape[2]).kernel, weights, x, states or ()
             route = choose_route(*given, trace=trace, own=True)
@@ -335,8 +343,12 @@ class DropIn(nn.RNNBase):
 
     def _weights(self) -> list[Tensor]:
         """torch.nn's list of all weights, as its forward reads it: what was assigned last, to the list or to a name."""
-        weights, own, names = self._flat_weights, self._parameters, self._flat_weights_names
-        if len(weights) != len(names) or not all(map(is_, weights, map(own.get, names))):
+        names = self._flat_weights_names
+        if torch.compiler.is_compiling():  # which notices what is assigned
+            changed = self._weights_have_changed()  # type: ignore[no-untyped-call]
+            return [getattr(self, name) for name in names] if changed else self._flat_weights  # type: ignore[return-value]
+        weights = self._flat_weights
+        if len(weights) != len(names) or not all(map(is_, weights, map(self._parameters.get, names))):
             self._update_flat_weights()
             weights = self._flat_weights
             check_weights(weights, names)
