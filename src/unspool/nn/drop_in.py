@@ -221,10 +221,10 @@ class DropIn(nn.RNNBase):
                 return None  # our checks say what is wrong
         if hx is not None or len(self._all_weights) > 1 or self.batch_first or self.recompute is not None:
             return None
-        runner, parameters = self._runner(self.input_size), self._weights()
-        if not is_quick(runner.kernel, parameters, input):
+        runner, parameters = self._runner(self.input_size), self._flat_weights
+        if not self._is_settled() or not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
             return None
-        output, states = runner.run_quick(parameters, input, False, True)
+        output, states = runner.run_quick(parameters, input, False, True)  # type: ignore[arg-type]
         return output, self._as_torch(states)
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
@@ -283,7 +283,9 @@ class DropIn(nn.RNNBase):
             output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True)
             return output, final, {"l0": values}
         directions = 2 if self.bidirectional else 1
-        starts = [None] * len(self._all_weights) if hx is None else list(zip(*(part.unbind() for part in hx), strict=True))
+        starts = (
+            [None] * len(self._all_weights) if hx is None else list(zip(*(part.unbind() for part in hx), strict=True))
+        )
         found = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
@@ -341,18 +343,24 @@ class DropIn(nn.RNNBase):
     def _runner(self, width: int) -> Runner:
         return _runner(*self._made_of(width))
 
+    def _is_settled(self) -> bool:
+        """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
+        weights, names = self._flat_weights, self._flat_weights_names
+        return len(weights) == len(names) and all(map(is_, weights, map(self._parameters.get, names)))
+
     def _weights(self) -> list[Tensor]:
-        """torch.nn's list of all weights, as its forward reads it: what was assigned last, to the list or to a name."""
+        """torch.nn's list of all weights, as its forward reads it: what was assigned last, to the list or to a name.
+
+        Parametrized weights are computed anew, as often as in torch.nn. So this is called once per call.
+        """
         names = self._flat_weights_names
         if torch.compiler.is_compiling():  # which notices what is assigned
             changed = self._weights_have_changed()  # type: ignore[no-untyped-call]
             return [getattr(self, name) for name in names] if changed else self._flat_weights  # type: ignore[return-value]
-        weights = self._flat_weights
-        if len(weights) != len(names) or not all(map(is_, weights, map(self._parameters.get, names))):
+        if not self._is_settled():
             self._update_flat_weights()
-            weights = self._flat_weights
-            check_weights(weights, names)
-        return weights  # type: ignore[return-value]
+            check_weights(self._flat_weights, names)
+        return self._flat_weights  # type: ignore[return-value]
 
     def _parameters_at(self, place: int, weights: Tensors) -> Tensors:
         """The parameters of one layer in one direction."""

@@ -127,9 +127,7 @@ def is_single_step_of_training(x: Tensor) -> bool:
     return torch.is_grad_enabled() and not _needs_loop(x) and current_observer() is None
 
 
-def choose_route_in_graph(
-    x: Tensor, trace: bool, can_build: Callable[[torch.dtype], bool], own: bool = False
-) -> Route:
+def choose_route_in_graph(x: Tensor, trace: bool, can_build: Callable[[torch.dtype], bool], own: bool = False) -> Route:
     """The part of `choose_route` for calls that torch compiles or exports; `can_build` says if there is a kernel."""
     if is_exported_to_onnx() and not own:
         return TRACED
