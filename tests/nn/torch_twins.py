@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.nn.rnn import GRU, LSTM, RNN
 
-KINDS: dict[str, tuple[type[torch.nn.RNNBase], type[torch.nn.RNNBase]]] = {
+KINDS: dict[str, tuple[Any, Any]] = {
     "RNN": (torch.nn.RNN, RNN),
     "GRU": (torch.nn.GRU, GRU),
     "LSTM": (torch.nn.LSTM, LSTM),

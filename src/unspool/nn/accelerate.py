@@ -85,7 +85,7 @@ def _change(
         if reason := why_not(layer):
             skipped[name] = reason
         elif new := find(layer):
-            layer.__class__ = new  # type: ignore[assignment]
+            layer.__class__ = new
             changed.append(name)
     return Changed(changed, skipped)
 

@@ -23,8 +23,9 @@ def constant_result(function: Function) -> Function:
 def uncompiled(function: Function) -> Function:
     """Let torch.compile leave this function alone, with all that it calls, unless it compiles its caller too.
 
-    Where torch.compile gives up on a caller, it tries each function that is called in turn. For a layer that runs as one
-    kernel, these parts take longer to recognise than to run. The means are not public; without them such calls are slower.
+    Where torch.compile gives up on a caller, it tries each function that is called in turn. For a layer that runs as
+    one kernel, these parts take longer to recognise than to run. The means are not public; without them such calls are
+    slower.
     """
     frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     if hasattr(frames, "set_code_exec_strategy"):

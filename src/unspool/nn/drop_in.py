@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Proxy
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -21,10 +20,10 @@ from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import constant_result, uncompiled
 from unspool.nn.drop_in_checks import check_call, check_weights, is_batched, with_batch
 from unspool.nn.layer import from_time_major, to_time_major
-from unspool.nn.leaves import map_leaves
 from unspool.nn.layout import Tensors
+from unspool.nn.leaves import map_leaves
 from unspool.nn.onnx_layers import export_layers
-from unspool.nn.recording import is_exported_to_onnx, is_traced, record_call, refuse, refuse_script
+from unspool.nn.recording import is_exported_to_onnx, is_symbol, is_traced, record_call, refuse, refuse_script
 from unspool.nn.route import (
     Route,
     choose_route,
@@ -173,7 +172,7 @@ class DropIn(nn.RNNBase):
             found = self._run_unchecked(input, hx)
             if found is not None:
                 return found
-        if isinstance(input, Proxy):
+        if is_symbol(input):
             return record_call(self, input, *(() if hx is None else (hx,)), lengths=lengths, trace=trace)
         if is_traced():
             self._refuse_unless_torchs(lengths, trace)
@@ -211,7 +210,7 @@ class DropIn(nn.RNNBase):
         return (*result, map_leaves(leave, values)) if trace else result
 
     def _run_unchecked(self, input: Any, hx: Any) -> Any:
-        """The result of a call that needs no checks of ours: a single step by torch.nn, or the quick kernel; else None."""
+        """The result of a call without checks of ours: a single step by torch.nn, or the quick kernel; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
         if self.slow_at_one_step and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
@@ -286,12 +285,12 @@ class DropIn(nn.RNNBase):
         starts = (
             [None] * len(self._all_weights) if hx is None else list(zip(*(part.unbind() for part in hx), strict=True))
         )
-        found = []
+        found: list[tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 x = self._drop(x, ends if packed else None)
-            for place in range(layer * directions, (layer + 1) * directions):
-                found.append(self._run_one(place, weights, x, starts[place], ends, trace))
+            places = range(layer * directions, (layer + 1) * directions)
+            found += [self._run_one(place, weights, x, starts[place], ends, trace) for place in places]
             x = torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
         _, finals, each = zip(*found, strict=True)
         named = dict(zip(self.weight_names(), each, strict=True)) if trace else {}

@@ -1,4 +1,4 @@
-"""What a drop-in refuses: torch.nn's own checks with its own messages, as our exceptions; then those it does not make."""
+"""What a drop-in refuses: torch.nn's own checks with its own messages, as our exceptions, and those it lacks."""
 
 from __future__ import annotations
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Proxy
 
 from unspool.nn.checks import check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
-from unspool.nn.recording import record_call, refuse_script
+from unspool.nn.recording import is_symbol, record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
 
 
@@ -55,7 +54,7 @@ class Layer(nn.Module):
         Returns:
             `(output, state)`, or with `trace=True` `(output, state, values)`.
         """
-        if isinstance(x, Proxy):
+        if is_symbol(x):
             given = () if state is None else (state,)
             return record_call(self, x, *given, lengths=lengths, trace=trace, **options)
         like: Tensor | None = next(self.parameters(), None)

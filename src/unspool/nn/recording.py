@@ -28,8 +28,8 @@ def is_exported_to_onnx() -> bool:
 def refuse(title: str) -> ArgumentError:
     """The error about a recurrence that cannot be recorded whole."""
     return ArgumentError(
-        f"{title} cannot be traced by torch.jit or exported to ONNX: the result would only fit sequences as long as the "
-        "example. Use torch.export, or nn.RNN, nn.GRU or nn.LSTM, called without `lengths` and `trace`."
+        f"{title} cannot be traced by torch.jit or exported to ONNX: the result would only fit sequences as long as "
+        "the example. Use torch.export, or nn.RNN, nn.GRU or nn.LSTM, called without `lengths` and `trace`."
     )
 
 
@@ -41,13 +41,16 @@ def refuse_script(module: nn.Module) -> ArgumentError:
     )
 
 
-def record_call(module: nn.Module, proxy: Proxy, *args: Any, **kwargs: Any) -> Proxy:
+def is_symbol(value: object) -> bool:
+    """Whether torch.fx.symbolic_trace gives a value that it has no number for."""
+    return isinstance(value, Proxy)
+
+
+def record_call(module: nn.Module, proxy: Any, *args: Any, **kwargs: Any) -> Proxy:
     """A call of the module as one node of torch.fx's graph, which is how torch.nn's own modules are written down."""
-    try:
-        path = proxy.tracer.path_of_module(module)  # type: ignore[attr-defined]
-    except (AttributeError, NameError) as error:
-        raise ArgumentError(
-            f"torch.fx cannot look inside {type(module).__name__}. Trace a model that contains it."
-        ) from error
+    path = proxy.tracer.path_of_module(module)
+    if not path:
+        raise ArgumentError(f"torch.fx cannot look inside {type(module).__name__}. Trace a model that contains it.")
     given = {name: value for name, value in kwargs.items() if value is not None and value is not False}
-    return proxy.tracer.create_proxy("call_module", path, (proxy, *args), given)
+    call: Proxy = proxy.tracer.create_proxy("call_module", path, (proxy, *args), given)
+    return call

@@ -11,7 +11,7 @@ from unspool.errors import ShapeError, UnknownNameError
 from unspool.nn.drop_in import DropIn, Kind
 
 
-class RNN(DropIn, nn.RNN):  # type: ignore[misc]
+class RNN(DropIn, nn.RNN):
     """torch.nn.RNN on our loop over time: Elman's network with tanh or relu.
 
     Args:
@@ -31,7 +31,7 @@ class RNN(DropIn, nn.RNN):  # type: ignore[misc]
         return cells.Elman, (("activation", self.nonlinearity),)
 
 
-class GRU(DropIn, nn.GRU):  # type: ignore[misc]
+class GRU(DropIn, nn.GRU):
     """torch.nn.GRU on our loop over time.
 
     Args:
@@ -67,7 +67,7 @@ class GRU(DropIn, nn.GRU):  # type: ignore[misc]
         return self.reset == "after"
 
 
-class LSTM(DropIn, nn.LSTM):  # type: ignore[misc]
+class LSTM(DropIn, nn.LSTM):
     """torch.nn.LSTM on our loop over time, `proj_size` included.
 
     Args:

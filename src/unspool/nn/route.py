@@ -70,9 +70,10 @@ def choose_route(
     | eager        | everything else                                             | the equations on tensors, step   |
     |              |                                                             | by step, in Python               |
 
-    The drop-ins for torch.nn.RNN, GRU and LSTM have another route, torch's own: torch.nn's forward. They take it in place
-    of refused, and in place of eager unless a trace is wanted, the batch is empty, or a function transform or forward-mode
-    differentiation is active. RNN and GRU also take it for single steps in training: `is_single_step_of_training`. Layers
+    The drop-ins for torch.nn.RNN, GRU and LSTM have another route, torch's own: torch.nn's forward. They take it under
+    torch.jit.trace, and in place of eager unless a trace is wanted, the batch is empty, or a function transform or
+    forward-mode differentiation is active. RNN and GRU also take it for single steps in training, see
+    `is_single_step_of_training`. ONNX's newer exporter gets ONNX's own operators, see `unspool.nn.onnx_layers`. Layers
     of torch.nn itself never come here: see `find_routes`.
 
     Args:
