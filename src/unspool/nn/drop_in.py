@@ -97,7 +97,7 @@ class DropIn(nn.RNNBase):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "qconfig":
             warnings.warn(QUANTIZED, stacklevel=2)
-        super().__setattr__(name, value)  # type: ignore[no-untyped-call]
+        super().__setattr__(name, value)
 
     def __prepare_scriptable__(self) -> nn.RNNBase:
         """The layer as torch.jit.script reads it: torch.nn's, with the same parameters."""
