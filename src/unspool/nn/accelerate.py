@@ -100,9 +100,13 @@ def _why_not_accelerated(layer: nn.Module) -> str | None:
     if parametrize.is_parametrized(layer):
         return "it is parametrized; accelerate first, then parametrize"
     if kind not in OURS:
-        base = next((base.__name__ for base in kind.__mro__ if base in OURS), "RNNBase")
-        return f"{kind.__name__} is a subclass of torch.nn.{base}"
+        return f"{kind.__name__} is a subclass of torch.nn.{_base(kind).__name__}"
     return "its forward was replaced" if "forward" in vars(layer) else None
+
+
+def _base(kind: type[nn.Module]) -> type[nn.Module]:
+    """The nearest class of torch.nn that a subclass derives from."""
+    return next((base for base in kind.__mro__ if base in OURS), nn.RNNBase)
 
 
 def _restored(layer: nn.Module) -> type[nn.Module] | None:

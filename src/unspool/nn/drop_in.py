@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from functools import lru_cache
 from operator import is_
 from typing import Any, ClassVar
 
@@ -17,8 +16,9 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from unspool.cells import Cell
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
 from unspool.nn.checks import check_lengths, check_recompute
-from unspool.nn.compiling import constant_result, uncompiled
+from unspool.nn.compiling import uncompiled
 from unspool.nn.drop_in_checks import check_call, check_weights, is_batched, with_batch
+from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
@@ -33,38 +33,16 @@ from unspool.nn.route import (
     is_single_step_of_training,
 )
 from unspool.nn.runner import Runner, run_operator, stack_states, zeros
-from unspool.nn.torch_layout import TorchLayout, name_parts
+from unspool.nn.torch_layout import name_parts
 
-#: A cell's class and the options that make it.
-Kind = tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]
+#: What `Runner.run` returns: output, final states and named values of one layer in one direction.
+FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
 #: Output, final states (layers · directions, batch, width), and the named values of each layer and direction.
 Found = tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]
 QUANTIZED = (
     "torch.ao.quantization looks up the exact type of a layer and leaves those of unspool.nn as they are. "
     "Call unspool.restore(model) before you quantize it."
 )
-
-
-@lru_cache
-def _runner(kind: Kind, bias: bool, gates: tuple[str, ...], input_size: int, hidden_size: int) -> Runner:
-    cell, options = kind
-    equations = cell(**dict(options)).equations(bias)
-    return Runner(equations, input_size, hidden_size, TorchLayout(equations, gates, input_size, hidden_size))
-
-
-# torch.compile cannot trace how a runner is made, nor hold one as a constant. These tell it what it needs to know.
-
-
-@constant_result
-def _can_build(dtype: torch.dtype, *made_of: Any) -> bool:
-    return _runner(*made_of).kernel.can_build(dtype)
-
-
-@constant_result
-def _constants(*made_of: Any) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """The cell as JSON, the parameters of its equations, and the widths of its states."""
-    runner = _runner(*made_of)
-    return runner.document, tuple(runner.equations.parameters), tuple(runner.widths)
 
 
 class DropIn(nn.RNNBase):
@@ -194,11 +172,8 @@ class DropIn(nn.RNNBase):
         if steps == 0:
             raise ShapeError("Expected sequence length to be larger than 0 in RNN. Give at least one step.")
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
-        torchs = self._takes_torchs(x, weights, states, trace)
-        if torchs and ends is None:
-            return super().forward(input, hx)
-        if torchs and ends is not None and not torch.compiler.is_compiling() and ends.all():
-            output, final, values = self._run_packed(x, states, ends)
+        if self._takes_torchs(x, weights, states, trace):
+            output, final, values = self._run_torchs(weights, x, states, ends)
         else:
             output, final, values = self._run(weights, x, states, ends, trace)
 
@@ -214,14 +189,21 @@ class DropIn(nn.RNNBase):
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
         if self.slow_at_one_step and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
-            try:
-                return super().forward(input, hx) if self._is_torchs() else None
-            except (AttributeError, RuntimeError, TypeError, ValueError):
-                return None  # our checks say what is wrong
-        if hx is not None or len(self._all_weights) > 1 or self.batch_first or self.recompute is not None:
+            return self._step_by_torch(input, hx)
+        return self._run_if_quick(input) if hx is None else None
+
+    def _step_by_torch(self, input: Tensor, hx: Any) -> Any:
+        try:
+            return super().forward(input, hx) if self._is_torchs() else None
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            return None  # our checks say what is wrong
+
+    def _run_if_quick(self, input: Tensor) -> Any:
+        """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
+        if len(self._all_weights) > 1 or self.batch_first or self.recompute is not None or not self._is_settled():
             return None
         runner, parameters = self._runner(self.input_size), self._flat_weights
-        if not self._is_settled() or not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
+        if not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
             return None
         output, states = runner.run_quick(parameters, input, False, True)  # type: ignore[arg-type]
         return output, self._as_torch(states)
@@ -246,11 +228,16 @@ class DropIn(nn.RNNBase):
         result = repacked, self._as_torch(final)
         return (*result, values) if trace else result
 
-    def _run_packed(self, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor) -> Found:
-        """Time-major sequences of different lengths, none of them zero, by torch.nn's own forward."""
-        packed = pack_padded_sequence(x, ends.cpu(), enforce_sorted=False)
-        output, final = super().forward(packed, None if states is None else self._as_torch(states))
-        return pad_packed_sequence(output, total_length=len(x))[0], self._states(final) or (), {}
+    def _run_torchs(self, weights: Tensors, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor | None) -> Found:
+        """Time-major sequences by torch.nn's own forward, which takes no sequence of length zero."""
+        if ends is not None and (torch.compiler.is_compiling() or not ends.all()):
+            return self._run(weights, x, states, ends, trace=False)
+        hx, first = None if states is None else self._as_torch(states), self.batch_first
+        if ends is None:
+            output, final = super().forward(x.transpose(0, 1) if first else x, hx)
+            return output.transpose(0, 1) if first else output, self._states(final) or (), {}
+        packed, final = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
+        return pad_packed_sequence(packed, total_length=len(x))[0], self._states(final) or (), {}
 
     def _takes_torchs(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> bool:
         """Whether this call runs by torch.nn's own forward; x has a time axis, whether it is packed or not."""
@@ -258,7 +245,7 @@ class DropIn(nn.RNNBase):
             return False
         if torch.compiler.is_compiling():
             made_of = self._made_of(x.shape[2])
-            route = choose_route_in_graph(x, trace, lambda dtype: _can_build(dtype, *made_of), own=True)
+            route = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own=True)
         else:
             given = self._runner(x.shape[2]).kernel, weights, x, states or ()
             route = choose_route(*given, trace=trace, own=True)
@@ -277,29 +264,42 @@ class DropIn(nn.RNNBase):
         if is_exported_to_onnx():
             self._refuse_unless_torchs(ends, trace)
             return *export_layers(self, weights, x, hx), {}
-        if len(self._all_weights) == 1:
-            start = None if hx is None else tuple(part[0] for part in hx)
-            output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True)
-            return output, final, {"l0": values}
+        if len(self._all_weights) > 1:
+            return self._run_several(weights, x, hx, ends, trace, packed)
+        start = None if hx is None else tuple(part[0] for part in hx)
+        output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True)
+        return output, final, {"l0": values}
+
+    def _run_several(
+        self,
+        weights: Tensors,
+        x: Tensor,
+        hx: tuple[Tensor, ...] | None,
+        ends: Tensor | None,
+        trace: bool,
+        packed: bool,
+    ) -> Found:
+        starts = list(zip(*(part.unbind() for part in hx), strict=True)) if hx else [None] * len(self._all_weights)
         directions = 2 if self.bidirectional else 1
-        starts = (
-            [None] * len(self._all_weights) if hx is None else list(zip(*(part.unbind() for part in hx), strict=True))
-        )
-        found: list[tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]] = []
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                x = self._drop(x, ends if packed else None)
-            places = range(layer * directions, (layer + 1) * directions)
-            found += [self._run_one(place, weights, x, starts[place], ends, trace) for place in places]
-            x = torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
+        found: list[FoundOne] = []
+        for place, start in enumerate(starts):
+            if place and place % directions == 0:
+                x = self._drop(self._joined(found), ends if packed else None)
+            found.append(self._run_one(place, weights, x, start, ends, trace))
         _, finals, each = zip(*found, strict=True)
         named = dict(zip(self.weight_names(), each, strict=True)) if trace else {}
-        return x, tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), named
+        return self._joined(found), tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), named
+
+    def _joined(self, found: Sequence[FoundOne]) -> Tensor:
+        """The output of the uppermost layer, its directions side by side."""
+        return torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
 
     def _drop(self, x: Tensor, ends: Tensor | None) -> Tensor:
         """Dropout between layers. With `ends` only the steps of a packed sequence draw, as in torch.nn."""
-        if ends is None or not self.training:
-            return functional.dropout(x, self.dropout, self.training)
+        if not self.dropout or not self.training:
+            return x
+        if ends is None:
+            return functional.dropout(x, self.dropout)
         data, batch_sizes, _, _ = pack_padded_sequence(x, ends.cpu())
         return pad_packed_sequence(PackedSequence(functional.dropout(data, self.dropout), batch_sizes))[0]
 
@@ -312,15 +312,15 @@ class DropIn(nn.RNNBase):
         ends: Tensor | None,
         trace: bool,
         stacked: bool = False,
-    ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]:
+    ) -> FoundOne:
         """One layer in one direction, whose parameters stand at `place` in torch.nn's list of all weights."""
         parameters = self._parameters_at(place, weights)
         reverse = self.bidirectional and place % 2 == 1
         if torch.compiler.is_compiling():
             made_of = self._made_of(x.shape[2])
-            route = choose_route_in_graph(x, trace, lambda dtype: _can_build(dtype, *made_of))
+            route = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of))
             if route.name == "operator":
-                document, order, widths = _constants(*made_of)
+                document, order, widths = find_constants(*made_of)
                 named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
                 start = zeros(x, widths) if start is None else start
                 ordered = [named[name] for name in order]
@@ -340,7 +340,7 @@ class DropIn(nn.RNNBase):
         return self._kind(), self.bias, self.gates, width, self.hidden_size
 
     def _runner(self, width: int) -> Runner:
-        return _runner(*self._made_of(width))
+        return find_runner(*self._made_of(width))
 
     def _is_settled(self) -> bool:
         """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""

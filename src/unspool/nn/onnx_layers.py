@@ -16,8 +16,8 @@ from unspool.nn.layout import Tensors
 
 #: torch.nn's mode → the operator, the order of its gates by their places in torch.nn's, and its attributes.
 OPERATORS: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
-    "RNN_TANH": ("RNN", (0,), {"activations": "Tanh"}),
-    "RNN_RELU": ("RNN", (0,), {"activations": "Relu"}),
+    "RNN_TANH": ("RNN", (0,), {"activations": ["Tanh"]}),
+    "RNN_RELU": ("RNN", (0,), {"activations": ["Relu"]}),
     "GRU": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
     "LSTM": ("LSTM", (0, 3, 1, 2), {}),
 }
@@ -45,34 +45,33 @@ def export_layers(
     for place in range(layer.num_layers):
         if place and layer.dropout:
             x = functional.dropout(x, layer.dropout, layer.training)
-        start = None if states is None else [part[place * directions : (place + 1) * directions] for part in states]
+        start = [part[place * directions : (place + 1) * directions] for part in states or ()]
         x, *final = _export_one(layer, weights[place * count : (place + 1) * count], x, start)
         finals.append(final)
     return x, tuple(torch.cat(parts) for parts in zip(*finals, strict=True))
 
 
-def _export_one(layer: nn.RNNBase, weights: Tensors, x: Tensor, start: list[Tensor] | None) -> list[Tensor]:
+def _export_one(layer: nn.RNNBase, weights: Tensors, x: Tensor, start: list[Tensor]) -> list[Tensor]:
     """One layer in its directions: output and final states."""
     name, order, attributes = OPERATORS[layer.mode]
     directions = 2 if layer.bidirectional else 1
-    each = [
-        [_in_order(weight, order) for weight in weights[place :: len(weights) // directions]]
-        for place in range(len(weights) // directions)
-    ]
-    matrices, biases = [torch.stack(parts) for parts in each[:2]], None
-    if layer.bias:
-        biases = torch.stack([torch.cat(parts) for parts in zip(*each[2:], strict=True)])
-    attributes = attributes | {"hidden_size": layer.hidden_size}
+    attributes = {key: value * directions if isinstance(value, list) else value for key, value in attributes.items()}
     attributes["direction"] = "bidirectional" if layer.bidirectional else "forward"
-    if "activations" in attributes:
-        attributes["activations"] = [attributes["activations"]] * directions
+    attributes["hidden_size"] = layer.hidden_size
     steps, rows, _ = x.shape
     state = (directions, rows, layer.hidden_size)
     shapes = [(steps, *state), *([state] * (2 if name == "LSTM" else 1))]
-    given = (x, *matrices, biases, None, *(start or ()))
+    given = (x, *_onnx_weights(weights, directions, order), None, *start)
     dtypes = [x.dtype] * len(shapes)
     output, *final = torch.onnx.ops.symbolic_multi_out(name, given, attributes, dtypes=dtypes, shapes=shapes)
     return [output.transpose(1, 2).reshape(steps, rows, directions * layer.hidden_size), *final]
+
+
+def _onnx_weights(weights: Tensors, directions: int, order: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor | None]:
+    """W, R and, if there are biases, B as ONNX's operators take them: directions first, their gates in ONNX's order."""
+    count = len(weights) // directions
+    each = [torch.stack([_in_order(weight, order) for weight in weights[place::count]]) for place in range(count)]
+    return each[0], each[1], torch.cat(each[2:], 1) if each[2:] else None
 
 
 def _in_order(weight: Tensor, order: tuple[int, ...]) -> Tensor:

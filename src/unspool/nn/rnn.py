@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from unspool import cells
 from unspool.errors import ShapeError, UnknownNameError
-from unspool.nn.drop_in import DropIn, Kind
+from unspool.nn.drop_in import DropIn
+from unspool.nn.drop_in_runners import Kind
 
 
 class RNN(DropIn, nn.RNN):

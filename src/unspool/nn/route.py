@@ -99,9 +99,12 @@ def choose_route(
         return OBSERVED
     tensors = (x, *states, *parameters) if states else (x, *parameters)
     why = _why_not_tensors(tensors) or _why_not_trace(tensors, trace) or kernel.why_not(x.element_size())
-    if not why:
-        return KERNELS[x.dtype]
-    return Route("torch's own" if own and not trace and not _needs_loop(x) else "eager", why)
+    return _choose_instead(why, x, own and not trace) if why else KERNELS[x.dtype]
+
+
+def _choose_instead(why: str, x: Tensor, own: bool) -> Route:
+    """The route of a call that a kernel cannot do."""
+    return Route("torch's own" if own and not _needs_loop(x) else "eager", why)
 
 
 def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor) -> bool:
