@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -184,6 +185,17 @@ def test_what_cannot_be_traced_whole_is_refused(name: str, warm: bool, tmp_path:
     with pytest.raises(ArgumentError, match="cannot be traced.*Use torch.export"), torch.no_grad():
         torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False)
     assert not list(tmp_path.iterdir())
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", list(REFUSED)[:4])
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_onnx_has_no_operator_for_is_refused_by_its_newer_exporter_too(name: str, strict: bool) -> None:
+    """It exports in both ways, one after the other."""
+    exporting = patch("torch.onnx._internal.exporter._flags._is_onnx_exporting", True)
+    with exporting, pytest.raises(Exception) as refused:
+        torch.export.export(REFUSED[name](), (examples()[0],), strict=strict)
+    assert "exported to ONNX" in str(refused.value)
 
 
 @pytest.mark.parametrize("name", list(REFUSED)[:4])
