@@ -172,10 +172,11 @@ class DropIn(nn.RNNBase):
         if steps == 0:
             raise ShapeError("Expected sequence length to be larger than 0 in RNN. Give at least one step.")
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
-        if self._takes_torchs(x, weights, states, trace):
+        route = self._choose(x, weights, states, trace)
+        if route.name == "torch's own":
             output, final, values = self._run_torchs(weights, x, states, ends)
         else:
-            output, final, values = self._run(weights, x, states, ends, trace)
+            output, final, values = self._run(weights, x, states, ends, trace, route=route)
 
         def leave(sequence: Tensor) -> Tensor:
             return from_time_major(sequence, batched, self.batch_first)
@@ -213,7 +214,7 @@ class DropIn(nn.RNNBase):
         data, batch_sizes, to_packed, to_caller = input
         states, weights = self._states(hx), self._weights()
         check_call(self, weights[0], data, states, batch_sizes)
-        if self._takes_torchs(data.unsqueeze(1), weights, states, trace):
+        if self._choose(data.unsqueeze(1), weights, states, trace).name == "torch's own":
             return super().forward(input, hx)
         if states is not None and to_packed is not None:
             states = tuple(part.index_select(1, to_packed) for part in states)
@@ -239,17 +240,13 @@ class DropIn(nn.RNNBase):
         packed, final = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
         return pad_packed_sequence(packed, total_length=len(x))[0], self._states(final) or (), {}
 
-    def _takes_torchs(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> bool:
-        """Whether this call runs by torch.nn's own forward; x has a time axis, whether it is packed or not."""
-        if not self._is_torchs():
-            return False
+    def _choose(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> Route:
+        """How this call runs, seen from its first layer; x has a time axis, whether it is packed or not."""
+        own = self._is_torchs()
         if torch.compiler.is_compiling():
             made_of = self._made_of(x.shape[2])
-            route = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own=True)
-        else:
-            given = self._runner(x.shape[2]).kernel, weights, x, states or ()
-            route = choose_route(*given, trace=trace, own=True)
-        return route.name == "torch's own"
+            return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own)
+        return choose_route(self._runner(x.shape[2]).kernel, weights, x, states or (), trace=trace, own=own)
 
     def _run(
         self,
@@ -259,15 +256,19 @@ class DropIn(nn.RNNBase):
         ends: Tensor | None,
         trace: bool,
         packed: bool = False,
+        route: Route | None = None,
     ) -> Found:
-        """Every layer and direction over time-major input."""
+        """Every layer and direction over time-major input, the first by this route if it was chosen before."""
         if is_exported_to_onnx():
             self._refuse_unless_torchs(ends, trace)
             return *export_layers(self, weights, x, hx), {}
         if len(self._all_weights) > 1:
             return self._run_several(weights, x, hx, ends, trace, packed)
-        start = None if hx is None else tuple(part[0] for part in hx)
-        output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True)
+        if hx is None:
+            start, route = None, None  # from zeros there may be a quicker one
+        else:
+            start = tuple(part[0] for part in hx)
+        output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True, route=route)
         return output, final, {"l0": values}
 
     def _run_several(
@@ -312,21 +313,23 @@ class DropIn(nn.RNNBase):
         ends: Tensor | None,
         trace: bool,
         stacked: bool = False,
+        route: Route | None = None,
     ) -> FoundOne:
         """One layer in one direction, whose parameters stand at `place` in torch.nn's list of all weights."""
         parameters = self._parameters_at(place, weights)
         reverse = self.bidirectional and place % 2 == 1
         if torch.compiler.is_compiling():
             made_of = self._made_of(x.shape[2])
-            route = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of))
-            if route.name == "operator":
+            inside = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of))
+            if inside.name == "operator":
                 document, order, widths = find_constants(*made_of)
                 named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
                 start = zeros(x, widths) if start is None else start
                 ordered = [named[name] for name in order]
                 found = run_operator(document, self.hidden_size, x, start, ordered, ends, reverse)
                 return stack_states(found, stacked)
-        return self._runner(x.shape[2]).run(parameters, x, start, ends, reverse, trace, self.recompute, stacked)
+        given = parameters, x, start, ends, reverse, trace, self.recompute, stacked
+        return self._runner(x.shape[2]).run(*given, None if torch.compiler.is_compiling() else route)
 
     def _refuse_unless_torchs(self, lengths: Any, trace: bool) -> None:
         """Refuse what torch.jit.trace and ONNX cannot write down for sequences of any length."""

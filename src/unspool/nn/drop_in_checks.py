@@ -74,10 +74,17 @@ def _check_shapes(layer: nn.RNNBase, input: Tensor, hx: States | None, batch_siz
     try:
         if input.dim() != (3 if batch_sizes is None else 2) or input.shape[-1] != layer.input_size:
             layer.check_input(input, batch_sizes)
-        if hx is not None:
+        if hx is not None and (batch_sizes is not None or not _fit(layer, input, hx)):
             layer.check_forward_args(input, hx if layer.mode == "LSTM" else hx[0], batch_sizes)  # type: ignore[arg-type]
     except RuntimeError as error:
         raise ShapeError(f"{error}. Change its shape, or the layer's sizes.") from error
+
+
+def _fit(layer: nn.RNNBase, input: Tensor, hx: States) -> bool:
+    """Whether the states of a padded batch have the shapes that torch.nn asks for; quicker than its own check."""
+    count, rows = layer.num_layers * (2 if layer.bidirectional else 1), input.shape[0 if layer.batch_first else 1]
+    widths = layer.proj_size or layer.hidden_size, layer.hidden_size
+    return all(part.shape == (count, rows, width) for part, width in zip(hx, widths, strict=False))
 
 
 def _wrong_rank(states: States, batched: bool) -> ShapeError:

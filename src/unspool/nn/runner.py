@@ -54,6 +54,7 @@ class Runner:
         trace: bool = False,
         recompute: int | str | None = None,
         stacked: bool = False,
+        route: Route | None = None,
     ) -> tuple[Tensor, States, Trace]:
         """Run over time.
 
@@ -66,11 +67,12 @@ class Runner:
             trace: whether to return every named value.
             recompute: as in `Recurrent`; the eager loop keeps everything.
             stacked: give final states a first dimension of one, as torch.nn does.
+            route: the route, if it was chosen before for this call.
 
         Returns:
             The output (time, batch, width), the final states, and every named value at every step if `trace`.
         """
-        route = choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
+        route = route or choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
         if route.name == "quick kernel":
             return *self.run_quick(parameters, x, reverse, stacked), {}
         if route.name == "kernel":
