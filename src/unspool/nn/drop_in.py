@@ -17,7 +17,7 @@ from unspool.cells import Cell
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
 from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
-from unspool.nn.drop_in_checks import check_call, check_layers, check_weights, is_batched, with_batch
+from unspool.nn.drop_in_checks import check_attributes, check_call, check_weights, is_batched, with_batch
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
@@ -259,7 +259,6 @@ class DropIn(nn.RNNBase):
         route: Route | None = None,
     ) -> Found:
         """Every layer and direction over time-major input, the first by this route if it was chosen before."""
-        check_layers(self.num_layers, self.bidirectional, len(self._all_weights))
         if is_exported_to_onnx():
             self._refuse_unless_torchs(ends, trace)
             return *export_layers(self, weights, x, hx), {}
@@ -362,7 +361,8 @@ class DropIn(nn.RNNBase):
             return [getattr(self, name) for name in names] if changed else self._flat_weights  # type: ignore[return-value]
         if not self._is_settled():
             self._update_flat_weights()
-            check_weights(self._flat_weights, names)
+        check_weights(self._flat_weights, names)
+        check_attributes(self)
         return self._flat_weights  # type: ignore[return-value]
 
     def _parameters_at(self, place: int, weights: Tensors) -> Tensors:

@@ -46,11 +46,15 @@ def check_weights(weights: Sequence[Any], names: Sequence[str]) -> None:
             raise ArgumentTypeError.of(name, weight, "is not a tensor", "Assign a torch.nn.Parameter or a tensor")
 
 
-def check_layers(layers: int, bidirectional: bool, found: int) -> None:
-    """A layer whose attributes were changed has weights for as many layers and directions as they say."""
-    if found != layers * (2 if bidirectional else 1):
-        problem = f"needs other weights than the layer has, of {found} layers and directions"
-        raise ArgumentError.of("num_layers", layers, problem, "Make a layer of these sizes")
+def check_attributes(layer: nn.RNNBase) -> None:
+    """A layer whose attributes were changed still has the weights that they ask for."""
+    found = layer._all_weights
+    if len(found) != layer.num_layers * (2 if layer.bidirectional else 1):
+        problem = f"needs other weights than the layer has, of {len(found)} layers and directions"
+        raise ArgumentError.of("num_layers", layer.num_layers, problem, "Make a layer of these sizes")
+    if found and len(found[0]) != (4 if layer.bias else 2) + (layer.proj_size > 0):
+        problem = f"needs other weights than the layer has: {', '.join(found[0])}"
+        raise ArgumentError.of("bias", layer.bias, problem, "Make a layer with it")
 
 
 def check_call(
