@@ -132,7 +132,7 @@ def test_the_next_steps_of_a_series_have_their_times_and_rising_quantiles(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("s.csv").write_text(DATA["forecast"][1], encoding="utf-8")
-    train("s.csv", out="run", task="forecast", horizon=3, validation=6, **TINY)
+    train("s.csv", out="run", task="forecast", horizon=3, validation=6, quiet=True, **TINY)
     assert call("predict", "run", "s.csv") == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["time"] for row in rows] == ["2006-01", "2006-02", "2006-03"]

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 import unspool
 from unspool.errors import ArgumentTypeError
@@ -95,15 +96,83 @@ def test_hooks_and_copies_survive() -> None:
     assert unspool.restore(twin) == NAMES
 
 
-def test_only_what_it_changed_is_restored_and_subclasses_are_left_alone() -> None:
-    class Own(nn.LSTM):
-        pass
+class Own(nn.LSTM):
+    """A user's subclass."""
 
-    model = nn.ModuleList([Own(3, 4), unspool.nn.GRU(3, 4, reset="before"), nn.RNN(3, 4)])
-    assert unspool.accelerate(model) == ["2"]
-    assert type(model[0]) is Own
-    assert unspool.restore(model) == ["2"]
-    assert type(model[1]) is unspool.nn.GRU
+
+class OurOwn(unspool.nn.GRU):
+    """A user's subclass of ours."""
+
+
+def parametrized(layer: nn.Module) -> nn.Module:
+    parametrizations.weight_norm(layer, "weight_hh_l0")
+    return layer
+
+
+def replaced(layer: nn.Module) -> nn.Module:
+    layer.forward = lambda x: (x, None)
+    return layer
+
+
+def test_what_is_skipped_is_listed_with_the_reason() -> None:
+    model = nn.ModuleDict(
+        {
+            "own": Own(3, 4),
+            "plain": nn.RNN(3, 4),
+            "parametrized": parametrized(nn.GRU(3, 4)),
+            "replaced": replaced(nn.LSTM(3, 4)),
+            "cell": nn.GRUCell(3, 4),
+            "head": nn.Linear(3, 4),
+        }
+    )
+    kinds = {name: type(layer) for name, layer in model.items()}
+    found = unspool.accelerate(model)
+    assert found == ["plain"]
+    assert found.skipped == {
+        "own": "Own is a subclass of torch.nn.LSTM",
+        "parametrized": "it is parametrized; accelerate first, then parametrize",
+        "replaced": "its forward was replaced",
+        "cell": "GRUCell runs one step per call",
+    }
+    assert str(found).startswith("['plain'], skipped: {'own': 'Own is a subclass of torch.nn.LSTM', ")
+    assert {name: type(layer) for name, layer in model.items()} == {**kinds, "plain": unspool.nn.RNN}
+    assert str(unspool.accelerate(nn.LSTM(3, 4))) == "['']"
+
+
+def test_layers_that_were_ours_from_the_start_are_restored_too() -> None:
+    model = nn.ModuleDict(
+        {
+            "lstm": unspool.nn.LSTM(3, 4, num_layers=2, recompute="sqrt"),
+            "before": unspool.nn.GRU(3, 4, reset="before"),
+            "parametrized": parametrized(unspool.nn.GRU(3, 4)),
+            "own": OurOwn(3, 4),
+            "stack": unspool.nn.Stack("lstm", 3, 4),
+        }
+    )
+    x = torch.randn(5, 2, 3)
+    expected = model["lstm"](x)[0]
+    found = unspool.restore(model)
+    assert found == ["lstm"]
+    assert found.skipped == {
+        "before": "torch.nn has no GRU with reset='before'",
+        "parametrized": "it is parametrized; remove its parametrizations first",
+        "own": "OurOwn is a subclass of unspool.nn.GRU",
+    }
+    assert type(model["lstm"]) is nn.LSTM
+    torch.testing.assert_close(model["lstm"](x)[0], expected, rtol=0, atol=1e-6)
+
+
+def test_parametrized_after_it_was_accelerated() -> None:
+    x, found = torch.randn(5, 2, 3), []
+    for ours in (False, True):
+        torch.manual_seed(0)
+        layer = nn.LSTM(3, 4)
+        if ours:
+            unspool.accelerate(layer)
+        found.append(parametrized(layer)(x)[0])
+        assert isinstance(layer, nn.LSTM)
+        assert isinstance(layer, unspool.nn.LSTM) is ours
+    torch.testing.assert_close(*found, rtol=0, atol=1e-6)
 
 
 def test_not_a_module() -> None:

@@ -111,7 +111,7 @@ UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
         "has 2 states",
     ),
     "no weight of a drop-in": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "weight_hh_l0", None), "`weight_hh_l0`"),
-    "a bias too many": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "bias", False), "`tensors`.*2 parameter"),
+    "a bias too many": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "bias", False), "`bias`.*other weights"),
     "heads": (lambda: replaced(DecoderTransformer(3, 1).double(), "num_heads", 0), "`num_heads`"),
     "blocks": (lambda: replaced(DecoderTransformer(3, 1).double(), "num_layers", 2), "`blocks`"),
     "a norm": (lambda: replaced(DecoderTransformer(3, 1).double(), "norm", nn.GRU(3, 3).double()), "`norm.*tensor"),

@@ -1,12 +1,16 @@
-"""Light to import: unspool.nn leaves torch's compiler alone until torch itself needs it."""
+"""Light to import: unspool.nn leaves torch's compiler alone until torch itself needs it; and what that leaves alone."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
+from tests.engine.agreement import needs_compiler
+from torch import Tensor, nn
 
 import unspool.nn
 from unspool.nn.compiling import constant_result
@@ -35,3 +39,36 @@ def test_the_mark_is_the_one_that_torch_sets() -> None:
     def theirs() -> None: ...
 
     assert vars(constant_result(mine)) == vars(torch.compiler.assume_constant_result(theirs)) != {}
+
+
+class Model(nn.Module):
+    """A recurrent layer between others."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.before, self.layer = nn.Linear(3, 3, dtype=torch.float64), layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layer(torch.tanh(self.before(x)))[0]
+        return output.square()
+
+
+@needs_compiler
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*")
+@pytest.mark.parametrize("kind", [unspool.nn.LSTM, nn.LSTM], ids=["ours", "torch.nn's"])
+def test_torch_compiles_no_model_with_its_recurrent_layers_unless_asked(kind: type[nn.LSTM]) -> None:
+    """Neither the model nor its parts; ours are such layers."""
+    model, x, graphs = Model(kind(3, 4, dtype=torch.float64)), torch.randn(5, 2, 3, dtype=torch.float64), []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    for allowed in (False, True):
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(allow_rnn=allowed):
+            outputs = [run(x) for run in (model, torch.compile(model, backend=backend))]
+        slopes = [torch.autograd.grad(output.sum(), list(model.parameters())) for output in outputs]
+        for mine, other in zip((outputs[1], *slopes[1]), (outputs[0], *slopes[0]), strict=True):
+            torch.testing.assert_close(mine, other, rtol=0, atol=1e-12)
+        assert len(graphs) == allowed

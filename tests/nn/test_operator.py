@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,12 @@ assert operator.recurrence is not None  # importing it is what registers them
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are on, and torch's compiler remembers nothing."""
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kernels are on, and torch's compiler remembers nothing and takes torch.nn's recurrent layers, as ours are."""
     monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
     torch._dynamo.reset()
+    with torch._dynamo.config.patch(allow_rnn=True):
+        yield
 
 
 class Own(Cell):

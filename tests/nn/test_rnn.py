@@ -10,47 +10,23 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.nn.torch_twins import KINDS, flat, states, twins
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 
 import unspool
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
+from unspool.nn import route
 from unspool.nn.rnn import GRU, LSTM, RNN
 
-KINDS = {"RNN": (torch.nn.RNN, RNN), "GRU": (torch.nn.GRU, GRU), "LSTM": (torch.nn.LSTM, LSTM)}
 FORWARD = {torch.float32: 1e-6, torch.float64: 1e-12}
 GRADIENT = {torch.float32: 1e-5, torch.float64: 1e-12}
-
-
-def twins(kind: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """torch.nn's layer and ours, made from the same seed."""
-    made = []
-    for make in KINDS[kind]:
-        torch.manual_seed(0)
-        made.append(make(*args, **kwargs))
-    return made[0], made[1]
-
-
-def flat(tree: Any) -> list[Tensor]:
-    if isinstance(tree, PackedSequence):
-        return [tree.data]
-    if isinstance(tree, Tensor):
-        return [tree]
-    return [leaf for part in tree for leaf in flat(part)]
 
 
 def assert_same_gradients(ours: list[Tensor], theirs: list[Tensor], dtype: torch.dtype) -> None:
     for mine, other in zip(ours, theirs, strict=True):
         scale = float(other.abs().max()) if other.numel() else 1.0
         torch.testing.assert_close(mine, other, rtol=0, atol=GRADIENT[dtype] * max(scale, 1e-3))
-
-
-def states(layer: Any, rows: int | None, dtype: torch.dtype) -> Any:
-    count = layer.num_layers * (2 if layer.bidirectional else 1)
-    batch = () if rows is None else (rows,)
-    h = torch.randn(count, *batch, layer.proj_size or layer.hidden_size, dtype=dtype, requires_grad=True)
-    c = torch.randn(count, *batch, layer.hidden_size, dtype=dtype, requires_grad=True)
-    return (h, c) if layer.mode == "LSTM" else h
 
 
 @st.composite
@@ -134,6 +110,7 @@ def check_against_torch(kind: str, dtype: torch.dtype, case: dict[str, Any]) -> 
 def test_equals_torch(kind: str, dtype: torch.dtype, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least 500 drawn configurations by kernels and as many by the eager loop, half of the batches ragged."""
     monkeypatch.setenv("UNSPOOL_ENGINE", engine)
+    monkeypatch.setattr(route, "_needs_loop", lambda _: True)  # rather than torch.nn's forward
 
     @settings(max_examples=90, deadline=None, derandomize=True, database=None)
     @given(configurations(kind))

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import unspool
 from unspool import engine
-from unspool.nn import Bidirectional, DecoderTransformer, Recurrent, Stack, drop_in, runner
+from unspool.nn import Bidirectional, DecoderTransformer, Recurrent, Stack, runner
 from unspool.nn.observation import observed_by
 from unspool.nn.route import Route, choose_route, describe_routes, find_routes
 from unspool.nn.unroll import unroll
@@ -34,6 +34,10 @@ QUICK = "quick kernel: the tensors are like those of an earlier call"
 @pytest.fixture(autouse=True)
 def kernels_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+
+
+class Own(Tensor):
+    """A subclass of Tensor."""
 
 
 class Watching:
@@ -58,7 +62,7 @@ def watched() -> Iterator[Callable[[], dict[str, int]]]:
 
 def route_of(layer: unspool.nn.GRU, x: Tensor, **given: Any) -> str:
     """The route of a call of a drop-in from zeros."""
-    kernel = drop_in._runner(layer._kind(), layer.bias, layer.gates, layer.input_size, layer.hidden_size).kernel
+    kernel = layer._runner(layer.input_size).kernel
     return str(choose_route(kernel, list(layer.parameters()), x, **given))
 
 
@@ -78,10 +82,12 @@ def test_the_named_route_is_the_one_that_runs() -> None:
             near(layer(x), expected)
         assert observer.count == 1
         assert ran() == {"kernel": 2, "loop": 0}
-        with torch.autocast("cpu", torch.bfloat16):
-            assert layer.engine == "eager: autocast is active"
+        theirs_runs = patch.object(nn.GRU, "forward", autospec=True, side_effect=nn.GRU.forward)
+        with torch.autocast("cpu", torch.bfloat16), theirs_runs as theirs:
+            assert layer.engine == "torch's own: autocast is active"
             layer(x)
-        assert ran() == {"kernel": 2, "loop": 1}
+        assert theirs.call_count == 1
+        assert ran() == {"kernel": 2, "loop": 0}
 
 
 def test_what_is_no_plain_call_is_not_quick() -> None:
@@ -134,7 +140,7 @@ def test_reasons_that_a_layer_knows_before_it_sees_x() -> None:
         DOUBLE,
         "eager: a function transform of torch.func is active",
         "eager: torch records the operations",
-        "eager: torch records the operations",
+        "refused: torch.jit.trace or an ONNX exporter would keep only the number of steps of its example",
         "eager: forward-mode differentiation is active",
         "eager: the tensors are not all plain tensors of one dtype on one device",
         "eager: kernels are for float32 and float64 on the CPU, not torch.bfloat16 on cpu",
@@ -142,14 +148,48 @@ def test_reasons_that_a_layer_knows_before_it_sees_x() -> None:
     ]
 
 
-@pytest.mark.parametrize("layer", [Recurrent("gru", 3, 4), unspool.nn.GRU(3, 4)], ids=["Recurrent", "GRU"])
-def test_kernels_that_are_off(layer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("layer", "route"),
+    [
+        (Recurrent("gru", 3, 4), "eager"),
+        (unspool.nn.GRU(3, 4, reset="before"), "eager"),
+        (unspool.nn.GRU(3, 4), "torch's own"),
+    ],
+    ids=["Recurrent", "GRU before", "GRU"],
+)
+def test_kernels_that_are_off(layer: Any, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
-    assert layer.engine == "eager: UNSPOOL_ENGINE=off"
+    assert layer.engine == f"{route}: UNSPOOL_ENGINE=off"
 
 
-class Own(Tensor):
-    """A subclass of Tensor."""
+#: What a drop-in is asked to do, and whether torch.nn's forward or the eager loop does it.
+INSTEAD: dict[str, tuple[Any, Callable[[Any, Tensor], object], str]] = {
+    "bfloat16": (torch.bfloat16, lambda layer, x: layer(x), "torch's own"),
+    "half": (torch.float16, lambda layer, x: layer(x), "torch's own"),
+    "half with lengths": (torch.float16, lambda layer, x: layer(x, lengths=[5, 2]), "torch's own"),
+    "half with a length of zero": (torch.float16, lambda layer, x: layer(x, lengths=[5, 0]), "loop"),
+    "half with a trace": (torch.float16, lambda layer, x: layer(x, trace=True), "loop"),
+    "a function transform": (torch.float32, lambda layer, x: vmap(layer)(x.unsqueeze(0)), "loop"),
+    "no rows": (torch.float32, lambda layer, x: layer(x[:, :0]), "loop"),
+    "a single step": (torch.float32, lambda layer, x: layer(x[:1]), "torch's own"),
+    "a single step without gradients": (torch.float32, lambda layer, x: _without_gradients(layer, x[:1]), "kernel"),
+    "a subclass of Tensor": (torch.float32, lambda layer, x: layer(x.as_subclass(Own)), "torch's own"),
+    "a dispatch mode": (torch.float32, lambda layer, x: make_fx(lambda x: layer(x)[0])(x), "torch's own"),
+}
+
+
+def _without_gradients(layer: Any, x: Tensor) -> object:
+    with torch.no_grad():
+        return layer(x)
+
+
+@pytest.mark.parametrize("case", INSTEAD)
+def test_what_a_drop_in_does_where_no_kernel_runs(case: str) -> None:
+    dtype, call, expected = INSTEAD[case]
+    layer, x = unspool.nn.GRU(3, 4).to(dtype), torch.randn(5, 2, 3).to(dtype)
+    with watched() as ran, patch.object(nn.GRU, "forward", autospec=True, side_effect=nn.GRU.forward) as theirs:
+        call(layer, x)
+        assert {"torch's own": theirs.call_count, **ran()} == {"torch's own": 0, "kernel": 0, "loop": 0, expected: 1}
 
 
 def test_reasons_that_lie_in_the_input() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+import warnings
+from collections.abc import Sequence
+from copy import copy
+from operator import is_
 from typing import Any, ClassVar
 
 import torch
@@ -12,59 +14,50 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unspool.cells import Cell
-from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError, UnspoolError
-from unspool.nn.checks import check_lengths, check_like, check_recompute
-from unspool.nn.compiling import constant_result
+from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
+from unspool.nn.checks import check_lengths, check_recompute
+from unspool.nn.compiling import uncompiled
+from unspool.nn.drop_in_checks import check_attributes, check_call, check_weights, is_batched, with_batch
+from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
 from unspool.nn.layer import from_time_major, to_time_major
+from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
-from unspool.nn.route import Route, choose_route, choose_route_in_graph, describe_routes, is_quick
+from unspool.nn.onnx_layers import export_layers
+from unspool.nn.recording import is_exported_to_onnx, is_symbol, is_traced, record_call, refuse, refuse_script
+from unspool.nn.route import (
+    Route,
+    choose_route,
+    choose_route_in_graph,
+    describe_routes,
+    is_quick,
+    is_single_step_of_training,
+)
 from unspool.nn.runner import Runner, run_operator, stack_states, zeros
-from unspool.nn.torch_layout import TorchLayout, name_parts
+from unspool.nn.torch_layout import name_parts
 
-#: A cell's class and the options that make it.
-Kind = tuple[Callable[..., Cell], tuple[tuple[str, Any], ...]]
+#: What `Runner.run` returns: output, final states and named values of one layer in one direction.
+FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
 #: Output, final states (layers · directions, batch, width), and the named values of each layer and direction.
 Found = tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]
-
-
-@lru_cache
-def _runner(kind: Kind, bias: bool, gates: tuple[str, ...], input_size: int, hidden_size: int) -> Runner:
-    cell, options = kind
-    equations = cell(**dict(options)).equations(bias)
-    return Runner(equations, input_size, hidden_size, TorchLayout(equations, gates, input_size, hidden_size))
-
-
-@lru_cache
-def _first_layer(*made_of: Any) -> tuple[Runner, tuple[str, ...]]:
-    """The runner of a first layer, and the names of its parameters."""
-    runner = _runner(*made_of)
-    return runner, tuple(f"{name}_l0" for name in runner.layout.names)
-
-
-# torch.compile cannot trace how a runner is made, nor hold one as a constant. These tell it what it needs to know.
-
-
-@constant_result
-def _can_build(dtype: torch.dtype, *made_of: Any) -> bool:
-    return _runner(*made_of).kernel.can_build(dtype)
-
-
-@constant_result
-def _constants(*made_of: Any) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """The cell as JSON, the parameters of its equations, and the widths of its states."""
-    runner = _runner(*made_of)
-    return runner.document, tuple(runner.equations.parameters), tuple(runner.widths)
+QUANTIZED = (
+    "torch.ao.quantization looks up the exact type of a layer and leaves those of unspool.nn as they are. "
+    "Call unspool.restore(model) before you quantize it."
+)
 
 
 class DropIn(nn.RNNBase):
     """What RNN, GRU and LSTM share: torch.nn's parameters around our loop over time.
 
-    It has no attributes beyond torch.nn's, so that a torch.nn layer becomes one of these by changing its class. It is
-    not a torch.nn.RNN, GRU or LSTM itself, since torch.compile refuses those.
+    Each of them is a subclass of torch.nn's, after this class: `super().forward` is torch.nn's forward. It has no
+    attributes beyond torch.nn's, so that a torch.nn layer becomes one of these by changing its class.
     """
 
+    #: The class of torch.nn whose place it takes.
+    torchs: ClassVar[type[nn.RNNBase]]
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
     gates: ClassVar[tuple[str, ...]]
+    #: Whether torch.nn's forward is faster than the kernel at a single step in training.
+    slow_at_one_step: ClassVar[bool]
     #: As in `Recurrent`.
     recompute: int | str | None = None
 
@@ -78,6 +71,19 @@ class DropIn(nn.RNNBase):
         except (TypeError, ValueError) as error:
             kind = ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
             raise kind(f"{error}. See help(torch.nn.{type(self).__name__}) for the arguments.") from error
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "qconfig":
+            warnings.warn(QUANTIZED, stacklevel=2)
+        super().__setattr__(name, value)
+
+    def __prepare_scriptable__(self) -> nn.RNNBase:
+        """The layer as torch.jit.script reads it: torch.nn's, with the same parameters."""
+        if not self._is_torchs():
+            raise refuse_script(self)
+        twin = copy(self)
+        twin.__class__ = self.torchs  # type: ignore[assignment]
+        return twin
 
     def extra_repr(self) -> str:
         """As torch.nn's, with what is beyond it."""
@@ -93,6 +99,9 @@ class DropIn(nn.RNNBase):
     def engine(self) -> str:
         """How the layer runs on its own device and dtype, and why; see `unspool.nn.route`.
 
+        This is for sequences of several steps. Single steps in training are faster by torch.nn's own forward in RNN and
+        GRU, and take it.
+
         Example:
             >>> unspool.nn.LSTM(3, 4).engine
             'kernel: float32 on the CPU'
@@ -104,19 +113,19 @@ class DropIn(nn.RNNBase):
 
         Without one, further calls on tensors of the same kind take the quick kernel where this says kernel.
         """
-        routes = {}
-        for key, names in self.weight_names().items():
-            parameters = [self._parameter(name) for name in names]
+        routes, weights = {}, self._weights()
+        for place, key in enumerate(self.weight_names()):
+            parameters = self._parameters_at(place, weights)
             width = parameters[0].shape[1]
-            runner = _runner(self._kind(), self.bias, self.gates, width, self.hidden_size)
             x = parameters[0].new_empty(1, 1, width)
-            routes[key] = choose_route(runner.kernel, parameters, x, states=())
+            routes[key] = choose_route(self._runner(width).kernel, parameters, x, states=(), own=self._is_torchs())
         return routes
 
     def weight_names(self) -> dict[str, list[str]]:
         """The names of the parameters of each layer and direction: "l0", "l0_reverse", "l1", …"""
         return {names[0].removeprefix("weight_ih_"): names for names in self._all_weights}
 
+    @uncompiled
     def forward(
         self,
         input: Tensor | PackedSequence,
@@ -137,10 +146,15 @@ class DropIn(nn.RNNBase):
             `(output, state)` as torch.nn's. With `trace=True` a third value: a dict from "l0", "l0_reverse", "l1", … to
             a dict from name to tensor, with the layout of a padded output.
         """
-        if hx is None and lengths is None and not trace:
-            found = self._run_if_quick(input)
+        if lengths is None and not trace:
+            found = self._run_unchecked(input, hx)
             if found is not None:
-                return found[0], self._as_torch(found[1])
+                return found
+        if is_symbol(input):
+            return record_call(self, input, *(() if hx is None else (hx,)), lengths=lengths, trace=trace)
+        if is_traced():
+            self._refuse_unless_torchs(lengths, trace)
+            return super().forward(input, hx)
         if isinstance(input, PackedSequence):
             if lengths is not None:
                 raise ArgumentError.of(
@@ -150,15 +164,19 @@ class DropIn(nn.RNNBase):
         return self._forward_padded(input, hx, lengths, trace)
 
     def _forward_padded(self, input: Tensor, hx: Any, lengths: Sequence[int] | Tensor | None, trace: bool) -> Any:
-        batched = self._check_rank(input)
-        hx = self._batched_states(hx, batched)
-        self._check(input if batched else input.unsqueeze(0 if self.batch_first else 1), hx, None)
+        batched = is_batched(self, input)
+        states, weights = with_batch(self._states(hx), batched), self._weights()
+        check_call(self, weights[0], input if batched else input.unsqueeze(0 if self.batch_first else 1), states)
         x = to_time_major(input, self.batch_first)
         steps, rows, _ = x.shape
         if steps == 0:
             raise ShapeError("Expected sequence length to be larger than 0 in RNN. Give at least one step.")
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
-        output, final, values = self._run(x, hx, ends, trace)
+        route = self._choose(x, weights, states, trace)
+        if route.name == "torch's own":
+            output, final, values = self._run_torchs(weights, x, states, ends)
+        else:
+            output, final, values = self._run(weights, x, states, ends, trace, route=route)
 
         def leave(sequence: Tensor) -> Tensor:
             return from_time_major(sequence, batched, self.batch_first)
@@ -167,31 +185,41 @@ class DropIn(nn.RNNBase):
         result = leave(output), self._as_torch(final)
         return (*result, map_leaves(leave, values)) if trace else result
 
-    def _run_if_quick(self, input: Any) -> tuple[Tensor, tuple[Tensor, ...]] | None:
-        """The result of one layer in one direction by the quick kernel, which needs no further checks; else None."""
-        if self.num_layers > 1 or self.bidirectional or self.batch_first or self.recompute is not None:
-            return None
+    def _run_unchecked(self, input: Any, hx: Any) -> Any:
+        """The result of a call without checks of ours: a single step by torch.nn, or the quick kernel; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
-        runner, names = _first_layer(self._kind(), self.bias, self.gates, self.input_size, self.hidden_size)
-        own = self._parameters
+        if self.slow_at_one_step and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
+            return self._step_by_torch(input, hx)
+        return self._run_if_quick(input) if hx is None else None
+
+    def _step_by_torch(self, input: Tensor, hx: Any) -> Any:
         try:
-            parameters = [own[name] for name in names]
-        except KeyError:  # it is parametrized
+            return super().forward(input, hx) if self._is_torchs() else None
+        except (AttributeError, RuntimeError, TypeError, ValueError):
+            return None  # our checks say what is wrong
+
+    def _run_if_quick(self, input: Tensor) -> Any:
+        """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
+        if len(self._all_weights) > 1 or self.batch_first or self.recompute is not None or not self._is_settled():
             return None
+        runner, parameters = self._runner(self.input_size), self._flat_weights
         if not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
             return None
-        return runner.run_quick(parameters, input, False, True)  # type: ignore[arg-type]
+        output, states = runner.run_quick(parameters, input, False, True)  # type: ignore[arg-type]
+        return output, self._as_torch(states)
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
         """The batch stays in the packed order, longest first; states come and go in the caller's order."""
         data, batch_sizes, to_packed, to_caller = input
-        hx = self._states(hx)
-        self._check(data, hx, batch_sizes)
-        if hx is not None and to_packed is not None:
-            hx = tuple(part.index_select(1, to_packed) for part in hx)
+        states, weights = self._states(hx), self._weights()
+        check_call(self, weights[0], data, states, batch_sizes)
+        if self._choose(data.unsqueeze(1), weights, states, trace).name == "torch's own":
+            return super().forward(input, hx)
+        if states is not None and to_packed is not None:
+            states = tuple(part.index_select(1, to_packed) for part in states)
         x, ends = pad_packed_sequence(PackedSequence(data, batch_sizes))
-        output, final, values = self._run(x, hx, ends.to(x.device), trace)
+        output, final, values = self._run(weights, x, states, ends.to(x.device), trace, packed=True)
         if to_caller is not None:
             final = tuple(part.index_select(1, to_caller) for part in final)
             values = map_leaves(lambda value: value.index_select(1, to_caller), values)
@@ -201,65 +229,156 @@ class DropIn(nn.RNNBase):
         result = repacked, self._as_torch(final)
         return (*result, values) if trace else result
 
-    def _run(self, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool) -> Found:
-        """Every layer and direction over time-major input."""
-        if len(self._all_weights) != self.num_layers * (2 if self.bidirectional else 1):
-            problem = f"needs other weights than the layer has, of {len(self._all_weights)} layers and directions"
-            raise ArgumentError.of("num_layers", self.num_layers, problem, "Make a layer of these sizes")
-        if len(self._all_weights) == 1:
-            start = None if hx is None else tuple(part[0] for part in hx)
-            output, final, values = self._run_one(0, x, start, ends, trace, stacked=True)
-            return output, final, {"l0": values}
+    def _run_torchs(self, weights: Tensors, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor | None) -> Found:
+        """Time-major sequences by torch.nn's own forward, which takes no sequence of length zero."""
+        if ends is not None and (torch.compiler.is_compiling() or not ends.all()):
+            return self._run(weights, x, states, ends, trace=False)
+        hx, first = None if states is None else self._as_torch(states), self.batch_first
+        if ends is None:
+            output, final = super().forward(x.transpose(0, 1) if first else x, hx)
+            return output.transpose(0, 1) if first else output, self._states(final) or (), {}
+        packed, final = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
+        return pad_packed_sequence(packed, total_length=len(x))[0], self._states(final) or (), {}
+
+    def _choose(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> Route:
+        """How this call runs, seen from its first layer; x has a time axis, whether it is packed or not."""
+        own = self._is_torchs()
+        if torch.compiler.is_compiling():
+            made_of = self._made_of(x.shape[2])
+            return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own)
+        return choose_route(self._runner(x.shape[2]).kernel, weights, x, states or (), trace=trace, own=own)
+
+    def _run(
+        self,
+        weights: Tensors,
+        x: Tensor,
+        hx: tuple[Tensor, ...] | None,
+        ends: Tensor | None,
+        trace: bool,
+        packed: bool = False,
+        route: Route | None = None,
+    ) -> Found:
+        """Every layer and direction over time-major input, the first by this route if it was chosen before."""
+        if is_exported_to_onnx():
+            self._refuse_unless_torchs(ends, trace)
+            return *export_layers(self, weights, x, hx), {}
+        if len(self._all_weights) > 1:
+            return self._run_several(weights, x, hx, ends, trace, packed)
+        if hx is None:
+            start, route = None, None  # from zeros there may be a quicker one
+        else:
+            start = tuple(part[0] for part in hx)
+        output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True, route=route)
+        return output, final, {"l0": values}
+
+    def _run_several(
+        self,
+        weights: Tensors,
+        x: Tensor,
+        hx: tuple[Tensor, ...] | None,
+        ends: Tensor | None,
+        trace: bool,
+        packed: bool,
+    ) -> Found:
+        starts = list(zip(*(part.unbind() for part in hx), strict=True)) if hx else [None] * len(self._all_weights)
         directions = 2 if self.bidirectional else 1
-        found = []
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                x = functional.dropout(x, self.dropout, self.training)
-            for place in range(layer * directions, (layer + 1) * directions):
-                start = None if hx is None else tuple(part[place] for part in hx)
-                found.append(self._run_one(place, x, start, ends, trace))
-            x = torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
+        found: list[FoundOne] = []
+        for place, start in enumerate(starts):
+            if place and place % directions == 0:
+                x = self._drop(self._joined(found), ends if packed else None)
+            found.append(self._run_one(place, weights, x, start, ends, trace))
         _, finals, each = zip(*found, strict=True)
         named = dict(zip(self.weight_names(), each, strict=True)) if trace else {}
-        return x, tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), named
+        return self._joined(found), tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), named
+
+    def _joined(self, found: Sequence[FoundOne]) -> Tensor:
+        """The output of the uppermost layer, its directions side by side."""
+        return torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
+
+    def _drop(self, x: Tensor, ends: Tensor | None) -> Tensor:
+        """Dropout between layers. With `ends` only the steps of a packed sequence draw, as in torch.nn."""
+        if not self.dropout or not self.training:
+            return x
+        if ends is None:
+            return functional.dropout(x, self.dropout)
+        data, batch_sizes, _, _ = pack_padded_sequence(x, ends.cpu())
+        return pad_packed_sequence(PackedSequence(functional.dropout(data, self.dropout), batch_sizes))[0]
 
     def _run_one(
         self,
         place: int,
+        weights: Tensors,
         x: Tensor,
         start: tuple[Tensor, ...] | None,
         ends: Tensor | None,
         trace: bool,
         stacked: bool = False,
-    ) -> tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]:
+        route: Route | None = None,
+    ) -> FoundOne:
         """One layer in one direction, whose parameters stand at `place` in torch.nn's list of all weights."""
-        made_of = self._kind(), self.bias, self.gates, x.shape[2], self.hidden_size
-        parameters = [self._parameter(name) for name in self._all_weights[place]]
+        parameters = self._parameters_at(place, weights)
         reverse = self.bidirectional and place % 2 == 1
         if torch.compiler.is_compiling():
-            route = choose_route_in_graph(x, trace, lambda dtype: _can_build(dtype, *made_of))
-            if route.name == "operator":
-                document, order, widths = _constants(*made_of)
+            made_of = self._made_of(x.shape[2])
+            inside = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of))
+            if inside.name == "operator":
+                document, order, widths = find_constants(*made_of)
                 named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
                 start = zeros(x, widths) if start is None else start
                 ordered = [named[name] for name in order]
                 found = run_operator(document, self.hidden_size, x, start, ordered, ends, reverse)
                 return stack_states(found, stacked)
-        return _runner(*made_of).run(parameters, x, start, ends, reverse, trace, self.recompute, stacked)
+        given = parameters, x, start, ends, reverse, trace, self.recompute, stacked
+        return self._runner(x.shape[2]).run(*given, None if torch.compiler.is_compiling() else route)
 
-    def _parameter(self, name: str) -> Tensor:
-        """A registered parameter, the quick way; else with its parametrization applied."""
-        own = self._parameters.get(name)
-        value: Tensor | None = getattr(self, name, None) if own is None else own
-        if value is None:
-            raise ArgumentTypeError.of(name, None, "is not a tensor", "Give the layer all its parameters")
-        return value
+    def _refuse_unless_torchs(self, lengths: Any, trace: bool) -> None:
+        """Refuse what torch.jit.trace and ONNX cannot write down for sequences of any length."""
+        if lengths is not None or trace or not self._is_torchs():
+            raise refuse(type(self).__name__)
+
+    # Its parts
+
+    def _made_of(self, width: int) -> tuple[Any, ...]:
+        """What determines the runner of a layer that reads this many numbers per step."""
+        return self._kind(), self.bias, self.gates, width, self.hidden_size
+
+    def _runner(self, width: int) -> Runner:
+        return find_runner(*self._made_of(width))
+
+    def _is_settled(self) -> bool:
+        """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
+        weights, names = self._flat_weights, self._flat_weights_names
+        return len(weights) == len(names) and all(map(is_, weights, map(self._parameters.get, names)))
+
+    def _weights(self) -> list[Tensor]:
+        """torch.nn's list of all weights, as its forward reads it: what was assigned last, to the list or to a name.
+
+        Parametrized weights are computed anew, as often as in torch.nn. So this is called once per call.
+        """
+        names = self._flat_weights_names
+        if torch.compiler.is_compiling():  # which notices what is assigned
+            changed = self._weights_have_changed()  # type: ignore[no-untyped-call]
+            return [getattr(self, name) for name in names] if changed else self._flat_weights  # type: ignore[return-value]
+        if not self._is_settled():
+            self._update_flat_weights()
+        check_weights(self._flat_weights, names)
+        check_attributes(self)
+        return self._flat_weights  # type: ignore[return-value]
+
+    def _parameters_at(self, place: int, weights: Tensors) -> Tensors:
+        """The parameters of one layer in one direction."""
+        count = len(self._all_weights[place])
+        return weights[place * count : (place + 1) * count]
 
     # What differs between the three
 
     def _kind(self) -> Kind:
         """The cell's class and options."""
         raise NotImplementedError
+
+    def _is_torchs(self) -> bool:
+        """Whether the equations are torch.nn's."""
+        return True
 
     def _states(self, hx: Any) -> tuple[Tensor, ...] | None:
         """What was given as `hx`, as a tuple of states."""
@@ -270,69 +389,3 @@ class DropIn(nn.RNNBase):
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         """States as torch.nn returns them."""
         return states[0]
-
-    # Checks
-
-    def _check_rank(self, input: Any) -> bool:
-        """Whether the input is batched."""
-        if not isinstance(input, Tensor):
-            raise ArgumentTypeError.of("input", input, "is neither a tensor nor a PackedSequence", "Convert it first")
-        if input.dim() not in (2, 3):
-            what = "D tensor instead" if self.mode.startswith("RNN") else "D instead"
-            name = self.mode.split("_")[0]
-            raise ShapeError(
-                f"{name}: Expected input to be 2D or 3D, got {input.dim()}{what}. Give (time, batch, features) or "
-                "(time, features)."
-            )
-        return input.dim() == 3
-
-    def _batched_states(self, hx: Any, batched: bool) -> tuple[Tensor, ...] | None:
-        """The initial states with a batch axis, if any are given."""
-        states = self._states(hx)
-        if states is None:
-            return None
-        if any(part.dim() != (3 if batched else 2) for part in states):
-            raise _wrong_rank(states, batched)
-        return states if batched else tuple(part.unsqueeze(1) for part in states)
-
-    def _check(self, input: Tensor, hx: tuple[Tensor, ...] | None, batch_sizes: Tensor | None) -> None:
-        """torch.nn's own checks with its own messages, as our exceptions; then those that it does not make."""
-        weight = self._parameter(self._flat_weights_names[0])
-        if input.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
-            raise DTypeError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
-                f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})."
-            )
-        self._check_shapes(input, hx, batch_sizes)
-        if input.device != weight.device:
-            raise DeviceError(
-                "Input and parameter tensors are not at the same device, found input tensor at "
-                f"{input.device} and parameter tensor at {weight.device}. Move one of them by .to(device)."
-            )
-        for part in hx or ():
-            if part.device != input.device:
-                raise DeviceError(
-                    "Input and hidden tensors are not at the same device, found input tensor at "
-                    f"{input.device} and hidden tensor at {part.device}. Move one of them by .to(device)."
-                )
-            check_like("hx", part, input)
-
-    def _check_shapes(self, input: Tensor, hx: tuple[Tensor, ...] | None, batch_sizes: Tensor | None) -> None:
-        try:
-            if input.dim() != (3 if batch_sizes is None else 2) or input.shape[-1] != self.input_size:
-                self.check_input(input, batch_sizes)
-            if hx is not None:
-                self.check_forward_args(input, self._as_torch(hx), batch_sizes)
-        except RuntimeError as error:
-            raise ShapeError(f"{error}. Change its shape, or the layer's sizes.") from error
-
-
-def _wrong_rank(states: tuple[Tensor, ...], batched: bool) -> ShapeError:
-    """torch.nn's message about initial states of another rank than the input, and the remedy."""
-    ranks = [f"{part.dim()}-D" for part in states]
-    names, got = ("hx", f"{ranks[0]} tensor") if len(ranks) == 1 else ("hx and cx", f"({', '.join(ranks)}) tensors")
-    kind, rank, batch = ("batched", 3, ", batch") if batched else ("unbatched", 2, "")
-    return ShapeError(
-        f"For {kind} {rank}-D input, {names} should also be {rank}-D but got {got}. "
-        f"Give (layers · directions{batch}, width)."
-    )

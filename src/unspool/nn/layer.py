@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from unspool.errors import ArgumentTypeError
 from unspool.nn.checks import check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
+from unspool.nn.recording import is_symbol, record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
 
 
@@ -54,6 +55,9 @@ class Layer(nn.Module):
         Returns:
             `(output, state)`, or with `trace=True` `(output, state, values)`.
         """
+        if is_symbol(x):
+            given = () if state is None else (state,)
+            return record_call(self, x, *given, lengths=lengths, trace=trace, **options)
         like: Tensor | None = next(self.parameters(), None)
         check_input(x, self.input_size, like)
         like = x if like is None else like
@@ -74,6 +78,9 @@ class Layer(nn.Module):
         output = map_leaves(leave, output)
         state = state if batched else map_leaves(lambda part: part.squeeze(0), state)
         return (output, state, map_leaves(leave, values)) if trace else (output, state)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        raise refuse_script(self)
 
     def run(self, x: Tensor, state: Any, ends: Tensor | None, trace: bool) -> tuple[Any, Any, Any]:
         """Output, final state and trace for checked, batched, time-major input."""

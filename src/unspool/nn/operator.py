@@ -19,6 +19,7 @@ from unspool.errors import ArgumentError, DTypeError, ShapeError
 from unspool.nn.boundary import check_tensor
 from unspool.nn.checks import check_lengths
 from unspool.nn.kernel_call import KernelCall
+from unspool.nn.recording import refuse
 from unspool.nn.route import has_kernels
 from unspool.nn.runner import Runner
 
@@ -91,7 +92,10 @@ def recurrence(
 def _fake(cell: str, hidden_size: int, x: Tensor, states: list[Tensor], *rest: Any) -> list[Tensor]:
     keep = rest[-1]
     steps, rows, _ = x.shape
-    record = _runner(cell, int(x.shape[2]), hidden_size).record if keep else 0
+    runner = _runner(cell, int(x.shape[2]), hidden_size)
+    if torch.onnx.is_in_onnx_export():  # where torch's compiler traces the layer, it could not know
+        raise refuse(runner.equations.title)
+    record = runner.record if keep else 0
     output = x.new_empty(steps, rows, states[0].shape[1])
     return [output, *(state.new_empty(state.shape) for state in states), x.new_empty(steps * rows * record)]
 

@@ -7,16 +7,16 @@ from typing import Any
 from torch import Tensor, nn
 
 from unspool import cells
-from unspool.errors import ArgumentError, ShapeError, UnknownNameError
-from unspool.nn.drop_in import DropIn, Kind
+from unspool.errors import ShapeError, UnknownNameError
+from unspool.nn.drop_in import DropIn
+from unspool.nn.drop_in_runners import Kind
 
 
-class RNN(DropIn):
+class RNN(DropIn, nn.RNN):
     """torch.nn.RNN on our loop over time: Elman's network with tanh or relu.
 
     Args:
         *args: as torch.nn.RNN's.
-        nonlinearity: "tanh" or "relu".
         recompute: as in `Recurrent`.
         **kwargs: as torch.nn.RNN's.
 
@@ -24,23 +24,15 @@ class RNN(DropIn):
         >>> output, h = unspool.nn.RNN(64, 128, nonlinearity="relu")(torch.randn(10, 3, 64), lengths=[10, 4, 0])
     """
 
+    torchs = nn.RNN
     gates = ("h",)
-    nonlinearity: str
-
-    def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
-        if len(args) > 3:  # torch.nn's order: input_size, hidden_size, num_layers, nonlinearity, bias, …
-            nonlinearity, args = args[3], args[:3] + args[4:]
-        if nonlinearity not in ("tanh", "relu"):
-            raise ArgumentError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        _refuse_projection(kwargs)
-        self.nonlinearity = nonlinearity
-        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+    slow_at_one_step = True
 
     def _kind(self) -> Kind:
         return cells.Elman, (("activation", self.nonlinearity),)
 
 
-class GRU(DropIn):
+class GRU(DropIn, nn.GRU):
     """torch.nn.GRU on our loop over time.
 
     Args:
@@ -55,14 +47,15 @@ class GRU(DropIn):
         >>> output, h = unspool.nn.GRU(64, 128, num_layers=2)(torch.randn(10, 3, 64), lengths=[10, 4, 0])
     """
 
+    torchs = nn.GRU
     gates = ("r", "z", "n")
+    slow_at_one_step = True
     reset = "after"
 
     def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
         if reset not in ("before", "after"):
             raise UnknownNameError.among("reset", reset, ("before", "after"))
-        _refuse_projection(kwargs)
-        super().__init__("GRU", *args, **kwargs)
+        super().__init__(*args, **kwargs)
         self.reset = reset
 
     def extra_repr(self) -> str:
@@ -71,8 +64,11 @@ class GRU(DropIn):
     def _kind(self) -> Kind:
         return (cells.ResetAfterGRU if self.reset == "after" else cells.GRU), ()
 
+    def _is_torchs(self) -> bool:
+        return self.reset == "after"
 
-class LSTM(DropIn):
+
+class LSTM(DropIn, nn.LSTM):
     """torch.nn.LSTM on our loop over time, `proj_size` included.
 
     Args:
@@ -84,12 +80,9 @@ class LSTM(DropIn):
         >>> output, (h, c) = unspool.nn.LSTM(64, 128, num_layers=2)(torch.randn(10, 3, 64), lengths=[10, 4, 0])
     """
 
+    torchs = nn.LSTM
     gates = ("i", "f", "g", "o")
-    get_expected_cell_size = nn.LSTM.get_expected_cell_size
-    check_forward_args = nn.LSTM.check_forward_args  # type: ignore[assignment]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    slow_at_one_step = False
 
     def _kind(self) -> Kind:
         return cells.LSTM, (("projection", self.proj_size or None),)
@@ -103,8 +96,3 @@ class LSTM(DropIn):
 
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         return states
-
-
-def _refuse_projection(options: dict[str, Any]) -> None:
-    if "proj_size" in options:
-        raise ArgumentError("proj_size argument is only supported for LSTM, not RNN or GRU. Leave it out.")

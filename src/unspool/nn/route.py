@@ -13,6 +13,7 @@ from unspool import engine
 from unspool.nn.layout import Tensors
 from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
+from unspool.nn.recording import is_exported_to_onnx, is_traced
 from unspool.nn.unroll import States
 
 #: What kernels compute with.
@@ -36,6 +37,8 @@ KERNELS = {dtype: Route("kernel", f"{str(dtype).removeprefix('torch.')} on the C
 OPERATOR = Route("operator", "torch compiles or exports the model")
 OBSERVED = Route("observed", "an observer runs every recurrence of the model")
 TORCHS_OWN = Route("torch's own", "the layer is torch.nn's; unspool.accelerate(model) makes it ours")
+TRACED = Route("refused", "torch.jit.trace or an ONNX exporter would keep only the number of steps of its example")
+RECORDED = Route("torch's own", "torch.jit.trace records the model")
 NO_RECURRENCE = Route("torch's own", "there is no recurrence, only torch operations")
 
 
@@ -47,6 +50,7 @@ def choose_route(
     ends: Tensor | None = None,
     trace: bool = False,
     recompute: int | str | None = None,
+    own: bool = False,
 ) -> Route:
     """How this call of a recurrence runs. The first route that applies, from the top:
 
@@ -54,6 +58,8 @@ def choose_route(
     |--------------|-------------------------------------------------------------|----------------------------------|
     | quick kernel | a call from a zero state, without lengths, trace or         | the compiled kernel; the tensors |
     |              | `recompute`, on tensors like those of an earlier such call  | are not checked again            |
+    | refused      | torch.jit.trace runs, or an ONNX exporter                   | an error: one length would be    |
+    |              |                                                             | kept                             |
     | operator     | torch.compile or torch.export traces the model, there is a  | `torch.ops.unspool.recurrence`,  |
     |              | kernel, and no trace is wanted                              | the kernel as one operator       |
     | observed     | an observer is set, as X-ray does                           | whatever the observer does       |
@@ -63,7 +69,11 @@ def choose_route(
     | eager        | everything else                                             | the equations on tensors, step   |
     |              |                                                             | by step, in Python               |
 
-    A sixth route, torch's own, is that of torch.nn layers, which never come here: see `find_routes`.
+    The drop-ins for torch.nn.RNN, GRU and LSTM have another route, torch's own: torch.nn's forward. They take it under
+    torch.jit.trace, and in place of eager unless a trace is wanted, the batch is empty, or a function transform or
+    forward-mode differentiation is active. RNN and GRU also take it for single steps in training, see
+    `is_single_step_of_training`. ONNX's newer exporter gets ONNX's own operators, see `unspool.nn.onnx_layers`. Layers
+    of torch.nn itself never come here: see `find_routes`.
 
     Args:
         kernel: the kernel of the equations; built now, if it is needed and was not built before.
@@ -73,19 +83,27 @@ def choose_route(
         ends: the length of each sequence, or None where all are as long as x.
         trace: whether every named value is wanted.
         recompute: as in `Recurrent`.
+        own: whether torch.nn has a forward of its own for this call.
 
     Returns:
         The route with the reason why it is taken.
     """
     if states is None and ends is None and not trace and recompute is None and is_quick(kernel, parameters, x):
         return QUICK
+    if is_traced():
+        return RECORDED if own else TRACED
     if torch.compiler.is_compiling():
-        return choose_route_in_graph(x, trace, kernel.can_build)
+        return choose_route_in_graph(x, trace, kernel.can_build, own)
     if current_observer() is not None:
         return OBSERVED
     tensors = (x, *states, *parameters) if states else (x, *parameters)
     why = _why_not_tensors(tensors) or _why_not_trace(tensors, trace) or kernel.why_not(x.element_size())
-    return Route("eager", why) if why else KERNELS[x.dtype]
+    return _choose_instead(why, x, own and not trace) if why else KERNELS[x.dtype]
+
+
+def _choose_instead(why: str, x: Tensor, own: bool) -> Route:
+    """The route of a call that a kernel cannot do."""
+    return Route("torch's own" if own and not _needs_loop(x) else "eager", why)
 
 
 def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor) -> bool:
@@ -107,13 +125,24 @@ def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor) -> bool:
     return not special and engine.enabled()
 
 
-def choose_route_in_graph(x: Tensor, trace: bool, can_build: Callable[[torch.dtype], bool]) -> Route:
+def is_single_step_of_training(x: Tensor) -> bool:
+    """Whether torch.nn's forward may take a call of one step whose gradient can be wanted.
+
+    For RNN and GRU, it takes less time at one step than a call of the kernel and of its backward pass.
+    """
+    return torch.is_grad_enabled() and not _needs_loop(x) and current_observer() is None
+
+
+def choose_route_in_graph(x: Tensor, trace: bool, can_build: Callable[[torch.dtype], bool], own: bool = False) -> Route:
     """The part of `choose_route` for calls that torch compiles or exports; `can_build` says if there is a kernel."""
+    if is_exported_to_onnx() and not own:
+        return TRACED
     if trace:
         return Route("eager", "a trace is wanted while torch compiles or exports")
-    if not has_kernels(x):
-        return Route("eager", f"kernels are for float32 and float64 on the CPU, not {x.dtype} on {x.device}")
-    return OPERATOR if can_build(x.dtype) else Route("eager", "there is no kernel to compile into the graph")
+    if has_kernels(x) and can_build(x.dtype):
+        return OPERATOR
+    why = "there is no kernel to compile into the graph" if has_kernels(x) else _why_not_kind(x)
+    return Route("torch's own" if own else "eager", why)
 
 
 def has_kernels(x: Tensor) -> bool:
@@ -126,7 +155,7 @@ def _why_not_tensors(tensors: Tensors) -> str | None:
     x = tensors[0]
     dtype = x.dtype
     if dtype not in DTYPES or not x.is_cpu:
-        return f"kernels are for float32 and float64 on the CPU, not {x.dtype} on {x.device}"
+        return _why_not_kind(x)
     if active := _active_mode():
         return active
     for tensor in tensors:
@@ -136,11 +165,21 @@ def _why_not_tensors(tensors: Tensors) -> str | None:
     return "there is nothing to compute" if not x.numel() and 0 in x.shape[:2] else None
 
 
+def _why_not_kind(x: Tensor) -> str:
+    return f"kernels are for float32 and float64 on the CPU, not {x.dtype} on {x.device}"
+
+
+def _needs_loop(x: Tensor) -> bool:
+    """Whether torch.nn's forward may fail on such a call, where the eager loop does not."""
+    transformed = torch._C._functorch.maybe_current_level() is not None or forward_ad._current_level >= 0
+    return transformed or not x.numel()
+
+
 def _active_mode() -> str | None:
     """What is active in torch that has to see every single operation, or None."""
     if torch._C._functorch.maybe_current_level() is not None:
         return "a function transform of torch.func is active"
-    if torch._C._get_tracing_state() is not None or torch._C._len_torch_dispatch_stack():
+    if torch._C._len_torch_dispatch_stack():
         return "torch records the operations"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation is active"

@@ -20,6 +20,7 @@ from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.recompute import RecomputingCall, steps_between
+from unspool.nn.recording import refuse
 from unspool.nn.route import Route, choose_route
 from unspool.nn.unroll import States, Trace, unroll
 
@@ -54,6 +55,7 @@ class Runner:
         trace: bool = False,
         recompute: int | str | None = None,
         stacked: bool = False,
+        route: Route | None = None,
     ) -> tuple[Tensor, States, Trace]:
         """Run over time.
 
@@ -66,11 +68,12 @@ class Runner:
             trace: whether to return every named value.
             recompute: as in `Recurrent`; the eager loop keeps everything.
             stacked: give final states a first dimension of one, as torch.nn does.
+            route: the route, if it was chosen before for this call.
 
         Returns:
             The output (time, batch, width), the final states, and every named value at every step if `trace`.
         """
-        route = choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
+        route = route or choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
         if route.name == "quick kernel":
             return *self.run_quick(parameters, x, reverse, stacked), {}
         if route.name == "kernel":
@@ -134,6 +137,8 @@ class Runner:
         trace: bool,
     ) -> tuple[Tensor, States, Trace]:
         """The routes on which this runner does not call its kernel itself."""
+        if route.name == "refused":
+            raise refuse(self.equations.title)
         if route.name == "observed":
             return current_observer().recur(self, parameters, x, start, ends, reverse)  # type: ignore[union-attr]
         if not torch.compiler.is_compiling():
