@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 #: Of every text. A small initial embedding keeps rare words near zero, so that noise is not learned by heart.
 OF_TEXTS = {"pooling": "max", "read_input": True, "embedding_std": 0.1, "label_smoothing": 0.1, "lr": 4e-3}
-#: Of texts in words, most of which are rare: n-grams stand in for words that were seen too seldom.
-OF_WORDS = {"subwords": 20_000, "dropout": 0.5}
+#: Of texts in words, most of which are rare: n-grams stand in for words that were seen too seldom, and word dropout
+#: teaches the model to read by them.
+OF_WORDS = {"subwords": 20_000, "dropout": 0.5, "word_dropout": 0.05}
 #: Of texts in characters or other tokens, all of which are frequent.
 OF_CHARACTERS = {"dropout": 0.2}
 #: Updates of `batch_size` examples that words and characters need, and the fewest and most epochs that they may take.
