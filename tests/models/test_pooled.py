@@ -73,24 +73,27 @@ def test_the_initial_embedding_has_the_spread_that_is_asked_for(task: Classifica
         assert float(weight.detach().std()) == pytest.approx(0.1, rel=0.05)
 
 
+@pytest.mark.parametrize("window", [1, 3])
 @pytest.mark.parametrize("pooling", ["max", "mean"])
-def test_pooling_of_output_and_input_by_hand(task: Classification, pooling: str) -> None:
-    learner = make(task, read_input=True, pooling=pooling).eval()
+def test_pooling_of_output_and_input_by_hand(task: Classification, pooling: str, window: int) -> None:
+    learner = make(task, input_window=window, pooling=pooling).eval()
     batch = batch_of(task, 0, 1)
     scores = learner.score(batch).levels[-1]
     merger: Any = learner.mergers[0]  # type: ignore[index]
     for row, length in enumerate(batch.lengths.tolist()):
         x = learner.token_embedding()(batch.inputs.ids[:length, row])  # type: ignore[misc]
         h, _ = learner.encoder.backbone.layers(x)  # type: ignore[union-attr, operator]
-        steps = torch.relu(torch.cat((h, x), -1) @ merger.weight.T + merger.bias)
+        zeros = x.new_zeros(window, 4)
+        rows = [[h[t], *(torch.cat((zeros, x))[window + t - lag] for lag in range(window))] for t in range(length)]
+        steps = torch.relu(torch.stack([torch.cat(parts) for parts in rows]) @ merger.weight.T + merger.bias)
         pooled = steps.amax(0) if pooling == "max" else steps.mean(0)
         head: Any = learner.heads[0]
         torch.testing.assert_close(scores[row], pooled @ head.weight.T + head.bias)
 
 
 def test_predictive_coding_refuses_what_reads_the_input(task: Classification) -> None:
-    learner = make(task, read_input=True, engine="kernel", bidirectional=False, cell="elman")
-    with pytest.raises(ArgumentError, match="read_input=False"):
+    learner = make(task, input_window=1, engine="kernel", bidirectional=False, cell="elman")
+    with pytest.raises(ArgumentError, match="input_window=0"):
         learner.take_apart(batch_of(task, 0))
 
 

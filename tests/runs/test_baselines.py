@@ -28,7 +28,7 @@ def test_what_is_about_memory_is_left_out(tmp_path: Path) -> None:
     assert [found[name].model.cnn_layers for name in ("1-D convolution", "3-layer convolution (7 steps)")] == [1, 3]
     for baseline in found.values():
         assert (baseline.model.zoneout, baseline.model.deep_supervision, baseline.model.dropout) == (0.0, 0.0, 0.0)
-        assert not baseline.model.read_input
+        assert not baseline.model.input_window
         assert (baseline.model.hidden, baseline.training.lr) == (9, 0.1)
 
 

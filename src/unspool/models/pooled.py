@@ -29,15 +29,17 @@ class PooledModel(ExampleLearner):
     def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
         super().__init__()
         self.supervision = list(settings.supervised.values()) if settings.backbone == "recurrent" else []
-        width = embedding_width(settings)
-        embedding = None if inputs.tokens is None else TokenEmbedding(settings, inputs.tokens, width)
+        self.window = settings.input_window
+        tokens, width = inputs.tokens, embedding_width(settings)
+        embedding = None if tokens is None else TokenEmbedding(settings, tokens, width)
         self.encoder: nn.Module
         self.mergers: nn.ModuleList | None = None
         if settings.backbone == "recurrent":
             self.encoder = Encoder(settings, inputs.features, embedding)
             sizes, both = self.encoder.level_sizes, settings.bidirectional
-            if settings.read_input:
-                self.mergers = nn.ModuleList(nn.Linear(size + self.encoder.input_size, size) for size in sizes)
+            if self.window:
+                width = self.window * self.encoder.input_size
+                self.mergers = nn.ModuleList(nn.Linear(size + width, size) for size in sizes)
             self.poolings = nn.ModuleList(make_pooling(settings.pooling, size, bidirectional=both) for size in sizes)
         else:
             self.encoder = MemorylessEncoder(settings, inputs.features, embedding)
@@ -65,7 +67,7 @@ class PooledModel(ExampleLearner):
             )
         if self.mergers is not None:
             problem = "has layers whose input goes nowhere else"
-            raise ArgumentError.of("learning_rule", "predictive-coding", problem, "Give `read_input=False`")
+            raise ArgumentError.of("learning_rule", "predictive-coding", problem, "Give `input_window=0`")
         layers = self.encoder.plain_layers()
         x = self.encoder.embed(batch.inputs)
 
@@ -78,7 +80,8 @@ class PooledModel(ExampleLearner):
         """The scores from the input of the layers and the output of one of them."""
         assert isinstance(self.encoder, Encoder)
         if self.mergers is not None:
-            sequence = torch.relu(self.mergers[level](torch.cat((sequence, x), -1)))
+            past = [functional.pad(x, (0, 0, 0, 0, lag, 0))[: len(x)] for lag in range(self.window)]
+            sequence = torch.relu(self.mergers[level](torch.cat((sequence, *past), -1)))
         scores: Tensor = self.heads[level](self.encoder.drop(self.poolings[level](sequence, lengths=batch.lengths)))
         return scores
 

@@ -266,15 +266,15 @@ class PooledSettings(EncoderSettings):
 
     effects = (
         *EncoderSettings.effects,
-        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "pooling", "read_input"), "backbone", ("recurrent",)),
+        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "pooling", "input_window"), "backbone", ("recurrent",)),
         Effect(("cnn_layers",), "backbone", ("cnn",)),
         Effect(OF_EMBEDDING, "id_column", (None,)),
         Effect(("label_smoothing",), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
-    read_input: bool = setting(
-        False, "pool relu(W [h; x] + b) instead of h: the output of the layers beside their input", "Model"
+    input_window: Count = setting(
+        0, "last steps of the layers' input x that are read beside their output h: pool relu(W [h; x] + b)", "Model"
     )
     subwords: Count = setting(
         0, "rows of a table of hashed character n-grams, which are added to the embedding of a word; 0: none", "Model"
