@@ -120,7 +120,7 @@ def test_processes_learn_what_one_learns() -> None:
 
 def test_a_pipeline_with_a_transformer_of_lists() -> None:
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
-    model = make_pipeline(lower, SequenceClassifier(**SMALL, hidden=8, epochs=10, validation=0.0))
+    model = make_pipeline(lower, SequenceClassifier(**SMALL, hidden=8, epochs=30, validation=0.0))
     model.fit(["AB", "ba", "Ab", "BA"] * 4, ["x", "y"] * 8)
     assert model.predict(["aB", "Ba"]).tolist() == ["x", "y"]
 
