@@ -19,12 +19,13 @@ from typing import Any
 import torch
 
 from unspool.learning.loop import Loop
+from unspool.runs.fitting import prepare_task
 from unspool.runs.train import make_loop, plan
 
 
 def character_loop(text: Path, cell: str, engine: str) -> Loop:
     config = plan(text, cell=cell, hidden=256, layers=2, batch_size=32, bptt=64, engine=engine, epochs=1000)
-    return make_loop(config)
+    return make_loop(*prepare_task(config))
 
 
 class Stopwatch:

@@ -24,6 +24,7 @@ from unspool.learning.loop import Loop
 from unspool.learning.penalties import objective
 from unspool.models.language_model import LanguageModel
 from unspool.nn import Recurrent, Stack
+from unspool.runs.fitting import prepare_task
 from unspool.runs.train import make_loop, plan
 from unspool.tasks.lm import LanguageModelling, TextWindows
 
@@ -90,7 +91,7 @@ def main() -> None:
                 rates += [" ".join(found)] if found else []
 
         settings = plan(asked.text, task="lm", steps=asked.steps, seed=asked.seed, **{**MODEL, **rule})
-        loop = make_loop(settings, tell=hear)
+        loop = make_loop(*prepare_task(settings), tell=hear)
         begun, before = time.perf_counter(), lowest_gradient(loop)
         finished = loop.run()
         seconds, shut = time.perf_counter() - begun, closed_gates(loop)

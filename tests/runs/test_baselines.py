@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from tests.tasks.labelled_texts import ordered_texts, write_table
 
 import unspool
+from unspool.cli.finish import table as table_of
 from unspool.errors import ArgumentError
 from unspool.learning.events import Advised, Event
-from unspool.runs.baselines import baselines_of
+from unspool.runs.baselines import baselines_of, describe_seconds
 from unspool.runs.train import plan
 
 
@@ -26,6 +28,7 @@ def test_what_is_about_memory_is_left_out(tmp_path: Path) -> None:
     assert [found[name].model.cnn_layers for name in ("1-D convolution", "3-layer convolution (7 steps)")] == [1, 3]
     for baseline in found.values():
         assert (baseline.model.zoneout, baseline.model.deep_supervision, baseline.model.dropout) == (0.0, 0.0, 0.0)
+        assert not baseline.model.read_input
         assert (baseline.model.hidden, baseline.training.lr) == (9, 0.1)
 
 
@@ -40,7 +43,26 @@ def test_a_language_model_without_memory_knows_pairs_alone(tmp_path: Path) -> No
     events: list[Event] = []
     unspool.train(out=tmp_path / "run", resume=True, tell=events.append)
     said = [event.text for event in events if isinstance(event, Advised)]
-    assert said == ["The model is trained. Training baselines without memory for comparison."]
+    announced = r"The model is trained. Training 1 baseline without memory for comparison, about \d+ (s|min)\."
+    assert [bool(re.fullmatch(announced, text)) for text in said] == [True]
+
+
+def test_baselines_are_measured_on_test_data_too(tmp_path: Path) -> None:
+    """Labels depend on order alone: what knows none is right half the time, on either part."""
+    table = write_table(tmp_path / "order.csv", ordered_texts(300))
+    settings: dict[str, Any] = {"hidden": 12, "lr": 0.02, "epochs": 4, "tokenizer": "char", "dropout": 0.0}
+    run = unspool.train(table, out=tmp_path / "run", test=0.2, baselines=True, quiet=True, **settings)
+    finished = run.finished
+    assert set(finished.test_baselines) == set(finished.baselines)
+    assert 0.25 < finished.test_baselines["bag of vectors"]["accuracy"] < 0.75
+    assert finished.test_baselines["majority class"] != finished.baselines["majority class"]
+    assert "| bag of vectors, test |" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
+    assert "bag of vectors, on test data" in [row[0] for row in table_of(finished)]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41.7, "42 s"), (99.9, "100 s"), (192.4, "3 min")])
+def test_times_are_round(seconds: float, text: str) -> None:
+    assert describe_seconds(seconds) == text
 
 
 def test_several_processes_have_no_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

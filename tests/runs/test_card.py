@@ -67,7 +67,9 @@ def test_an_interrupted_run_has_no_figures_and_its_commands_can_be_copied(tiny_r
     run.mkdir()
     task = LanguageModelling(prepare(tiny_run.text, Division()))
     settings = plan(tiny_run.text, **OPTIONS)
-    finished = replace(tiny_run.finished, reason="interrupted", validation={}, test={}, baselines={}, sample="")
+    finished = replace(
+        tiny_run.finished, reason="interrupted", validation={}, test={}, baselines={}, sample="", test_baselines={}
+    )
     write_card(RunFolder(run), settings, task, task.make_learner(settings.model), finished)
     card = (run / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "## Metrics" not in card

@@ -17,6 +17,7 @@ from unspool.learning import throughput
 from unspool.learning.events import Event, Stepped
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.stopping import Stop
+from unspool.runs.fitting import prepare_task
 from unspool.runs.train import make_loop, plan, train
 from unspool.tasks import lm as language_model
 
@@ -61,7 +62,7 @@ def test_in_an_evaluation_during_training(
                 for parameter in [*loop.learner.parameters(), *(loop.average._averages if loop.average else ())]:
                     parameter.fill_(value)
 
-    loop = make_loop(settings, tell=spoil, stop=Stop())
+    loop = make_loop(*prepare_task(settings), tell=spoil, stop=Stop())
     with pytest.raises(DivergenceError) as caught:
         loop.run()
     assert "training diverged at step 2: " in str(caught.value)

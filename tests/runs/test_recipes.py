@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unspool.learning import optimizers
 from unspool.learning.loop import Loop
+from unspool.runs.fitting import prepare_task
 from unspool.runs.recipes import RECIPES
 from unspool.runs.train import make_loop, plan
 from unspool.tasks.lm import LanguageModelling
@@ -39,7 +40,7 @@ def write_text(folder: Path, words: int) -> Path:
 
 def start(recipe: str, text: Path, **options: Any) -> tuple[Loop, Tensor]:
     """A run before its first update, in float64, and the tokens that it trains on."""
-    loop = make_loop(plan(text, recipe=recipe, **options))
+    loop = make_loop(*prepare_task(plan(text, recipe=recipe, **options)))
     for parameter in loop.learner.double().parameters():  # larger than the recipe's, so that few updates change each
         torch.nn.init.uniform_(parameter, -0.5, 0.5)
     loop._begin_epoch(0)

@@ -57,6 +57,8 @@ def table(event: Finished) -> list[list[str]]:
     rows = [["on validation data", "loss", *map(harmless, names)]]
     models = [("model", event.validation)] if event.validation else []
     tests = [("model, on test data", event.test)] if event.test else []
+    tested = event.test_baselines
+    tests += [(f"{name}, on test data", tested[name]) for name, _ in baselines if name in tested]
     for title, metrics in [*models, *baselines, *tests]:
         rows.append([harmless(title), *(metric(name, metrics.get(name)) for name in ("loss", *names))])
     return rows

@@ -8,6 +8,7 @@ from unspool.cli.spelling import option
 from unspool.cli.terminal import console
 from unspool.learning.ranks import Ranks
 from unspool.runs.config import Config
+from unspool.runs.fitting import prepare_task
 from unspool.runs.train import describe, make_loop
 
 #: Seconds of training by which speed is measured.
@@ -20,7 +21,8 @@ def rehearse(settings: Config) -> None:
     """Print what would be trained; make some updates, to measure how long it takes and how much memory."""
     before = peak_memory()
     with Ranks().in_turn():
-        loop = make_loop(settings)
+        settings, task = prepare_task(settings)
+        loop = make_loop(settings, task)
     seconds = loop.rehearse(MEASURED)
     after = peak_memory()
     training = settings.training
@@ -61,7 +63,8 @@ def suggest_lr(settings: Config) -> None:
     from unspool.learning.lr_finder import find_lr
 
     with Ranks().in_turn():
-        loop = make_loop(settings)
+        settings, task = prepare_task(settings)
+        loop = make_loop(settings, task)
     if loop.ranks.first:
         console(error=True).print("Trying a hundred learning rates, one update each.")
     found = find_lr(loop.try_lr)

@@ -14,7 +14,8 @@ from unspool.data.labelled import Raw
 from unspool.data.problems import Problems
 from unspool.data.scale import Scale
 from unspool.data.sequences import Sequences
-from unspool.data.vocabulary import Vocabulary, find_tokenizer, load_vocabulary
+from unspool.data.subwords import Spellings
+from unspool.data.vocabulary import Vocabulary, Words, find_tokenizer, load_vocabulary
 from unspool.errors import DataError
 
 #: Fraction of spaces in texts above which these are divided into words: English has 0.17, Chinese and formulas 0.
@@ -49,6 +50,12 @@ class TextInputs:
         check_lengths([len(one) for one in found], longest, raw)
         return Sequences.of(found)
 
+    def spell(self, raw: Raw) -> Spellings | None:
+        """The words of the texts, step by step as `encode` numbers them; None where tokens are not words."""
+        if raw.texts is None or not isinstance(self.vocabulary, Words):
+            return None
+        return Spellings.of(self.vocabulary.split(text) for text in raw.texts)
+
     def dump(self) -> dict[str, Any]:
         return {"inputs": "text", "lowercase": self.lowercase, "vocabulary": self.vocabulary.dump()}
 
@@ -81,6 +88,9 @@ class NumberInputs:
         for index, one in enumerate(raw.series):
             check_width(one, self.features, raw.place(index))
         return Sequences.of(self.scale.apply(one) for one in raw.series)
+
+    def spell(self, raw: Raw) -> None:
+        """None: numbers have no words."""
 
     def dump(self) -> dict[str, Any]:
         return {"inputs": "numbers", "names": list(self.names), **self.scale.dump()}

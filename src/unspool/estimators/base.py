@@ -23,6 +23,7 @@ from unspool.learning.stopping import Stop
 from unspool.runs.cells import dump_cells, with_cells
 from unspool.runs.config import Config, read_config
 from unspool.runs.embeddings import make_model
+from unspool.runs.fitting import fit_to_data
 from unspool.runs.train import plan
 
 #: A cell by name, a cell, or a class of cells.
@@ -91,6 +92,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         seed = config.training.seed
         with _LEARNING, torch.random.fork_rng(devices=[]):
             task = config.task.of(given, config.data, seed=seed)  # type: ignore[attr-defined]
+            config = fit_to_data(config, task)
             torch.manual_seed(seed)
             learner, _ = make_model(task, config)
             Loop(task, learner, config.training, None, self._hear, Stop()).run()

@@ -22,7 +22,7 @@ class SequenceClassifier(ClassifierMixin, PooledEstimator):  # type: ignore[misc
     """Classify sequences with a recurrent network: the task `classify` on data in memory.
 
     The best model, by its accuracy on validation data, is kept. A parameter that is None has the task's default, which
-    is the one shown here.
+    is the one shown here; of a model of texts, some defaults follow from the size and kind of the data.
 
     {parameters}
 

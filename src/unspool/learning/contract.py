@@ -15,6 +15,7 @@ from unspool.errors import ArgumentError
 
 if TYPE_CHECKING:
     from unspool.data.glance import Glance
+    from unspool.settings.defaults import DataFacts
     from unspool.settings.training import Training
 
 
@@ -179,6 +180,10 @@ class Task(ABC):
     def batches(self, batch_size: int, bptt: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:
         """The batches of an epoch; of several processes, the part of each batch that belongs to this one."""
 
+    def facts(self) -> DataFacts | None:
+        """The size and kind of the training data, by which defaults are chosen; None where they depend on neither."""
+        return None
+
     # ── the model ──
 
     @abstractmethod
@@ -215,8 +220,8 @@ class Task(ABC):
         return ()
 
     @abstractmethod
-    def baselines(self) -> dict[str, dict[str, float]]:
-        """Metrics on validation data of baselines that need no training, by name."""
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        """Metrics on "validation" or "test" of baselines that need no training, by name; {} without such data."""
 
     @abstractmethod
     def sample(self, learner: Any, seed: int) -> str:

@@ -97,7 +97,7 @@ class Finished(Event):
     best_step: int
     validation: Mapping[str, float]  # metrics of the best model, on all of the validation data
     test: Mapping[str, float]  # empty where there is no test data
-    baselines: Mapping[str, Mapping[str, float]]
+    baselines: Mapping[str, Mapping[str, float]]  # on validation data
     sample: str
     task: str = "lm"
     chosen_by: str = "loss"  # the metric by which the best model is chosen
@@ -107,6 +107,7 @@ class Finished(Event):
     advice: str = ""  # what the run shows, and why to try `proposal` next
     proposal: Mapping[str, Any] = field(default_factory=dict)  # settings for the next run
     flawed: bool = False  # whether something went wrong: overfitting, a stall, a baseline that is better
+    test_baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # on test data, where there is any
 
 
 Listener = Callable[[Event], None]

@@ -357,11 +357,12 @@ class Loop:
         if self.device.type != "cpu":
             self.learner.to("cpu")
         run = "" if self.folder is None else str(self.folder.path)
-        baselines = self.task.baselines() if self.ranks.first and reason != "interrupted" else {}
         prompt = self.task.prompt()
         validation, test, sample = found
+        baselines = self.task.baselines() if validation else {}
         ended = self.position.step, seconds, reason, run, self.position.best_step, validation, test, baselines, sample
-        return Finished(*ended, self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, prompt)
+        kind = self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, prompt
+        return Finished(*ended, *kind, test_baselines=self.task.baselines("test") if test else {})
 
     # ── progress and reports ──
 

@@ -72,15 +72,14 @@ def make_optimizer(
 def make_sparse(module: nn.Module, *, plain: bool) -> bool:
     """Give large embeddings sparse gradients, if updates are `plain` sgd, which alone gives the same result with them.
 
-    An embedding that shares its matrix with the head has a dense gradient anyway.
+    An embedding that shares its matrix with the head has a dense gradient anyway, and of a bag a batch reads most rows.
 
     Returns:
         Whether any embedding is sparse now.
     """
     owners = [id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False)]
-    large = [
-        table for table in _embeddings(module) if len(table.weight) >= LARGE and owners.count(id(table.weight)) == 1
-    ]
+    tables = [table for table in _embeddings(module) if isinstance(table, nn.Embedding)]
+    large = [table for table in tables if len(table.weight) >= LARGE and owners.count(id(table.weight)) == 1]
     for table in large if plain else ():
         table.sparse = True
     return plain and bool(large)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -13,9 +14,11 @@ from unspool.data.scale import Scale
 from unspool.errors import ArgumentError
 from unspool.learning.contract import Apart, Outcome
 from unspool.models.backbone import initialize_weights
+from unspool.models.backbone_model import with_lower
 from unspool.models.baselines.encoders import MemorylessEncoder
-from unspool.models.encoder import Encoder
+from unspool.models.encoder import Encoder, embedding_width
 from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.models.token_embedding import TokenEmbedding
 from unspool.nn import make_pooling
 from unspool.settings.model import PooledSettings
 
@@ -26,13 +29,18 @@ class PooledModel(ExampleLearner):
     def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
         super().__init__()
         self.supervision = list(settings.supervised.values()) if settings.backbone == "recurrent" else []
+        width = embedding_width(settings)
+        embedding = None if inputs.tokens is None else TokenEmbedding(settings, inputs.tokens, width)
         self.encoder: nn.Module
+        self.mergers: nn.ModuleList | None = None
         if settings.backbone == "recurrent":
-            self.encoder = Encoder(settings, tokens=inputs.tokens, features=inputs.features)
+            self.encoder = Encoder(settings, inputs.features, embedding)
             sizes, both = self.encoder.level_sizes, settings.bidirectional
+            if settings.read_input:
+                self.mergers = nn.ModuleList(nn.Linear(size + self.encoder.input_size, size) for size in sizes)
             self.poolings = nn.ModuleList(make_pooling(settings.pooling, size, bidirectional=both) for size in sizes)
         else:
-            self.encoder = MemorylessEncoder(settings, inputs)
+            self.encoder = MemorylessEncoder(settings, inputs.features, embedding)
             sizes = [self.encoder.output_size]
         self.heads = nn.ModuleList(nn.Linear(size, outputs) for size in sizes)
         initialize_weights(self, settings)
@@ -44,8 +52,9 @@ class PooledModel(ExampleLearner):
     def score(self, batch: Batch) -> Scores:
         if not isinstance(self.encoder, Encoder):
             return Scores([self.heads[0](self.encoder(batch.inputs, batch.lengths))])
-        found = self.encoder.encode(batch.inputs, batch.lengths)
-        levels = [self._head(level, one, batch) for level, one in enumerate(found.sequences)]
+        x = self.encoder.embed(batch.inputs)
+        found = self.encoder.read(x, lengths=batch.lengths)
+        levels = [self._head(level, x, one, batch) for level, one in enumerate(found.sequences)]
         return Scores(levels, found.sequences[-1], found.extra)
 
     def take_apart(self, batch: Batch) -> Apart:
@@ -54,22 +63,43 @@ class PooledModel(ExampleLearner):
             raise ArgumentError.of(
                 "learning_rule", "predictive-coding", problem, "Give `backbone='recurrent'`, or `learning_rule='bptt'`"
             )
+        if self.mergers is not None:
+            problem = "has layers whose input goes nowhere else"
+            raise ArgumentError.of("learning_rule", "predictive-coding", problem, "Give `read_input=False`")
         layers = self.encoder.plain_layers()
+        x = self.encoder.embed(batch.inputs)
 
         def outcome(output: Tensor) -> Outcome:
-            return self.outcome(Scores([self._head(0, output, batch)], output), batch)
+            return self.outcome(Scores([self._head(0, x, output, batch)], output), batch)
 
-        return Apart(layers, self.encoder.embed(batch.inputs), batch.lengths, outcome)
+        return Apart(layers, x, batch.lengths, outcome)
 
-    def _head(self, level: int, sequence: Tensor, batch: Batch) -> Tensor:
-        """The scores from the sequence of one of the layers."""
+    def _head(self, level: int, x: Tensor, sequence: Tensor, batch: Batch) -> Tensor:
+        """The scores from the input of the layers and the output of one of them."""
         assert isinstance(self.encoder, Encoder)
+        if self.mergers is not None:
+            sequence = torch.relu(self.mergers[level](torch.cat((sequence, x), -1)))
         scores: Tensor = self.heads[level](self.encoder.drop(self.poolings[level](sequence, lengths=batch.lengths)))
         return scores
 
 
 class Classifier(PooledModel):
     """log P(label | sequence)."""
+
+    def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
+        super().__init__(settings, inputs, outputs)
+        self.label_smoothing = settings.label_smoothing
+
+    def outcome(self, found: Scores, batch: Batch) -> Outcome:
+        """In training, (1 − ε) L + ε U is minimized, with U the cross-entropy of the uniform distribution; L is told.
+
+        So losses in training and in validation can be compared, whatever ε is.
+        """
+        outcome = super().outcome(found, batch)
+        if not (self.training and self.label_smoothing):
+            return outcome
+        uniform = -functional.log_softmax(found.levels[-1], -1).mean(-1).sum() / batch.units
+        return outcome._replace(extra=with_lower(outcome.extra, [self.label_smoothing], [uniform - outcome.loss]))
 
     def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(scores, batch.targets, reduction="sum")

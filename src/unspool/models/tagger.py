@@ -80,7 +80,7 @@ class Tagger(ExampleLearner):
         self.supervision = list(settings.supervised.values()) if recurrent else []
         self.words = WordVectors(settings, words, characters)
         width = self.words.output_size
-        self.encoder = Encoder(settings, features=width) if recurrent else WordwiseEncoder(settings, width)
+        self.encoder = Encoder(settings, width) if recurrent else WordwiseEncoder(settings, width)
         self.heads = nn.ModuleList(nn.Linear(size, tags) for size in self.encoder.level_sizes)
         self.crf = LinearChainCRF(tags, allowed=allowed) if settings.crf else None
         initialize_weights(self, settings)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import torch
 
 from unspool.learning.contract import Task
-from unspool.learning.events import Event
+from unspool.learning.events import Event, Finished
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
 from unspool.models.baselines.encoders import KERNEL_SIZE
@@ -24,8 +24,12 @@ NAMES = {
 }
 #: Layers of the stacked convolution, which sees more steps at once than the plain one.
 STACKED = 3
+#: Seconds of updates by which the speed of a baseline is measured.
+MEASURED = 0.2
+#: Seconds from which on a time is given in minutes.
+SECONDS = 100
 #: Settings that only recurrent layers have.
-OF_MEMORY = {"recurrent_dropout", "weight_dropout", "zoneout", "deep_supervision", "gate_penalty", "crf"}
+OF_MEMORY = {"recurrent_dropout", "weight_dropout", "zoneout", "deep_supervision", "gate_penalty", "crf", "read_input"}
 
 
 def baselines_of(settings: Config) -> dict[str, Config]:
@@ -67,25 +71,55 @@ def _ignore(event: Event) -> None:
     """Baselines are trained in silence."""
 
 
-def train_baselines(settings: Config, task: Task, steps: int, stop: Stop) -> dict[str, dict[str, float]]:
-    """Train each baseline.
+def announce_baselines(settings: Config, task: Task, steps: int) -> str:
+    """How many baselines will be trained, and about how long that takes, from a few updates of each.
 
     Args:
         settings: Those of the model that is compared.
         task: Its task, with data.
-        steps: Updates, as many as the model had.
+        steps: Updates per baseline.
+    """
+    found = baselines_of(settings)
+    loops = [_make_loop(baseline, task, steps, Stop()) for baseline in found.values()]
+    seconds = steps * sum(loop.rehearse(MEASURED) for loop in loops)
+    models = "1 baseline" if len(found) == 1 else f"{len(found)} baselines"
+    return f"The model is trained. Training {models} without memory for comparison, about {describe_seconds(seconds)}."
+
+
+def describe_seconds(seconds: float) -> str:
+    """A time in round numbers: 40 s, 3 min.
+
+    Example:
+        >>> describe_seconds(192.4)
+        '3 min'
+    """
+    return f"{max(1, round(seconds))} s" if seconds < SECONDS else f"{round(seconds / 60)} min"
+
+
+def train_baselines(settings: Config, finished: Finished, task: Task, stop: Stop) -> Finished:
+    """Train each baseline for as many updates as the model had.
+
+    Args:
+        settings: Those of the model that is compared.
+        finished: How its training ended.
+        task: Its task, with data.
         stop: Ends it early; baselines that are done are kept.
 
     Returns:
-        The metrics on validation data of each, of its best weights, by its name.
+        The event with the metrics of the best weights of each baseline, on validation and on test data.
     """
-    found: dict[str, dict[str, float]] = {}
+    validation, test = dict(finished.baselines), dict(finished.test_baselines)
     for name, baseline in baselines_of(settings).items():
-        training = baseline.training.model_copy(update={"epochs": None, "minutes": None, "steps": steps})
-        torch.manual_seed(training.seed)  # whatever was drawn before: a resumed run has drawn less
-        loop = Loop(task, make_model(task, baseline)[0], training, None, _ignore, stop)
-        finished = loop.run()
-        if finished.reason == "interrupted":
+        found = _make_loop(baseline, task, finished.step, stop).run()
+        if found.reason == "interrupted":
             break
-        found[name] = dict(finished.validation)
-    return found
+        validation[name] = found.validation
+        if found.test:
+            test[name] = found.test
+    return replace(finished, baselines=validation, test_baselines=test)
+
+
+def _make_loop(baseline: Config, task: Task, steps: int, stop: Stop) -> Loop:
+    training = baseline.training.model_copy(update={"epochs": None, "minutes": None, "steps": steps})
+    torch.manual_seed(training.seed)  # whatever was drawn before: a resumed run has drawn less
+    return Loop(task, make_model(task, baseline)[0], training, None, _ignore, stop)

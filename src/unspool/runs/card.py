@@ -47,6 +47,7 @@ def _tell_metrics(finished: Finished) -> list[str]:
     metrics = {
         **{f"**{name}**": found for name, found in (("validation", finished.validation), ("test", finished.test))},
         **{f"{name}, validation": found for name, found in finished.baselines.items()},
+        **{f"{name}, test": found for name, found in finished.test_baselines.items()},
     }
     names = list(dict.fromkeys(name for found in metrics.values() for name in found))
     if not names:

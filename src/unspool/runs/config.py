@@ -36,6 +36,9 @@ class Config:
     model: Any
     training: Training
     guessed: str = field(default="", compare=False)  # why it is this task, if the user did not name one
+    #: Names of the settings that the user gave; None: all of them, as in the config of a run.
+    given: frozenset[str] | None = field(default=None, compare=False)
+    chosen: str = field(default="", compare=False)  # which defaults follow from the data, in words
 
     def dump(self) -> dict[str, Any]:
         """All settings that are not None, as TOML has them."""

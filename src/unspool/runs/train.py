@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from unspool.learning.position import check_model_forms
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run_folder import RunFolder, check_free
 from unspool.learning.stopping import Stop, listening
-from unspool.runs.baselines import baselines_of, train_baselines
+from unspool.runs.baselines import announce_baselines, baselines_of, train_baselines
 from unspool.runs.card import write_card
 from unspool.runs.cells import (
     compare_cells,
@@ -42,6 +42,7 @@ from unspool.runs.documents import (
 from unspool.runs.effects import find_ineffective
 from unspool.runs.embeddings import make_model, with_vector_size
 from unspool.runs.extension import check_ahead, is_over
+from unspool.runs.fitting import prepare_task
 from unspool.runs.follow_up import with_follow_up
 from unspool.runs.load import expected_forms, is_kept, is_run
 from unspool.runs.progress import print_progress, silent
@@ -102,8 +103,13 @@ def plan(
     known = [settings.defaults] if guess is None else [settings.defaults, to_sections(guess.settings, guess.task)]
     found = read_config(*with_one_end([*known, *documents]), task=settings.name)
     refuse(find_ineffective(documents, settings))
-    found = with_vector_size(found)
+    found = replace(with_vector_size(found), given=_names(documents))
     return found if guess is None else replace(found, guessed=guess.why)
+
+
+def _names(documents: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The settings that documents of sections give."""
+    return frozenset(name for document in documents for section in SECTIONS for name in document.get(section, ()))
 
 
 def _refuse_runs(source: Source | None) -> None:
@@ -216,7 +222,8 @@ def train(
                 check_free(path, overwrite)
             _check_baselines(settings, ranks)
             stop = held.enter_context(listening())
-            loop = make_loop(settings, folder, tell, stop, new=not (resume and folder.checkpoints()))
+            settings, prepared = prepare_task(settings)
+            loop = make_loop(settings, prepared, folder, tell, stop, new=not (resume and folder.checkpoints()))
             if watch is not None and ranks.first:
                 loop.tell = _showing(tell, watch, settings, loop, path)
             if begins:
@@ -254,6 +261,7 @@ def _showing(tell: Listener, watch: Watch, settings: Config, loop: Loop, path: P
 
 def make_loop(
     settings: Config,
+    task: Task,
     folder: RunFolder | None = None,
     tell: Listener = silent,
     stop: Stop | None = None,
@@ -264,13 +272,6 @@ def make_loop(
     A run with a checkpoint is not `new`: its weights come from there.
     """
     training, ranks = settings.training, Ranks()
-    try:
-        task = settings.task.prepare(settings.data, training.seed)
-    except DataError as error:
-        if not settings.guessed:
-            raise
-        guessed = f"taken for {settings.task.name} because {settings.guessed}; give `task` to choose"
-        raise DataError(f"{error} It was {guessed}.") from error
     if not new and folder is not None and ranks.first:
         _check_checkpoint(folder, task, settings, ranks.count)
     torch.manual_seed(training.seed)
@@ -311,10 +312,7 @@ def _run(
         loop.save()
     finished = loop.run()
     if _trains_baselines(settings) and finished.reason != "interrupted":
-        tell(Advised(finished.step, "The model is trained. Training baselines without memory for comparison."))
-        finished = replace(
-            finished, baselines={**finished.baselines, **_baselines(settings, task, finished.step, stop)}
-        )
+        finished = _with_baselines(settings, finished, task, tell, stop)
     if ranks.first:
         position = loop.position
         points = points_of(position.evaluated, position.training, position.validation)
@@ -346,12 +344,13 @@ def _trains_baselines(settings: Config) -> bool:
     return settings.training.baselines and bool(baselines_of(settings))
 
 
-def _baselines(settings: Config, task: Task, steps: int, stop: Stop) -> dict[str, dict[str, float]]:
-    """Metrics of the baselines; none, if training them is interrupted: the model itself is kept."""
+def _with_baselines(settings: Config, finished: Finished, task: Task, tell: Listener, stop: Stop) -> Finished:
+    """The event with the metrics of baselines; as it is if training them is interrupted: the model itself is kept."""
     try:
-        return train_baselines(settings, task, steps, stop)
+        tell(Advised(finished.step, announce_baselines(settings, task, finished.step)))
+        return train_baselines(settings, finished, task, stop)
     except KeyboardInterrupt:
-        return {}
+        return finished
 
 
 def _started(settings: Config, task: Task, learner: Learner, folder: RunFolder, loop: Loop) -> Started:
@@ -380,5 +379,6 @@ def describe(settings: Config, loop: Loop) -> dict[str, str]:
         "model": f"{model.describe()}{engine}",
         "training": f"{training.optimizer} at {training.lr:g} ({training.schedule}), "
         f"batch size {training.batch_size} × {bptt}, {end}{processes}",
+        **({"defaults": settings.chosen} if settings.chosen else {}),
         **loop.notes,
     }

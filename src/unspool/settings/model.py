@@ -34,6 +34,8 @@ NOT_IN_TORCH = (
 )
 #: Settings of recurrent layers, without effect on models without memory.
 OF_LAYERS = ("cell", "layers", *NOT_IN_TORCH, "engine")
+#: Settings of the embedding of tokens, without effect on sequences of numbers.
+OF_EMBEDDING = ("embedding", "pretrained_embeddings", "embedding_std", "subwords", "word_dropout")
 #: Settings of training that concern the output of recurrent layers.
 OF_OUTPUT = ("activation_penalty", "temporal_penalty")
 #: Settings with which the gates of a layer do not follow from its input and output.
@@ -52,6 +54,7 @@ VECTORS = "file of word vectors (word2vec or GloVe text format) that the embeddi
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
 POOLING = "how a sequence becomes one vector: attention, mean, max or last"
 FREEZE = "keep pretrained embeddings as they are in training; with `tied`, also the output layer"
+WORD_DROPOUT = "fraction of words read as unknown in training, by their characters alone"
 
 
 FREEZING = Effect(("freeze_embeddings",), "pretrained_embeddings", (None,), among=False)
@@ -263,12 +266,24 @@ class PooledSettings(EncoderSettings):
 
     effects = (
         *EncoderSettings.effects,
-        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "dropout", "pooling"), "backbone", ("recurrent",)),
+        Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "pooling", "read_input"), "backbone", ("recurrent",)),
         Effect(("cnn_layers",), "backbone", ("cnn",)),
-        Effect(("embedding", "pretrained_embeddings"), "id_column", (None,)),
+        Effect(OF_EMBEDDING, "id_column", (None,)),
+        Effect(("label_smoothing",), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
+    read_input: bool = setting(
+        False, "pool relu(W [h; x] + b) instead of h: the output of the layers beside their input", "Model"
+    )
+    subwords: Count = setting(
+        0, "rows of a table of hashed character n-grams, which are added to the embedding of a word; 0: none", "Model"
+    )
+    embedding_std: Positive = setting(1.0, "standard deviation of the initial token embedding", "Model")
+    word_dropout: Fraction = setting(0.0, WORD_DROPOUT, "Regularization")
+    label_smoothing: Fraction = setting(
+        0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
+    )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
 
@@ -292,9 +307,7 @@ class TaggerSettings(EncoderSettings):
     char_hidden: WidthOrNone = setting(
         25, "units per direction of the layer that reads a word's characters; 0: characters are not read", "Model"
     )
-    word_dropout: Fraction = setting(
-        0.05, "fraction of words read as unknown in training, by their characters alone", "Regularization"
-    )
+    word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization")
     crf: bool = setting(True, "predict tags jointly with a conditional random field", "Model", common=True)
     time_delay: Count = setting(
         0, "words that are read ahead of the one that is tagged, where layers read in one direction", "Model"

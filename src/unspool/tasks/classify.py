@@ -22,6 +22,7 @@ from unspool.models.baselines.counting import Probabilities, by_ngrams, majority
 from unspool.models.example_model import UNSEEN
 from unspool.models.pooled import Classifier
 from unspool.settings.data import LabelledData
+from unspool.settings.defaults import DataFacts
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
 from unspool.tasks.examples import check_validation, digest_files, read_divided
@@ -62,7 +63,7 @@ class Classification(LabelledTask):
     ) -> None:
         super().__init__(parts, **of)
         self.inputs, self.labels, self.data = inputs, list(labels), data
-        self._baselines: dict[str, dict[str, float]] = {}
+        self._baselines: dict[str, dict[str, dict[str, float]]] = {}  # by part
 
     # ── data ──
 
@@ -123,15 +124,19 @@ class Classification(LabelledTask):
 
     def part(self, raw: Raw) -> ClassifiedPart:
         number = {label: place for place, label in enumerate(self.labels)}
-        inputs = self.inputs.encode(raw, self.data.max_length)
+        inputs, spellings = self.inputs.encode(raw, self.data.max_length), self.inputs.spell(raw)
         if raw.targets is None:
-            return ClassifiedPart(inputs, None, raw)
+            return ClassifiedPart(inputs, None, raw, spellings)
         labels = np.array([number.get(target[0], UNSEEN) for target in raw.targets], np.int64)
         unseen = np.flatnonzero(labels == UNSEEN)
         if len(unseen):
             names = [str(raw.targets[index][0]) for index in unseen]
             warn_unseen("label", "examples", len(labels), names, raw.place(int(unseen[0])))
-        return ClassifiedPart(inputs, labels, raw)
+        return ClassifiedPart(inputs, labels, raw, spellings)
+
+    def facts(self) -> DataFacts:
+        lengths = self.parts["training"].lengths
+        return DataFacts(len(lengths), int(np.median(lengths)), len(self.labels), self.inputs.unit)
 
     # ── the model ──
 
@@ -175,15 +180,15 @@ class Classification(LabelledTask):
                 values += [self.labels[best], float(prediction[best])]
         return dict(zip(self.prediction_columns, values, strict=True))
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        if not self._baselines:
-            training, part, classes = self.parts["training"], self.parts["validation"], len(self.labels)
-            found = {"majority class": majority(training.targets, classes, len(part.lengths))}
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        if part not in self._baselines and part in self.parts:
+            training, own, classes = self.parts["training"], self.parts[part], len(self.labels)
+            found = {"majority class": majority(training.targets, classes, len(own.lengths))}
             if self.inputs.tokens is not None:
                 known = training.inputs, training.targets
-                found["3-gram of each label"] = by_ngrams(*known, classes, self.inputs.tokens, part.inputs)
-            self._baselines = {name: self._measure(part, probabilities) for name, probabilities in found.items()}
-        return self._baselines
+                found["3-gram of each label"] = by_ngrams(*known, classes, self.inputs.tokens, own.inputs)
+            self._baselines[part] = {name: self._measure(own, probabilities) for name, probabilities in found.items()}
+        return self._baselines.get(part, {})
 
     def _measure(self, part: LabelledPart, probabilities: Probabilities) -> dict[str, float]:
         """The loss and the metrics of any probabilities."""

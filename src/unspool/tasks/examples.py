@@ -145,7 +145,7 @@ class ExampleTask(Task):
         pairs = zip(indices, predictions, strict=True)
         return "\n".join(self.show(part, int(index), prediction) for index, prediction in pairs)
 
-    def baselines(self) -> dict[str, dict[str, float]]:
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:  # noqa: ARG002
         return {}
 
     def material(self, learner: Any, extent: Extent, source: Source | None = None) -> Material:  # noqa: ARG002

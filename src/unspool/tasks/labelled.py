@@ -19,12 +19,14 @@ from unspool.data.labelled import Raw, of_texts, read_array_items, read_steps, r
 from unspool.data.roles import Roles
 from unspool.data.sequences import Indices, Sequences
 from unspool.data.sources import find_items
+from unspool.data.subwords import Spellings
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import TrainingSequences, WholeSequence
 from unspool.models.example_model import Batch
+from unspool.models.token_embedding import SpelledWords
 from unspool.settings.data import SequenceData
 from unspool.tasks.tokens import Tokens, decode_steps
 from unspool.tasks.tolerant import TolerantTask
@@ -52,6 +54,7 @@ class LabelledPart:
     inputs: Sequences
     targets: NDArray[Any] | None
     raw: Raw
+    spellings: Spellings | None = None  # where tokens are words
 
     @property
     def lengths(self) -> Indices:
@@ -64,7 +67,10 @@ class LabelledPart:
     def batch(self, indices: Indices) -> Batch:
         targets = None if self.targets is None else torch.from_numpy(self.targets[indices])
         lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
-        return Batch(torch.from_numpy(self.inputs.padded(indices)), lengths, targets, units)
+        inputs: Any = torch.from_numpy(self.inputs.padded(indices))
+        if self.spellings is not None:
+            inputs = SpelledWords(inputs, *map(torch.from_numpy, self.spellings.batch(indices)))
+        return Batch(inputs, lengths, targets, units)
 
 
 def read_raw(
@@ -232,7 +238,10 @@ class LabelledTask(TolerantTask):
         return TrainingSequences(common_unit(self.inputs.unit), [list(self.parts["training"].inputs)], whole=whole)
 
     def tokens(self, part: LabelledPart, batch: Batch, indices: Indices) -> Tokens | None:  # noqa: ARG002
-        return decode_steps(batch.inputs, self.inputs.vocabulary) if isinstance(self.inputs, TextInputs) else None
+        if not isinstance(self.inputs, TextInputs):
+            return None
+        ids = batch.inputs.ids if isinstance(batch.inputs, SpelledWords) else batch.inputs
+        return decode_steps(ids, self.inputs.vocabulary)
 
     @property
     def input_column(self) -> str:

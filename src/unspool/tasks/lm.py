@@ -77,7 +77,7 @@ class LanguageModelling(Task):
 
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
-        self._baselines: dict[str, dict[str, float]] = {}
+        self._baselines: dict[str, dict[str, dict[str, float]]] = {}  # by part
 
     # ── data ──
 
@@ -168,19 +168,21 @@ class LanguageModelling(Task):
         learner.train(was_training)
         return total / count
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        self._baselines = self._baselines or {name: loss_metrics(loss) for name, loss in self._count().items()}
-        return self._baselines
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        tokens = getattr(self.corpus, part)[:COUNTED]
+        if part not in self._baselines and len(tokens) > 1:
+            self._baselines[part] = {name: loss_metrics(loss) for name, loss in self._count(tokens).items()}
+        return self._baselines.get(part, {})
 
-    def _count(self) -> dict[str, float]:
+    def _count(self, tokens: Ids) -> dict[str, float]:
         """The losses of baselines that count tokens."""
         size = len(self.vocabulary)
-        training, validation = self.corpus.training[-COUNTED:], self.corpus.validation[:COUNTED]
+        training = self.corpus.training[-COUNTED:]
         found = {"uniform": math.log(size)}
         for name, order in (("unigram", 1), ("5-gram", 5)):
             model = NGram(order, size).fit(np.asarray(training))
-            # the first token of the validation text is context alone, as it is for the network
-            found[name] = float(-model.log_probability(np.asarray(validation))[1:].mean())
+            # the first token is context alone, as it is for the network
+            found[name] = float(-model.log_probability(np.asarray(tokens))[1:].mean())
         return found
 
     def sample(self, learner: Any, seed: int) -> str:

@@ -50,7 +50,7 @@ class MultiLabelClassification(LabelledTask):
     ) -> None:
         super().__init__(parts, **of)
         self.inputs, self.labels, self.data = inputs, list(labels), data
-        self._baselines: dict[str, dict[str, float]] = {}
+        self._baselines: dict[str, dict[str, dict[str, float]]] = {}  # by part
 
     # ── data ──
 
@@ -120,9 +120,9 @@ class MultiLabelClassification(LabelledTask):
         return label_columns(self.data)
 
     def part(self, raw: Raw) -> LabelledPart:
-        inputs = self.inputs.encode(raw, self.data.max_length)
+        inputs, spellings = self.inputs.encode(raw, self.data.max_length), self.inputs.spell(raw)
         if raw.targets is None:
-            return LabelledPart(inputs, None, raw)
+            return LabelledPart(inputs, None, raw, spellings)
         number = {label: place for place, label in enumerate(self.labels)}
         targets = np.zeros((len(raw), len(self.labels)), np.float32)
         unseen: list[tuple[int, str]] = []
@@ -133,7 +133,7 @@ class MultiLabelClassification(LabelledTask):
         if unseen:
             names = [label for _, label in unseen]
             warn_unseen("label", "examples", len(raw), names, raw.place(unseen[0][0]))
-        return LabelledPart(inputs, targets, raw)
+        return LabelledPart(inputs, targets, raw, spellings)
 
     # ── the model ──
 
@@ -164,17 +164,17 @@ class MultiLabelClassification(LabelledTask):
         values = [labelled.show_input(part.raw, index), chosen, *map(float, prediction)]
         return dict(zip(self.prediction_columns, values, strict=True))
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        if not self._baselines:
-            training, part = self.parts["training"], self.parts["validation"]
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        if part not in self._baselines and part in self.parts:
+            training, own = self.parts["training"], self.parts[part]
             assert training.targets is not None
-            assert part.targets is not None
+            assert own.targets is not None
             rates = (training.targets.sum(0) + 1.0) / (len(training.targets) + 2.0)
-            loss = -(part.targets * np.log(rates) + (1 - part.targets) * np.log1p(-rates)).sum(1).mean()
-            indices = np.arange(len(part.lengths))
-            metrics = self.metrics(part, indices, [rates] * len(indices))
-            self._baselines = {"frequency of each label": {"loss": float(loss), **metrics}}
-        return self._baselines
+            loss = -(own.targets * np.log(rates) + (1 - own.targets) * np.log1p(-rates)).sum(1).mean()
+            indices = np.arange(len(own.lengths))
+            metrics = self.metrics(own, indices, [rates] * len(indices))
+            self._baselines[part] = {"frequency of each label": {"loss": float(loss), **metrics}}
+        return self._baselines.get(part, {})
 
 
 def _label_sets(raw: Raw, data: MultiLabelData) -> Iterator[tuple[str, ...]]:

@@ -17,6 +17,7 @@ from unspool.data.labelled import Raw
 from unspool.data.molecules import randomize_smiles
 from unspool.data.scale import Scale
 from unspool.data.sequences import Indices
+from unspool.data.subwords import Spellings
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Claim
 from unspool.models.example_model import ExampleLearner
@@ -134,10 +135,10 @@ class Regression(LabelledTask):
         variants = [LabelledPart(*self._encode(one)) for one in randomize_smiles(raw, self.data.augment_smiles)]
         return MeasuredPart(*self._encode(raw), tuple(variants))
 
-    def _encode(self, raw: Raw) -> tuple[Any, NDArray[np.float32] | None, Raw]:
-        inputs = self.inputs.encode(raw, self.data.max_length)
+    def _encode(self, raw: Raw) -> tuple[Any, NDArray[np.float32] | None, Raw, Spellings | None]:
+        inputs, spellings = self.inputs.encode(raw, self.data.max_length), self.inputs.spell(raw)
         if raw.targets is None:
-            return inputs, None, raw
+            return inputs, None, raw, spellings
         values = read_targets(raw, len(self.targets))
         scaled = self.scale.apply(values)
         for index, place in np.argwhere(~np.isfinite(scaled))[:1]:
@@ -145,7 +146,7 @@ class Regression(LabelledTask):
                 f"{raw.place(index)}: the target `{self.targets[place]}` is {values[index, place]:g}, too far from all "
                 "training examples. Correct it, or leave the row out."
             )
-        return inputs, scaled, raw
+        return inputs, scaled, raw, spellings
 
     # ── the model ──
 
@@ -187,11 +188,13 @@ class Regression(LabelledTask):
         values = [labelled.show_input(part.raw, index), *map(float, prediction)]
         return dict(zip(self.prediction_columns, values, strict=True))
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        part = self.parts["validation"]
-        indices = np.arange(len(part.lengths))
-        loss = float(np.square(part.targets, dtype=np.float64).mean())  # standardized targets have the mean 0
-        return {"mean": {"loss": loss, **self.metrics(part, indices, [self.scale.mean] * len(indices))}}
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        if part not in self.parts:
+            return {}
+        own = self.parts[part]
+        indices = np.arange(len(own.lengths))
+        loss = float(np.square(own.targets, dtype=np.float64).mean())  # standardized targets have the mean 0
+        return {"mean": {"loss": loss, **self.metrics(own, indices, [self.scale.mean] * len(indices))}}
 
 
 def _name_targets(training: Raw, data: MeasuredData, values: Floats) -> Sequence[str]:

@@ -84,7 +84,7 @@ class Translation(TolerantTask):
         super().__init__(parts, **of)
         self.source, self.target, self.data = source, target, data
         self.longest = longest  # steps of decoding, as many as the targets of training take, the end included
-        self._copying: dict[str, float] = {}
+        self._copying: dict[str, dict[str, float]] = {}  # by part
 
     # ── data ──
 
@@ -206,12 +206,13 @@ class Translation(TolerantTask):
     def metrics(self, part: PairedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         return self._compare(part, indices, [self.text(prediction) for prediction in predictions])
 
-    def baselines(self) -> dict[str, dict[str, float]]:
-        part = self.parts.get("validation")
-        if part is None:
+    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
+        own = self.parts.get(part)
+        if own is None:
             return {}
-        self._copying = self._copying or self._compare(part, np.arange(len(part.lengths)), part.raw.texts)
-        return {"copying": self._copying}
+        if part not in self._copying:
+            self._copying[part] = self._compare(own, np.arange(len(own.lengths)), own.raw.texts)
+        return {"copying": self._copying[part]}
 
     def _compare(self, part: PairedPart, indices: Indices, texts: Sequence[str]) -> dict[str, float]:
         """Metrics of texts, not of ids: tokens that the model does not know are never right."""

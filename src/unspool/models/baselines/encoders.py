@@ -7,10 +7,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unspool.data.inputs import Inputs
 from unspool.models.backbone_model import Reading
 from unspool.models.baselines.memoryless import BagOfVectors, Convolution, SharedFCN, StatelessMLP
-from unspool.models.encoder import embedding_width
 from unspool.settings.model import Backbone, ForecasterSettings, PooledSettings, TaggerSettings
 
 #: Steps that a convolution sees at once.
@@ -52,17 +50,25 @@ class StatelessBackbone(nn.Module):
 
 
 class MemorylessEncoder(nn.Module):
-    """One vector per sequence of tokens or numbers, in place of an encoder and its pooling."""
+    """One vector per sequence of tokens or numbers, in place of an encoder and its pooling.
 
-    def __init__(self, settings: PooledSettings, inputs: Inputs) -> None:
+    Args:
+        settings: The kind of baseline, its sizes and dropout.
+        features: The width of a step, where there is no embedding.
+        embedding: What makes vectors of tokens.
+    """
+
+    def __init__(self, settings: PooledSettings, features: int = 0, embedding: nn.Embedding | None = None) -> None:
         super().__init__()
-        width = inputs.features if inputs.tokens is None else embedding_width(settings)
-        self.embedding = None if inputs.tokens is None else nn.Embedding(inputs.tokens, width)
-        self.baseline = make_memoryless(settings, width)
+        self.embedding = embedding
+        self.baseline = make_memoryless(settings, features if embedding is None else embedding.embedding_dim)
         self.output_size = self.baseline.output_size
+        self.drop = nn.Dropout(0.0 if settings.dropout == "auto" else settings.dropout)
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        found: Tensor = self.baseline(inputs if self.embedding is None else self.embedding(inputs), lengths=lengths)
+    def forward(self, inputs: Any, lengths: Tensor) -> Tensor:
+        """One vector per sequence. Dropout acts where it does in a recurrent model: on input and output."""
+        x = self.drop(inputs if self.embedding is None else self.embedding(inputs))
+        found: Tensor = self.drop(self.baseline(x, lengths=lengths))
         return found
 
 

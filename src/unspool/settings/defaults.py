@@ -1,0 +1,67 @@
+"""Defaults that depend on the data: one function from its size and kind to settings.
+
+What the user gives always has precedence, and every other setting keeps the default of its declaration.
+docs/choosing.md says why these values, and docs/results.md what they reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+#: Of every text. A small initial embedding keeps rare words near zero, so that noise is not learned by heart.
+OF_TEXTS = {"pooling": "max", "read_input": True, "embedding_std": 0.1, "label_smoothing": 0.1, "lr": 4e-3}
+#: Of texts in words, most of which are rare: n-grams stand in for words that were seen too seldom, and word dropout
+#: teaches the model to read by them.
+OF_WORDS = {"subwords": 20_000, "dropout": 0.5, "word_dropout": 0.05}
+#: Of texts in characters or other tokens, all of which are frequent.
+OF_CHARACTERS = {"dropout": 0.2}
+#: Updates of `batch_size` examples that words and characters need, and the fewest and most epochs that they may take.
+UPDATES_OF_WORDS, UPDATES_OF_CHARACTERS, FEWEST_EPOCHS, MOST_EPOCHS = 1200, 6000, 4, 40
+BATCH_SIZE = 32
+
+
+class DataFacts(NamedTuple):
+    """The size and kind of training data.
+
+    Attributes:
+        examples: How many sequences there are.
+        steps: Of a typical sequence, the median.
+        outputs: How many labels there are.
+        unit: What a step is, in the plural: "words", "characters", or "steps" for numbers.
+    """
+
+    examples: int
+    steps: int
+    outputs: int
+    unit: str
+
+    def describe(self) -> str:
+        """The facts in words."""
+        return f"{self.examples:,} examples of about {self.steps:,} {self.unit}, {self.outputs} labels"
+
+
+def choose_defaults(task: str, facts: DataFacts) -> Mapping[str, Any]:
+    """The defaults that fit the data of a task; none where the declared ones do.
+
+    Args:
+        task: The name of the task.
+        facts: The size and kind of the data.
+
+    Returns:
+        Settings by name.
+
+    Example:
+        >>> choose_defaults("classify", DataFacts(5_000, 10, 6, "words"))["pooling"]
+        'max'
+    """
+    if task != "classify" or facts.unit == "steps":
+        return {}
+    if facts.unit == "words":
+        return {**OF_TEXTS, **OF_WORDS, "epochs": _epochs(UPDATES_OF_WORDS, facts.examples)}
+    return {**OF_TEXTS, **OF_CHARACTERS, "epochs": _epochs(UPDATES_OF_CHARACTERS, facts.examples)}
+
+
+def _epochs(updates: int, examples: int) -> float:
+    """Passes that make so many updates: small data needs more of them, and they cost little."""
+    return float(min(max(round(updates * BATCH_SIZE / examples), FEWEST_EPOCHS), MOST_EPOCHS))

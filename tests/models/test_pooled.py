@@ -1,0 +1,115 @@
+"""Models of whole sequences against torch's own layers and losses, and word vectors by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from unspool.data.labelled import Raw
+from unspool.data.subwords import hash_ngrams
+from unspool.errors import ArgumentError
+from unspool.models.pooled import Classifier
+from unspool.settings.data import LabelledData
+from unspool.settings.model import PooledSettings
+from unspool.tasks.classify import Classification
+
+TEXTS = ["the cat sat", "a dog", "the dogs sat here", "a cat"]
+LABELS = ["x", "y", "x", "z"]
+
+
+@pytest.fixture
+def task() -> Classification:
+    raw = Raw(TEXTS, None, [*"0123"], str, [(label,) for label in LABELS])
+    return Classification.of({"training": raw, "validation": raw}, LabelledData(files=("memory",), tokenizer="word"))
+
+
+def make(task: Classification, **settings: Any) -> Classifier:
+    torch.manual_seed(0)
+    given = {"hidden": 3, "embedding": 4, "engine": "torch", **settings}
+    return task.make_learner(PooledSettings.model_validate(given)).double()
+
+
+def batch_of(task: Classification, *indices: int) -> Any:
+    return task.parts["training"].batch(np.array(indices))
+
+
+def test_word_vectors_by_hand(task: Classification) -> None:
+    learner = make(task, subwords=50, embedding_std=0.5).eval()
+    embedding: Any = learner.token_embedding()
+    found = embedding(batch_of(task, 2).inputs)[:, 0]
+    table = task.embedded_tokens()
+    for vector, word in zip(found, TEXTS[2].split(), strict=True):
+        rows = [one % 50 for one in hash_ngrams(word)]
+        expected = embedding.weight[table[word]] + embedding.ngrams.weight[rows].mean(0)
+        torch.testing.assert_close(vector, expected)
+
+
+def test_an_unknown_word_has_the_ngrams_of_its_spelling(task: Classification) -> None:
+    learner = make(task, subwords=1000).eval()
+    new = task.part(Raw(["catty zebra"], None, ["0"], str, None))
+    first, second = learner.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
+    assert not torch.equal(first, second)  # without n-grams both would be the unknown word
+    plain = make(task).eval()
+    alike, other = plain.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
+    assert torch.equal(alike, other)
+
+
+def test_word_dropout_leaves_the_ngrams(task: Classification) -> None:
+    learner = make(task, subwords=50, word_dropout=0.999).train()
+    embedding: Any = learner.token_embedding()
+    words = batch_of(task, 0).inputs
+    dropped = embedding(words)
+    unknown = embedding.eval()(words._replace(ids=torch.zeros_like(words.ids)))
+    torch.testing.assert_close(dropped, unknown)
+
+
+def test_the_initial_embedding_has_the_spread_that_is_asked_for(task: Classification) -> None:
+    wide: Any = make(task, embedding=4000, embedding_std=0.1, subwords=7).token_embedding()
+    for weight in (wide.weight, wide.ngrams.weight):
+        assert float(weight.detach().std()) == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_pooling_of_output_and_input_by_hand(task: Classification, pooling: str) -> None:
+    learner = make(task, read_input=True, pooling=pooling).eval()
+    batch = batch_of(task, 0, 1)
+    scores = learner.score(batch).levels[-1]
+    merger: Any = learner.mergers[0]  # type: ignore[index]
+    for row, length in enumerate(batch.lengths.tolist()):
+        x = learner.token_embedding()(batch.inputs.ids[:length, row])  # type: ignore[misc]
+        h, _ = learner.encoder.backbone.layers(x)  # type: ignore[union-attr, operator]
+        steps = torch.relu(torch.cat((h, x), -1) @ merger.weight.T + merger.bias)
+        pooled = steps.amax(0) if pooling == "max" else steps.mean(0)
+        head: Any = learner.heads[0]
+        torch.testing.assert_close(scores[row], pooled @ head.weight.T + head.bias)
+
+
+def test_predictive_coding_refuses_what_reads_the_input(task: Classification) -> None:
+    learner = make(task, read_input=True, engine="kernel", bidirectional=False, cell="elman")
+    with pytest.raises(ArgumentError, match="read_input=False"):
+        learner.take_apart(batch_of(task, 0))
+
+
+def test_smoothed_loss_is_that_of_torch_and_the_plain_one_is_told(task: Classification) -> None:
+    learner = make(task, label_smoothing=0.2)
+    batch = batch_of(task, 0, 1, 2)
+    scores = learner.score(batch).levels[-1]
+    outcome = learner.train()(batch)
+    torch.testing.assert_close(outcome.loss, functional.cross_entropy(scores, batch.targets))
+    expected = functional.cross_entropy(scores, batch.targets, label_smoothing=0.2)
+    torch.testing.assert_close(outcome.loss + outcome.extra, expected)
+    assert learner.eval()(batch).extra is None
+
+
+@pytest.mark.parametrize("backbone", ["bag", "fcn", "cnn"])
+def test_dropout_acts_on_baselines_too(task: Classification, backbone: str) -> None:
+    learner = make(task, backbone=backbone, dropout=0.5).train()
+    batch = batch_of(task, 0, 1)
+    first, second = (learner.score(batch).levels[-1] for _ in range(2))
+    assert not torch.equal(first, second)
+    learner.eval()
+    torch.testing.assert_close(learner.score(batch).levels[-1], learner.score(batch).levels[-1], rtol=0, atol=0)
