@@ -29,7 +29,9 @@ MEASURED = 0.2
 #: Seconds from which on a time is given in minutes.
 SECONDS = 100
 #: Settings that only recurrent layers have.
-OF_MEMORY = {"recurrent_dropout", "weight_dropout", "zoneout", "deep_supervision", "gate_penalty", "crf", "input_window"}
+OF_MEMORY = {
+    *("recurrent_dropout", "weight_dropout", "zoneout", "deep_supervision", "gate_penalty", "crf", "input_window"),
+}
 
 
 def baselines_of(settings: Config) -> dict[str, Config]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-#: Of every text. A small initial embedding keeps rare words near zero, so that noise is not learned by heart. With three
-#: steps of the input beside its output, the model contains a convolution and a bag of words.
+#: Of every text. A small initial embedding keeps rare words near zero, so that noise is not learned by heart. With
+#: three steps of the input beside its output, the model contains a convolution and a bag of words.
 OF_TEXTS = {"pooling": "max", "input_window": 3, "embedding_std": 0.1, "label_smoothing": 0.1, "lr": 4e-3}
 #: Of texts in words, most of which are rare: n-grams stand in for words that were seen too seldom, and word dropout
 #: teaches the model to read by them.
