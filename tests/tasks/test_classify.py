@@ -219,8 +219,9 @@ def test_a_run_reads_later_files_by_the_columns_that_it_guessed(tmp_path: Path) 
 
 def test_a_column_is_not_learned_from_itself(tmp_path: Path) -> None:
     table = write_table(tmp_path / "order.csv", ordered_texts(40))
+    same: dict[str, Any] = {"task": "classify", "text_column": "label", "label_column": "label"}
     with pytest.raises(ArgumentError, match="is also the column to predict"):
-        unspool.train(table, out=tmp_path / "run", steps=1, text_column="label", label_column="label", **SMALL)
+        unspool.train(table, out=tmp_path / "run", steps=1, **same, **SMALL)
 
 
 def test_a_run_is_no_data(trained: Trained, tmp_path: Path) -> None:
