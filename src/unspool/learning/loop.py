@@ -300,10 +300,11 @@ class Loop:
             fault = find_nonfinite(self.learner)
         return f"averaged, {fault}" if fault else None
 
-    def _fail(self, step: int, fault: str) -> NoReturn:
+    def _fail(self, step: int, fault: str, cause: BaseException | None = None) -> NoReturn:
         kept = self.folder.checkpoints() if self.folder is not None else []
         where = f" The last good checkpoint is {kept[-1]}." if kept else ""
-        raise self.ranks.agreed(DivergenceError(f"training diverged at step {step}: {fault}.{where} {REMEDY}."))
+        said = f"training diverged at step {step}: {fault}.{where} {REMEDY}."
+        raise self.ranks.agreed(DivergenceError(said)) from cause
 
     # ── evaluation ──
 
@@ -326,9 +327,9 @@ class Loop:
 
     def _use_first(self, use: Callable[[], T], elsewhere: T) -> T:
         """What the first process gets of its model; all processes end where that is NaN or infinity."""
-        found, fault = diagnose(self.learner, use) if self.ranks.first else (elsewhere, "")
-        if fault := self.ranks.broadcast_text(fault):
-            self._fail(self.position.step, fault)
+        found, error = diagnose(self.learner, use) if self.ranks.first else (elsewhere, None)
+        if fault := self.ranks.broadcast_text(str(error or "")):
+            self._fail(self.position.step, fault, error and error.__cause__)
         return found if found is not None else elsewhere
 
     def _measure(self) -> tuple[dict[str, float], str]:
