@@ -347,7 +347,7 @@ def _with_baselines(settings: Config, finished: Finished, task: Task, tell: List
     """The event with the metrics of baselines; as it is if training them is interrupted: the model itself is kept."""
     try:
         tell(Advised(finished.step, announce_baselines(settings, task, finished.step), is_note=True))
-        return train_baselines(settings, finished, task, stop)
+        return train_baselines(settings, finished, task, tell, stop)
     except KeyboardInterrupt:
         return finished
 
