@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.boundary import check_quickly
-from unspool.nn.checks import Shape, check_like
+from unspool.nn.checks import Shape, check_like, is_autocast
 from unspool.nn.compiling import constant_result
 
 States = tuple[Tensor, ...]
@@ -73,7 +73,7 @@ def check_attributes(layer: nn.RNNBase) -> None:
 
 def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Tensor, hx: States | None) -> None:
     """What torch.nn's forward does not ask before its native code: the fit and the memory of every tensor."""
-    autocast = torch.is_autocast_enabled(input.device.type)
+    autocast = is_autocast(input.device)
     gates: tuple[str, ...] = layer.gates  # type: ignore[assignment]
     sizes = layer.input_size, layer.hidden_size, layer.proj_size
     shapes = weight_shapes(len(gates), *sizes, layer.num_layers, bool(layer.bidirectional), bool(layer.bias))
@@ -103,7 +103,7 @@ def check_call(
     layer: nn.RNNBase, weight: Tensor, input: Tensor, hx: States | None, batch_sizes: Tensor | None = None
 ) -> None:
     """Element types, shapes and devices of a call. A packed input comes as its data and its `batch_sizes`."""
-    if input.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
+    if input.dtype != weight.dtype and not is_autocast(weight.device):
         raise DTypeError(
             f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
             f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})."
