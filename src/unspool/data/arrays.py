@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.names import PARTS
 from unspool.data.problems import Problems
 from unspool.data.text import read_lines
 from unspool.errors import DataError
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 #: Names of the arrays of sequences and of targets, in lower case, in the order in which they are looked for.
 NAMES = (("x", "y"), ("data", "labels"), ("data", "label"), ("data", "target"))
 #: Split → the ends of its arrays' names.
-SPLITS = {"train": ("_train",), "valid": ("_valid", "_val", "_validation", "_dev"), "test": ("_test",)}
+SPLITS = {names[0]: tuple(f"_{name}" for name in names) for names in PARTS.values()}
 #: A value with its time, in .ts files with timestamps.
 STAMPED = re.compile(r"\(([^,()]*),([^()]*)\)")
 
