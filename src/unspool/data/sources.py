@@ -6,13 +6,13 @@ A path is a file, a folder that is a data set, or `file#split`: one of the split
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from unspool.data.arrays import find_array_splits
 from unspool.data.formats import find_format
-from unspool.data.layouts import find_layout
+from unspool.data.layouts import LABELS, TAGS, WORDS, find_layout
 from unspool.data.names import PARTS, find_part, is_about
 from unspool.data.problems import warn
 from unspool.data.records import find_json_splits
@@ -34,7 +34,8 @@ def find_items(source: Source) -> list[Item]:
 
     Args:
         source: Files, patterns, folders, `file#split`, or a list of these. A folder that is a data set is one item; of
-            any other folder, its files are meant.
+            any other folder, its files are meant. Files that make up such a data set stand for their folder: seq.in
+            with seq.out or label beside it.
 
     Raises:
         DataError: There is no such file.
@@ -42,12 +43,30 @@ def find_items(source: Source) -> list[Item]:
     Example:
         find_items("data_full.json#train")  # [Item(Path("data_full.json"), "train")]
     """
-    several = [source] if isinstance(source, str | Path) else list(source)
+    several = _join_slots([source] if isinstance(source, str | Path) else list(source))
     found: dict[object, Item] = {}
     for one in several:
         for item in _find(one):
             found.setdefault((identity(item.path), item.split), item)
     return list(found.values()) or [Item(file) for file in find_files(several)]
+
+
+def _join_slots(several: Sequence[str | Path]) -> list[str | Path]:
+    """The same paths, with a folder in place of its seq.in, seq.out and label."""
+    names: dict[Path, set[str]] = {}
+    for path in map(_expand, several):
+        names.setdefault(path.parent, set()).add(path.name)
+    folders = {folder for folder, own in names.items() if WORDS in own and own & {TAGS, LABELS}}
+    return [_slot_folder(one, folders) or one for one in several]
+
+
+def _slot_folder(one: str | Path, folders: Container[Path]) -> Path | None:
+    path = _expand(one)
+    return path.parent if path.name in (WORDS, TAGS, LABELS) and path.parent in folders else None
+
+
+def _expand(one: str | Path) -> Path:
+    return Path(os.path.expanduser(str(one)))
 
 
 def first_path(source: Source) -> Path:
@@ -63,7 +82,7 @@ def exists(source: Source) -> bool:
 
 def _first(source: Source) -> Path:
     one = source if isinstance(source, str | Path) else next(iter(source), "")
-    return Path(os.path.expanduser(str(one)))
+    return _expand(one)
 
 
 def _spell(item: Item) -> Path:
@@ -71,7 +90,7 @@ def _spell(item: Item) -> Path:
 
 
 def _find(one: str | Path) -> list[Item]:
-    path = Path(os.path.expanduser(str(one)))
+    path = _expand(one)
     file, mark, split = str(path).rpartition(MARK)
     if mark and not path.exists() and Path(file).is_file():
         return [Item(Path(file), split)]
@@ -115,7 +134,7 @@ def find_folder_parts(source: Source) -> dict[str, str]:
 def _only(source: Source) -> Path | None:
     """The path that is given; None if there are several, or none."""
     several = [source] if isinstance(source, str | Path) else list(source)
-    return Path(os.path.expanduser(str(several[0]))) if len(several) == 1 else None
+    return _expand(several[0]) if len(several) == 1 else None
 
 
 def _find_worded_parts(files: Sequence[Path]) -> dict[str, str]:

@@ -24,9 +24,9 @@ def find_files(source: Source) -> list[Path]:
     """The files that are meant, each once.
 
     Args:
-        source: A path, a folder, a pattern such as `books/*.txt`, or a list of these. A folder stands for its *.txt files
-            and those of its subfolders, or, where there are none, for the files right in it. Hidden files, licenses,
-            readmes and the like are left out.
+        source: A path, a folder, a pattern such as `books/*.txt`, or a list of these. A folder stands for its *.txt
+            files and those of its subfolders, or, where there are none, for the files right in it. Hidden files,
+            licenses, readmes and the like are left out.
 
     Returns:
         Paths of files that exist; those of a folder or a pattern are sorted.

@@ -251,7 +251,7 @@ class LanguageModelling(Task):
         return Material(batch, batch_size, decode_steps(batch[0], self.vocabulary), source)
 
     def _read(self, source: Source) -> Ids:
-        """The tokens of files, in the vocabulary of the model; of a folder that comes divided, those of its test part."""
+        """The tokens of files, in the vocabulary of the model; of a folder that comes divided, of its test part."""
         source = held_out(source) if find_folder_parts(source) else source
         return prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
 
