@@ -72,7 +72,10 @@ def find_array_splits(file: Path) -> list[str]:
 
 def _load(file: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(file, allow_pickle=False) as found:
+        found = np.load(file, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("it is one array, as numpy.save writes it")
+        with found:
             return {name: found[name] for name in found.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
         raise DataError(f"{file} cannot be read as .npz: {error}. Write plain arrays with numpy.savez.") from error
