@@ -122,7 +122,7 @@ class Forecasting(ExampleTask):
 
     @property
     def input_columns(self) -> tuple[str, ...]:
-        return (self.terms.time, *self.terms.targets)
+        return tuple(filter(None, (self.terms.time, *self.terms.targets)))
 
     def describe(self) -> Mapping[str, str]:
         terms, training = self.terms, self.parts["training"]
