@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
+from tests.cli.calling import call
 from tests.tasks.labelled_texts import ordered_texts, write_table
 
 import unspool
@@ -168,6 +169,19 @@ def test_a_label_of_the_test_data_alone_counts_as_wrong(tmp_path: Path) -> None:
     y_pred = [task.labels[int(one.argmax())] for one in predictions]
     assert found["macro-F1"] == pytest.approx(f1_score(["ab", "new", "ab", "other"], y_pred, average="macro"))
     assert task.show(part, 1, predictions[1]).endswith(", not new")
+
+
+def test_data_whose_labels_are_all_unseen_has_metrics_and_no_loss(tmp_path: Path) -> None:
+    train = write_table(tmp_path / "train.csv", ordered_texts(40))
+    test = write_table(tmp_path / "test.csv", [("ab", "new"), ("ba", "other")])
+    with pytest.warns(DataWarning, match="2 of 2 examples"):
+        run = unspool.train(train, out=tmp_path / "run", steps=2, test=[str(test)], **SMALL)
+    expected = {"accuracy": 0, "macro-F1": 0, "examples": 2, "unseen labels": 2}
+    assert run.finished.test == expected
+    task = run.task
+    assert isinstance(task, Classification)
+    assert task.baselines("test")["majority class"] == expected
+    assert call("evaluate", run.path, test) == 0
 
 
 def test_validation_data_needs_some_known_label(tmp_path: Path) -> None:

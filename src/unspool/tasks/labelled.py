@@ -224,6 +224,10 @@ class LabelledTask(TolerantTask):
     def show_given(self, given: Raw, index: int) -> str:
         return show_input(given, index)
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.data.text_column, self.data.id_column)))
+
     def describe(self) -> Mapping[str, str]:
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
         steps = self.parts["training"].lengths
