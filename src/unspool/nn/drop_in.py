@@ -17,7 +17,7 @@ from unspool.cells import Cell
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
 from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
-from unspool.nn.drop_in_checks import check_attributes, check_call, check_weights, is_batched, with_batch
+from unspool.nn.drop_in_checks import check_attributes, check_call, check_packed, check_weights, is_batched, with_batch
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
@@ -211,6 +211,7 @@ class DropIn(nn.RNNBase):
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
         """The batch stays in the packed order, longest first; states come and go in the caller's order."""
+        check_packed(input)
         data, batch_sizes, to_packed, to_caller = input
         states, weights = self._states(hx), self._weights()
         check_call(self, weights[0], data, states, batch_sizes)
