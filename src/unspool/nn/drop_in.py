@@ -130,7 +130,7 @@ class DropIn(nn.RNNBase):
         self,
         input: Tensor | PackedSequence,
         hx: Any = None,
-        *,
+        # not keyword-only: torch.onnx.export(dynamo=False) gives every default by its place
         lengths: Sequence[int] | Tensor | None = None,
         trace: bool = False,
     ) -> Any:
