@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from tests.nn.torch_twins import KINDS, flat, states, twins
 from torch import Tensor, nn
 
+import unspool
 from unspool.errors import ArgumentError
 from unspool.nn import GRU, LSTM
 
@@ -89,6 +91,25 @@ def test_by_the_older_exporter(kind: str, options: dict[str, Any], start: bool, 
     with torch.no_grad():
         torch.onnx.export(ours, tuple(tensors), file, dynamo=False, **names)
     assert_runs_anywhere(session(file.read_bytes()), theirs, start)
+
+
+@each_kind
+@pytest.mark.parametrize("start", [False, True], ids=["from zeros", "from a state"])
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_a_layer_alone_by_the_older_exporter(kind: str, start: bool, accelerated: bool, tmp_path: Path) -> None:
+    """The exporter gives the layer's own arguments by their places, and those that were left out too."""
+    theirs, ours = (layer.eval() for layer in twins(kind, 3, 5))
+    if accelerated:
+        ours = copy.deepcopy(theirs)
+        unspool.accelerate(nn.Sequential(ours))
+    x, *states = given(ours, EXAMPLE, start)
+    hx = (tuple(states) if kind == "LSTM" else states[0],) if start else ()
+    with torch.no_grad():
+        torch.onnx.export(ours, (x, *hx), tmp_path / "model.onnx", dynamo=False)
+        output, final = theirs(x, *hx)
+    found = session((tmp_path / "model.onnx").read_bytes())([x, *states])
+    for mine, other in zip(found, (output, *(final if kind == "LSTM" else (final,))), strict=True):
+        np.testing.assert_allclose(mine, other.numpy(), rtol=0, atol=1e-6)
 
 
 class OnONNXRuntime(torch.fx.Interpreter):

@@ -21,6 +21,7 @@ from unspool.nn.drop_in_checks import (
     check_attributes,
     check_call,
     check_for_torch,
+    check_packed,
     check_weights,
     find_changed,
     is_batched,
@@ -138,7 +139,7 @@ class DropIn(nn.RNNBase):
         self,
         input: Tensor | PackedSequence,
         hx: Any = None,
-        *,
+        # not keyword-only: torch.onnx.export(dynamo=False) gives every default by its place
         lengths: Sequence[int] | Tensor | None = None,
         trace: bool = False,
     ) -> Any:
@@ -227,6 +228,7 @@ class DropIn(nn.RNNBase):
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
         """The batch stays in the packed order, longest first; states come and go in the caller's order."""
+        check_packed(input)
         data, batch_sizes, to_packed, to_caller = input
         states, weights = self._states(hx), self._weights()
         check_call(self, weights[0], data, states, batch_sizes)

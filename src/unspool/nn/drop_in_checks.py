@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.boundary import check_quickly
-from unspool.nn.checks import Shape, check_like, is_autocast
+from unspool.nn.checks import Shape, check_like, check_memory, is_autocast
 from unspool.nn.compiling import constant_result
 
 States = tuple[Tensor, ...]
+REPACK = "Make the PackedSequence by torch.nn.utils.rnn.pack_padded_sequence"
 
 
 def is_batched(layer: nn.RNNBase, input: Any) -> bool:
@@ -97,6 +100,40 @@ def weight_shapes(gates: int, input_size: int, hidden_size: int, proj_size: int,
         projections = [(width, hidden_size)] if proj_size else []
         shapes += [(rows, reads), (rows, width), *biases, *projections] * directions
     return tuple(map(torch.Size, shapes))
+
+
+def check_packed(packed: PackedSequence) -> None:
+    """A PackedSequence that was made by hand is one that torch could have made; torch's own code reads it unchecked."""
+    if torch.compiler.is_compiling():
+        return  # its numbers are not known yet
+    data, batch_sizes, *orders = packed
+    if not isinstance(data, Tensor):
+        raise ArgumentTypeError.of("input.data", data, "is not a tensor", REPACK)
+    _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
+    if batch_sizes.device.type != "cpu":
+        raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)
+    sizes = batch_sizes.tolist()
+    falling = all(after <= before for before, after in pairwise(sizes))
+    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != len(data):
+        problem = f"are not positive numbers that never rise and sum to the {len(data)} rows of data"
+        raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
+    for name, order in zip(("sorted_indices", "unsorted_indices"), orders, strict=True):
+        if order is not None:
+            _check_integers(f"input.{name}", order, (torch.int64, torch.int32))
+            if sorted(order.tolist()) != list(range(sizes[0])):
+                problem = f"are not the numbers from 0 to {sizes[0] - 1}, each once"
+                raise ShapeError.of(f"input.{name}", order.tolist(), problem, REPACK)
+
+
+def _check_integers(name: str, value: Any, dtypes: tuple[torch.dtype, ...]) -> None:
+    """`value` is one row of whole numbers in memory."""
+    if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta:
+        raise ArgumentTypeError.of(name, value, "is not a dense tensor", REPACK)
+    if value.dim() != 1:
+        raise ShapeError.of(name, tuple(value.shape), "does not have one dimension", REPACK)
+    if value.dtype not in dtypes:
+        raise DTypeError.of(name, value.dtype, f"is not {dtypes[0]}", REPACK)
+    check_memory(name, value)
 
 
 def check_call(

@@ -46,6 +46,14 @@ def refuse(title: str) -> ArgumentError:
     )
 
 
+def refuse_search(title: str) -> ArgumentError:
+    """The error about a layer that iterates until it has converged."""
+    return ArgumentError(
+        f"{title} cannot be traced by torch.jit or exported to ONNX: how many iterations it takes depends on its "
+        "input. Save its state_dict and run it in Python."
+    )
+
+
 def refuse_script(module: nn.Module) -> ArgumentError:
     """The error about a layer that torch.jit.script cannot read."""
     return ArgumentError(
