@@ -14,6 +14,7 @@ from tests.cli.calling import call, refused
 from tests.runs.tiny_run import TEXT, TinyRun, content
 
 from unspool.cli.train import free_name
+from unspool.learning.run_folder import FORMAT
 from unspool.runs.config import Config
 from unspool.runs.train import plan
 
@@ -191,8 +192,8 @@ def test_what_is_not_a_run_is_refused(
     elif kind == "a file":
         path, said = "empty.txt", "there is no run empty.txt." if "resume" not in command else "empty.txt has 0"
     elif kind == "newer":
-        config.write_text(text.replace("format = 1", "format = 99"), encoding="utf-8")
-        said = "run was made by a newer unspool (format 99; this one reads up to 1). Update unspool."
+        config.write_text(text.replace(f"format = {FORMAT}", "format = 99"), encoding="utf-8")
+        said = f"run was written by a newer unspool (format 99; this one reads {FORMAT}). Update unspool."
     elif kind == "not a config":
         config.write_text("[model", encoding="utf-8")
         said = "config.toml cannot be read"
