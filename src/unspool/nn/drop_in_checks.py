@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
+from operator import is_
 from typing import Any
 
 import torch
@@ -44,6 +45,12 @@ def with_batch(states: States | None, batched: bool) -> States | None:
     return states if batched else tuple(part.unsqueeze(1) for part in states)
 
 
+def is_settled(layer: nn.RNNBase) -> bool:
+    """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
+    weights, names = layer._flat_weights, layer._flat_weights_names
+    return len(weights) == len(names) and all(map(is_, weights, map(layer._parameters.get, names)))
+
+
 def check_weights(weights: Sequence[Any], names: Sequence[str]) -> None:
     """torch.nn's list of all weights holds one tensor per name."""
     if len(weights) != len(names):
@@ -74,8 +81,9 @@ def check_attributes(layer: nn.RNNBase) -> None:
         raise ArgumentError.of(name, getattr(layer, name), problem, "Make a layer with it")
 
 
-def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Tensor, hx: States | None) -> None:
+def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Any, hx: States | None) -> None:
     """What torch.nn's forward does not ask before its native code: the fit and the memory of every tensor."""
+    input = input.data if isinstance(input, PackedSequence) else input
     autocast = is_autocast(input.device)
     gates: tuple[str, ...] = layer.gates  # type: ignore[assignment]
     sizes = layer.input_size, layer.hidden_size, layer.proj_size
