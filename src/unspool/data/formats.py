@@ -22,7 +22,7 @@ from unspool.errors import ArgumentError, DataError
 
 Format = Literal["delimited", "json lines", "json", "parquet", "labelled lines", "arrays", "text"] | Layout
 
-#: Lines that are looked at.
+#: Lines of a text that are looked at.
 LINES = 200
 #: Suffix → format, of those whose name is enough.
 BY_SUFFIX: Mapping[str, Format] = {
