@@ -22,7 +22,7 @@ from unspool.errors import ArgumentError, DataError
 
 Format = Literal["delimited", "json lines", "json", "parquet", "labelled lines", "arrays", "text"] | Layout
 
-#: Lines that are looked at.
+#: Lines of a text that are looked at.
 LINES = 200
 #: Suffix → format, of those whose name is enough.
 BY_SUFFIX: Mapping[str, Format] = {
@@ -98,14 +98,20 @@ def _find_by_lines(file: Path) -> Format:
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith("<?xml"):
         raise DataError(_refuse_markup(file, "XML"))
-    if first[:1] in ("{", "["):
-        if _is_record(first):
-            return "json lines"
-        if is_json(file):
-            if is_json_records(file):
-                return "json"
-            raise DataError(_refuse_markup(file, "JSON"))
+    if first[:1] in ("{", "[") and (found := _find_json(file, first)) is not None:
+        return found
     return "text" if find_form(lines) is None else "labelled lines"
+
+
+def _find_json(file: Path, first: str) -> Format | None:
+    """The format of a text that may be JSON, by its first line and its whole; None if it is not."""
+    if _is_record(first):
+        return "json lines"
+    if not is_json(file):
+        return None
+    if not is_json_records(file):
+        raise DataError(_refuse_markup(file, "JSON"))
+    return "json"
 
 
 def _refuse_markup(file: Path, language: str) -> str:
