@@ -12,6 +12,7 @@ from tests.tasks.slot_folders import Line, travel_lines, write_parts, write_slot
 
 import unspool
 from unspool.cli.main import main
+from unspool.cli.predict import choose_top
 from unspool.errors import DataError, DataWarning
 from unspool.models.joint import JointPrediction
 from unspool.models.tagger import TagPrediction
@@ -70,6 +71,10 @@ def test_metrics_by_hand(tmp_path: Path) -> None:
     record = task.record(part, 0, predictions[0])
     assert tuple(record) == task.prediction_columns
     assert (record["label"], record["p(label)"]) == ("p", 0.9)
+    choose_top(task, 2)
+    ranked = task.record(part, 0, predictions[0])
+    assert tuple(ranked) == task.prediction_columns
+    assert list(ranked.values())[3:] == ["p", 0.9, "q", pytest.approx(0.1)]
 
 
 def test_a_label_of_the_test_data_alone_counts_as_wrong(tmp_path: Path) -> None:
