@@ -81,6 +81,17 @@ def test_words_tags_and_labels_side_by_side(tmp_path: Path) -> None:
     assert [one.tags for one in read_sentences(tmp_path, tags=False)] == [(), ()]
 
 
+def test_an_empty_line_is_a_sentence_only_where_each_line_is_answered(tmp_path: Path) -> None:
+    write(tmp_path / "seq.in", "play jazz\n\nstop\n")
+    write(tmp_path / "seq.out", "O B-genre\n\nO\n")
+    assert [(one.words, one.line) for one in read_slots(tmp_path, tags=False)] == [
+        (("play", "jazz"), 1),
+        ((), 2),
+        (("stop",), 3),
+    ]
+    assert [one.words for one in read_slots(tmp_path)] == [("play", "jazz"), ("stop",)]
+
+
 def test_files_that_do_not_match(tmp_path: Path) -> None:
     write(tmp_path / "seq.in", "play jazz\nfly to york\nstop\n")
     write(tmp_path / "seq.out", "O\nO B-city\nO\n")

@@ -152,7 +152,7 @@ def _target_columns(table: Table, targets: Sequence[str], numbers: bool, empty: 
 def _group(
     table: Table, identity: str, time: str | None, names: Sequence[str]
 ) -> tuple[list[NDArray[np.intp]], dict[int, str]]:
-    """The rows of each sequence, and which sequences are not as they should be; refused unless the table is tolerant."""
+    """The rows of each sequence, and which sequences have problems; these are refused unless the table is tolerant."""
     lost = _find_lost(table, identity, names)
     named = np.setdiff1d(np.arange(len(names)), [*lost])
     if not len(named):

@@ -114,12 +114,12 @@ def read_slots(folder: Path, tags: bool = True) -> list[Sentence]:
 
     Args:
         folder: The folder.
-        tags: Whether tags are read.
+        tags: Whether tags are read; without them an empty line is a sentence without words.
     """
     texts = [text.split() for text in _read_column(folder / WORDS)]
     file = folder / WORDS
     if not tags:
-        return [Sentence(tuple(words), (), line, file, 0) for line, words in enumerate(texts, 1) if words]
+        return [Sentence(tuple(words), (), line, file, 0) for line, words in enumerate(texts, 1)]
     labels = _read_labels(folder, texts)
     if not (folder / TAGS).is_file():
         raise DataError(f"{folder} has no {TAGS}, which has the tags of the words. Add it, or give another `task`.")
