@@ -150,8 +150,7 @@ class Loop:
         self.batches = self._batches(self.position.epoch)
         if self.position.batch >= len(self.batches):
             raise DataError(f"the checkpoint is at batch {self.position.batch} of {len(self.batches)}. Restore it.")
-        if fault := self._find_nonfinite():
-            self._fail(self.position.step, fault)
+        self._refuse_nonfinite()
         if self.folder is not None and self.ranks.first and self.position.best is not None:
             self._best.check(self.position.best_step)
         self._logged = facts["logs"]
@@ -161,9 +160,12 @@ class Loop:
         self._since, self._throughput = time.monotonic(), Throughput()
         if self._logged is not None and self.folder is not None and self.ranks.first:
             self.folder.truncate_logs(self._logged)
+        self._logged = None  # what is logged from now on stays
         self.learner.train()
         for path in self._damaged:
-            self._report(Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint."))
+            self._report(
+                Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint.", True)
+            )
         self._agree()
         self._saved = self._clock
         while not (reason := self.reason_to_end()):
@@ -181,8 +183,7 @@ class Loop:
     def save(self) -> None:
         """Write a checkpoint."""
         self._saved = self._clock
-        if fault := self._find_nonfinite():
-            self._fail(self.position.step, fault)
+        self._refuse_nonfinite()
         ranks = self.ranks.gather(self._parts.own(self.state))
         if self.folder is None or not self.ranks.first:
             return
@@ -292,18 +293,21 @@ class Loop:
         # A gradient is everyone's, a loss one's own: where that is bad, it began.
         return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state), mine)
 
-    def _find_nonfinite(self) -> str | None:
-        """Describe what must not be kept: a weight of the model or of the optimizer, the carried state, an average."""
-        if fault := find_nonfinite(self.learner, self.optimizer, self.state):
-            return fault
-        with self._averaged():
-            fault = find_nonfinite(self.learner)
-        return f"averaged, {fault}" if fault else None
+    def _refuse_nonfinite(self) -> None:
+        """All processes fail if one has what must not be kept: in the model, the optimizer, its state, an average."""
+        fault = find_nonfinite(self.learner, self.optimizer, self.state)
+        if fault is None:
+            with self._averaged():
+                averaged = find_nonfinite(self.learner)
+            fault = averaged and f"averaged, {averaged}"
+        if fault := self.ranks.broadcast_from(fault or "", fault is not None):
+            self._fail(self.position.step, fault)
 
-    def _fail(self, step: int, fault: str) -> NoReturn:
+    def _fail(self, step: int, fault: str, cause: BaseException | None = None) -> NoReturn:
         kept = self.folder.checkpoints() if self.folder is not None else []
         where = f" The last good checkpoint is {kept[-1]}." if kept else ""
-        raise self.ranks.agreed(DivergenceError(f"training diverged at step {step}: {fault}.{where} {REMEDY}."))
+        said = f"training diverged at step {step}: {fault}.{where} {REMEDY}."
+        raise self.ranks.agreed(DivergenceError(said)) from cause
 
     # ── evaluation ──
 
@@ -326,9 +330,9 @@ class Loop:
 
     def _use_first(self, use: Callable[[], T], elsewhere: T) -> T:
         """What the first process gets of its model; all processes end where that is NaN or infinity."""
-        found, fault = diagnose(self.learner, use) if self.ranks.first else (elsewhere, "")
-        if fault := self.ranks.broadcast_text(fault):
-            self._fail(self.position.step, fault)
+        found, error = diagnose(self.learner, use) if self.ranks.first else (elsewhere, None)
+        if fault := self.ranks.broadcast_text(str(error or "")):
+            self._fail(self.position.step, fault, error and error.__cause__)
         return found if found is not None else elsewhere
 
     def _measure(self) -> tuple[dict[str, float], str]:
@@ -357,11 +361,10 @@ class Loop:
         if self.device.type != "cpu":
             self.learner.to("cpu")
         run = "" if self.folder is None else str(self.folder.path)
-        prompt = self.task.prompt()
         validation, test, sample = found
         baselines = self.task.baselines() if validation else {}
         ended = self.position.step, seconds, reason, run, self.position.best_step, validation, test, baselines, sample
-        kind = self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, prompt
+        kind = self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, self.task.prompt()
         return Finished(*ended, *kind, test_baselines=self.task.baselines("test") if test else {})
 
     # ── progress and reports ──

@@ -6,6 +6,8 @@ has, and sequences of other lengths would be cut without a word. So a layer is r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,6 +20,17 @@ from unspool.errors import ArgumentError
 def is_traced() -> bool:
     """Whether torch.jit.trace runs, or torch.onnx.export(dynamo=False), which uses it."""
     return torch._C._get_tracing_state() is not None
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """A part of a traced call that torch.jit.trace does not see, such as a check."""
+    tracing = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(tracing)
 
 
 def is_exported_to_onnx() -> bool:

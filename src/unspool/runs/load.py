@@ -90,10 +90,11 @@ def use(run: str | Path, learner: Learner, call: Callable[[], T]) -> T:
         metrics = use("runs/book", learner, lambda: task.evaluate_files(learner, "other.txt"))
     """
     found, fault = diagnose(learner, call)
-    if fault:
+    if fault is not None:
         path = Path(run) / MODEL
         step = read_header(path).facts.get("step")
-        raise DivergenceError(f"{path} has diverged, at step {step} or before: {fault}. {REMEDY}, and train again.")
+        said = f"{path} has diverged, at step {step} or before: {fault}. {REMEDY}, and train again."
+        raise DivergenceError(said) from fault.__cause__
     return found  # type: ignore[return-value]  # there is no fault
 
 
