@@ -228,8 +228,11 @@ def test_json_has_null_where_there_is_no_prediction(intents: Path, tmp_path: Pat
         ('{"text": "red hot"}\n{"text": "cold"}\n', ["red hot", "cold"]),
         ('n,text\n1,red hot\n2,"cold, blue"\n', ["red hot", "cold, blue"]),
         ("text\tn\nred hot\t1\n", ["red hot"]),
+        ("text;n\nred hot;1\ncold, blue;2\n", ["red hot", "cold, blue"]),
+        ("\ufefftext,n\nred hot,1\n", ["red hot"]),
+        ('"n","text"\n1,red hot\n', ["red hot"]),
     ],
-    ids=["lines", "json", "csv", "tsv"],
+    ids=["lines", "json", "csv", "tsv", "semicolons", "byte order mark", "quoted names"],
 )
 def test_standard_input(
     intents: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch, given: str, texts: list[str]
@@ -240,6 +243,45 @@ def test_standard_input(
     assert [row["text"] for row in rows_of(piped)] == texts
     assert call("predict", intents, *(word for text in texts for word in ("--text", text))) == 0
     assert capsys.readouterr().out == piped
+
+
+PAIRS = "given,wanted\n" + "".join(f"{text},{text[::-1]}\n" for text in TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("training", "new", "settings"),
+    [
+        (*DATA["forecast"][1:], {"task": "forecast", "horizon": 3, "validation": 6}),
+        (PAIRS, "wanted,given\n?,red hot\n?,cold\n", {"task": "seq2seq", "source_column": "given"}),
+    ],
+    ids=["forecast", "seq2seq"],
+)
+def test_a_table_of_any_task_is_read_from_standard_input_as_from_a_file(
+    training: str, new: str, settings: dict[str, Any], tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "training.csv").write_text(training, encoding="utf-8")
+    (tmp_path / "new.csv").write_text(new, encoding="utf-8")
+    run = train(tmp_path / "training.csv", out=tmp_path / "run", quiet=True, **TINY, **settings).path
+    capsys.readouterr()
+    assert call("predict", run, tmp_path / "new.csv") == 0
+    expected = capsys.readouterr().out
+    assert "wanted" not in expected
+    for given in (new, new.replace(",", ";"), new.replace(",", "\t")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        assert call("predict", run, "-") == 0
+        assert capsys.readouterr().out == expected
+
+
+def test_pairs_without_a_header_on_standard_input(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "training.tsv").write_text(DATA["seq2seq"][1], encoding="utf-8")
+    run = train(tmp_path / "training.tsv", out=tmp_path / "run", task="seq2seq", quiet=True, **TINY).path
+    for given in ("red hot\tx\ncold\ty\n", "red hot\ncold\n"):
+        capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        assert call("predict", run, "-") == 0
+        assert [row["source"] for row in rows_of(capsys.readouterr().out)] == ["red hot", "cold"]
 
 
 def test_notes_and_errors_of_standard_input_do_not_name_a_temporary_file(

@@ -13,9 +13,9 @@ import pytest
 from tests.cli.calling import call, refused
 from tests.runs.tiny_run import TEXT, TinyRun, content
 
-from unspool.cli.train import free_name
 from unspool.learning.run_folder import FORMAT
 from unspool.runs.config import Config
+from unspool.runs.names import free_name
 from unspool.runs.train import plan
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -118,9 +118,9 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         (["book.txt", "--validation", "book.txt"], "all of the text's files are in --validation"),
         (["book.txt", "--steps", "3", "--epochs", "1"], "give only one of --epochs, --steps"),
         (["book.txt", "--engine", "torch", "--cell", "gru"], "--engine (='torch') has no cell 'gru'. Use one of"),
-        (["book.txt", "--config", "none.toml"], "the config none.toml cannot be read"),
-        (["book.txt", "--config", "broken.toml"], "the config broken.toml cannot be read"),
-        (["book.txt", "--config", "book.txt"], "the config book.txt cannot be read"),
+        (["book.txt", "--config", "none.toml"], "none.toml cannot be read"),
+        (["book.txt", "--config", "broken.toml"], "broken.toml cannot be read"),
+        (["book.txt", "--config", "book.txt"], "book.txt cannot be read"),
         (["book.txt", "--out", "empty.txt"], "--out (='empty.txt') is a file. Give a folder"),
         (["book.txt", "--cell", "gru,lstm"], "is several names in one. Give one per layer: --cell gru --cell lstm"),
         (["book.txt", "--nproc", "0"], "--nproc"),

@@ -174,7 +174,7 @@ def test_weights_and_losses_are_those_of_one_process(tmp_path: Path, options: di
     for name, weight in alone["weights"].items():
         torch.testing.assert_close(both[0]["weights"][name], weight, rtol=0, atol=1e-5)
         assert torch.equal(both[1]["weights"][name], both[0]["weights"][name])
-    evaluated = [[one for one in metrics(tmp_path / run) if "validation" in one] for run in ("alone", "both")]
+    evaluated = [[one for one in metrics(tmp_path / run) if one["event"] == "evaluated"] for run in ("alone", "both")]
     assert [one["step"] for one in evaluated[0]] == [4, 8, 12]
     for ours, theirs in zip(*evaluated, strict=True):
         assert theirs["training"] == pytest.approx(ours["training"], abs=1e-6)

@@ -187,6 +187,24 @@ def test_what_cannot_be_traced_whole_is_refused(name: str, warm: bool, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+ALONE: dict[str, Callable[[], nn.Module]] = {
+    "Recurrent": lambda: unspool.nn.Recurrent("gru", 3, 5),
+    "Stack": lambda: unspool.nn.Stack("gru", 3, 5, 2),
+    "TimeDelay": lambda: unspool.nn.TimeDelay(unspool.nn.Recurrent("gru", 3, 5), 2),
+    "Equilibrium": lambda: unspool.nn.Equilibrium("elman", 3, 5),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_layer_alone_is_refused_as_inside_a_model(name: str, tmp_path: Path) -> None:
+    layer, x = ALONE[name](), examples()[0]
+    with pytest.raises(ArgumentError, match="cannot be traced by torch.jit or exported to ONNX"):
+        torch.jit.trace(layer, (x,))
+    with pytest.raises(ArgumentError, match="cannot be traced by torch.jit or exported to ONNX"), torch.no_grad():
+        torch.onnx.export(layer, (x,), tmp_path / "model.onnx", dynamo=False)
+    assert not list(tmp_path.iterdir())
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", list(REFUSED)[:4])
 @pytest.mark.parametrize("strict", [False, True])

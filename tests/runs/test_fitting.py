@@ -49,6 +49,22 @@ def test_a_config_file_is_given_too(table: Path, tmp_path: Path) -> None:
     assert prepare_task(plan(table, config=tmp_path / "mine.toml"))[0].model.pooling == "mean"
 
 
+def test_only_what_has_an_effect_is_chosen(table: Path, tmp_path: Path) -> None:
+    run = unspool.train(table, out=tmp_path / "run", backbone="bag", steps=2, quiet=True)
+    settings = read_run_config(run.path)
+    assert (settings.model.pooling, settings.model.input_window) == ("attention", 0)  # as declared
+    assert settings.model.label_smoothing > 0
+    again = plan(config=run.path / "config.toml", hidden=16)
+    assert again.model == settings.model.model_copy(update={"hidden": 16})
+
+
+def test_epochs_follow_from_the_examples_of_an_update(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "large.csv", ordered_texts(6_000))
+    epochs = [prepare_task(plan(table, **given))[0].training.epochs for given in ({}, {"batch_size": 16})]
+    accumulated = prepare_task(plan(table, batch_size=8, grad_accum=2))[0].training.epochs
+    assert epochs[1] == accumulated == pytest.approx(epochs[0] / 2, abs=0.5)
+
+
 def test_other_learning_rules_keep_plain_layers(table: Path) -> None:
     given = plan(table, learning_rule="predictive-coding", bidirectional=False)
     settings, _ = prepare_task(given)

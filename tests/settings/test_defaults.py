@@ -28,6 +28,12 @@ def test_small_data_is_read_more_often() -> None:
     assert epochs[1] * 2_000 / 32 == pytest.approx(UPDATES_OF_WORDS, rel=0.05)
 
 
+@pytest.mark.parametrize("examples", [16, 32, 128])
+def test_larger_batches_take_more_passes_for_as_many_updates(examples: int) -> None:
+    epochs = choose_defaults("classify", WORDS, examples)["epochs"]
+    assert epochs * WORDS.examples / examples == pytest.approx(UPDATES_OF_WORDS, rel=0.07)
+
+
 def test_words_are_spelled_and_characters_are_not() -> None:
     assert choose_defaults("classify", WORDS)["subwords"] > 0
     assert "subwords" not in choose_defaults("classify", WORDS._replace(unit="characters"))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
+from tests.cli.calling import call
 from tests.tasks.labelled_texts import ordered_texts, write_table
 
 import unspool
@@ -170,6 +171,19 @@ def test_a_label_of_the_test_data_alone_counts_as_wrong(tmp_path: Path) -> None:
     assert task.show(part, 1, predictions[1]).endswith(", not new")
 
 
+def test_data_whose_labels_are_all_unseen_has_metrics_and_no_loss(tmp_path: Path) -> None:
+    train = write_table(tmp_path / "train.csv", ordered_texts(40))
+    test = write_table(tmp_path / "test.csv", [("ab", "new"), ("ba", "other")])
+    with pytest.warns(DataWarning, match="2 of 2 examples"):
+        run = unspool.train(train, out=tmp_path / "run", steps=2, test=[str(test)], **SMALL)
+    expected = {"accuracy": 0, "macro-F1": 0, "examples": 2, "unseen labels": 2}
+    assert run.finished.test == expected
+    task = run.task
+    assert isinstance(task, Classification)
+    assert task.baselines("test")["majority class"] == expected
+    assert call("evaluate", run.path, test) == 0
+
+
 def test_validation_data_needs_some_known_label(tmp_path: Path) -> None:
     train = write_table(tmp_path / "train.csv", ordered_texts(40))
     other = write_table(tmp_path / "other.csv", [("ab", "new")])
@@ -219,8 +233,9 @@ def test_a_run_reads_later_files_by_the_columns_that_it_guessed(tmp_path: Path) 
 
 def test_a_column_is_not_learned_from_itself(tmp_path: Path) -> None:
     table = write_table(tmp_path / "order.csv", ordered_texts(40))
+    same: dict[str, Any] = {"task": "classify", "text_column": "label", "label_column": "label"}
     with pytest.raises(ArgumentError, match="is also the column to predict"):
-        unspool.train(table, out=tmp_path / "run", steps=1, text_column="label", label_column="label", **SMALL)
+        unspool.train(table, out=tmp_path / "run", steps=1, **same, **SMALL)
 
 
 def test_a_run_is_no_data(trained: Trained, tmp_path: Path) -> None:

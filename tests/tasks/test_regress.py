@@ -344,6 +344,13 @@ class TestBadInput:
                 Regression.restore({**task.inputs.dump(), **wrong}, task.data)
 
 
+def test_labels_of_series_are_no_numbers(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.ts", "@classLabel true walk run", "@data", "1,2:walk", "2,1:3", "3,1:run")
+    message = r"2 problems:\n.*a\.ts, line 3: the target is 'walk', not a number.*`task='classify'`.*\n.*line 5"
+    with pytest.raises(DataError, match=message):
+        Regression.prepare(MeasuredData(files=(str(file),)), seed=0)
+
+
 def test_no_score_where_nobody_knows() -> None:
     task = task_of(numbers(5, 1))
     learner = task.make_learner(MODEL)

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from unspool.cli.terminal import console
+from unspool.data.delimited import find_suffix
+from unspool.data.formats import find_format
 from unspool.data.problems import Problems
 from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.learning.contract import Learner, Task
@@ -115,11 +117,11 @@ def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[
     if STDIN not in files:
         return list(task.predict_files(learner, files))
     with tempfile.TemporaryDirectory() as folder:
-        given = sys.stdin.buffer.read()
-        path = Path(folder) / f"stdin{stdin_suffix(task, given)}"
-        path.write_bytes(given)
-        sources = [str(path) if file == STDIN else file for file in files]
+        path = Path(folder) / "stdin"
+        path.write_bytes(sys.stdin.buffer.read())
         try:
+            path = path.rename(path.with_suffix(stdin_suffix(task, path)))
+            sources = [str(path) if file == STDIN else file for file in files]
             records = list(task.predict_files(learner, sources))
         except DataError as error:
             raise DataError(str(error).replace(str(path), "standard input")) from error
@@ -129,16 +131,12 @@ def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[
     return records
 
 
-def stdin_suffix(task: Task, given: bytes) -> str:
-    """`.csv` or `.tsv` where the first line names the column that is read; other formats show what they are."""
-    column = getattr(getattr(task, "data", None), "text_column", None)
-    if not hasattr(task, "gather_texts"):  # series
-        return ".csv"
-    first = given.partition(b"\n")[0].decode(errors="replace").strip()
-    for suffix, separator in ((".csv", ","), (".tsv", "\t")):
-        if column is not None and column in first.split(separator):
-            return suffix
-    return ""
+def stdin_suffix(task: Task, path: Path) -> str:
+    """`.csv` or `.tsv` where the first line names a column that is read; other formats show what they are."""
+    if find_format(path) not in ("text", "labelled lines"):
+        return ""
+    series = not hasattr(task, "gather_texts")
+    return find_suffix(path, task.input_columns) or (".csv" if series else "")
 
 
 def note_missing(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import polars as pl
 
 from unspool.data.chunks import Columns, Lines, read_whole
 from unspool.data.problems import Problems
+from unspool.data.text import read_lines
 from unspool.errors import DataError
 
 #: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
@@ -22,6 +23,8 @@ from unspool.errors import DataError
 CHUNK = 500
 #: Suffixes of tables whose columns are separated by a character.
 DELIMITED = (".csv", ".tsv")
+#: Lines that are looked at.
+LINES = 200
 
 
 def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None = None) -> Columns:
@@ -34,7 +37,7 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
             An empty line of a table with one column is then a row too.
     """
     text = read_whole(file)
-    delimiter = _find_delimiter(file, text)
+    delimiter = _find_delimiter(file.suffix, text)
     keep_empty = bad is not None and not text.startswith("\n") and delimiter not in text.partition("\n")[0]
     text = text.rstrip("\n") if keep_empty else text
     found: dict[int, str] = {}
@@ -56,6 +59,38 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
     else:
         bad |= found
     return columns
+
+
+def find_suffix(file: Path, columns: Sequence[str]) -> str:
+    """The suffix of a table in a file that has none: which of CSV and TSV has one of these columns in its first line.
+
+    Where a column is a number, there is no header, and it is TSV if all lines have the same number of tabs.
+
+    Args:
+        file: A text.
+        columns: Columns that are read from such tables.
+
+    Returns:
+        ".csv" or ".tsv"; "" where it is neither.
+
+    Example:
+        find_suffix(Path("stdin"), ["text"])  # ".csv", of a file that starts with text;label
+    """
+    lines = [line.rstrip("\n") for line in islice(read_lines(file), LINES) if line.strip()]
+    for suffix in DELIMITED:
+        if {*columns} & {*_first_entries(lines, suffix)}:
+            return suffix
+    tabs = {line.count("\t") for line in lines}
+    return ".tsv" if len(tabs) == 1 and tabs != {0} and any(column.isdigit() for column in columns) else ""
+
+
+def _first_entries(lines: Sequence[str], suffix: str) -> list[str]:
+    """The entries of the first line, if it is one of a table with this suffix."""
+    first = "".join(lines[:1])
+    try:
+        return [name.strip() for name in next(_make_reader(first, _find_delimiter(suffix, first)), [])]
+    except csv.Error:
+        return []
 
 
 def _read_rows(
@@ -102,8 +137,8 @@ class LineReader:
             return [line]
 
 
-def _find_delimiter(file: Path, text: str) -> str:
-    if file.suffix.lower() == ".tsv":
+def _find_delimiter(suffix: str, text: str) -> str:
+    if suffix.lower() == ".tsv":
         return "\t"
     first = text.lstrip("\n").partition("\n")[0]
     return ";" if ";" in first and "," not in first else ","

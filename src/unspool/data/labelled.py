@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.arrays import join_arrays, read_arrays
+from unspool.data.arrays import Arrays, join_arrays, read_arrays
+from unspool.data.problems import Problems
 from unspool.data.sequences import Indices
 from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
+from unspool.data.times import Moments, read_times
 from unspool.errors import DataError
 
 
@@ -78,16 +80,15 @@ def read_steps(
     Args:
         table: The table.
         identity: The column with the name of the sequence.
-        time: The column of times, by which the rows of a sequence must be sorted; None: as they are.
+        time: The column of times, by which the rows of a sequence must be sorted; None: as they are. In a tolerant
+            table, a sequence that is not, or lacks a row that cannot be read, is noted in `bad`.
         features: Columns of input.
         targets: Columns of targets, which are the same on all rows of a sequence; none where they are not known.
         numbers: Whether targets are numbers, not words.
         empty: Whether targets may be empty.
     """
     names = table.text(identity)
-    rows = group_rows(names)
-    if time is not None and not table.tolerant:
-        _check_sorted(table, identity, time, names, rows)
+    rows, bad = _group(table, identity, time, names)
     values = np.stack([table.numbers(name) for name in features], axis=1)
     columns = _target_columns(table, targets, numbers, empty)
     for name, column in zip(targets, columns, strict=True):
@@ -96,7 +97,9 @@ def read_steps(
     found = [tuple(column[first] for column in columns) for first in firsts] if columns else None
     series = [values[own] for own in rows]
     own_names = [names[first] for first in firsts]
-    return Raw(None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets))
+    return Raw(
+        None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets), bad
+    )
 
 
 def of_texts(texts: Sequence[str], place: Callable[[int], str]) -> Raw:
@@ -121,30 +124,108 @@ def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) 
     if known and found.targets is None:
         paths = ", ".join(str(item.path) for item in items)
         raise DataError(f"{paths}: there are no targets. Give files with a target for each sequence.")
-    kind: Callable[[Any], Any] = float if numbers else str
-    targets = [(kind(target),) for target in found.targets or ()] if known else None
+    targets = None
+    if known:
+        targets = _to_numbers(found) if numbers else [(str(target),) for target in found.targets or ()]
     names = [str(row) for row in range(len(found.series))]
     return Raw(None, found.series, names, found.places.__getitem__, targets)
+
+
+def _to_numbers(arrays: Arrays) -> list[tuple[float]]:
+    problems, found = Problems(), []
+    for target, place in zip(arrays.targets or (), arrays.places, strict=True):
+        try:
+            found.append((float(target),))
+        except (ValueError, TypeError):
+            problems.add(
+                f"{place}: the target is {target!r}, not a number. Give numbers, or for labels `task='classify'`."
+            )
+    problems.refuse()
+    return found
 
 
 def _target_columns(table: Table, targets: Sequence[str], numbers: bool, empty: bool) -> list[Any]:
     return [table.numbers(name) if numbers else table.text(name, empty=empty) for name in targets]
 
 
-def _check_sorted(
+def _group(
+    table: Table, identity: str, time: str | None, names: Sequence[str]
+) -> tuple[list[NDArray[np.intp]], dict[int, str]]:
+    """The rows of each sequence, and which sequences are not as they should be; refused unless the table is tolerant."""
+    lost = _find_lost(table, identity, names)
+    named = np.setdiff1d(np.arange(len(names)), [*lost])
+    if not len(named):
+        Problems(lost.values()).refuse()
+    rows = [named[own] for own in group_rows([names[row] for row in named])]
+    late = {} if time is None else _find_disorder(table, identity, time, names, rows)
+    bad = {**late, **_assign_lost(lost, named, rows)}
+    if bad and not table.tolerant:
+        raise DataError(next(iter(bad.values())))
+    return rows, bad
+
+
+def _find_lost(table: Table, identity: str, names: Sequence[str]) -> dict[int, str]:
+    """The rows that do not say which sequence they are of, and why."""
+    empty = f"`{identity}` is empty. Fill it in, or leave the row out."
+    return {row: table.bad.get(row, f"{table.place(row)}: {empty}") for row, name in enumerate(names) if not name}
+
+
+def _assign_lost(lost: Mapping[int, str], named: NDArray[np.intp], rows: Sequence[NDArray[np.intp]]) -> dict[int, str]:
+    """Rows without a name, as problems of the sequences before and after them, one of which lacks a step."""
+    if not lost:
+        return {}
+    sequence_of = {int(row): number for number, own in enumerate(rows) for row in own}
+    found: dict[int, str] = {}
+    for row, problem in lost.items():
+        after = int(np.searchsorted(named, row))
+        for neighbor in named[max(after - 1, 0) : after + 1]:
+            found.setdefault(sequence_of[int(neighbor)], problem)
+    return found
+
+
+def _find_disorder(
     table: Table, identity: str, time: str, names: Sequence[str], rows: Sequence[NDArray[np.intp]]
-) -> None:
-    stamps = table.times(time).moments
-    for own in rows:
-        late = np.flatnonzero(np.diff(stamps[own]) <= 0)
+) -> dict[int, str]:
+    """The sequences whose rows are not sorted by time, or, in a tolerant table, have none; and what is wrong."""
+    found: dict[int, str] = {}
+    for number, (own, stamps) in enumerate(zip(rows, _read_stamps(table, time, rows), strict=True)):
+        if isinstance(stamps, str):
+            found[number] = stamps
+            continue
+        late = np.flatnonzero(np.diff(stamps) <= 0)
         if not len(late):
             continue
         row = int(own[late[0] + 1])
-        if stamps[row] == stamps[own[late[0]]]:
+        if stamps[late[0] + 1] == stamps[late[0]]:
             problem, remedy = "has the time of the row before it", "Keep one of them"
         else:
             problem, remedy = "is earlier than the row before it", f"Sort the file by `{identity}` and `{time}`"
-        raise DataError(f"{table.place(row)}: `{time}` {problem}, in sequence {names[row]!r}. {remedy}.")
+        found[number] = f"{table.place(row)}: `{time}` {problem}, in sequence {names[row]!r}. {remedy}."
+    return found
+
+
+def _read_stamps(table: Table, time: str, rows: Sequence[NDArray[np.intp]]) -> Iterator[Moments | str]:
+    """The times of each sequence; in a tolerant table, the problem where they cannot be read."""
+    entries = table.text(time)
+    try:
+        whole = None if table.tolerant and not all(entries) else table.times(time).moments
+    except DataError:
+        if not table.tolerant:
+            raise
+        whole = None
+    for own in rows:
+        try:
+            yield _read_own(table, time, entries, own) if whole is None else whole[own]
+        except DataError as error:
+            yield str(error)
+
+
+def _read_own(table: Table, time: str, entries: Sequence[str], own: NDArray[np.intp]) -> Moments:
+    """The times of one sequence, read alone."""
+    for row in own:
+        if not entries[row]:
+            raise DataError(f"{table.place(int(row))}: `{time}` is empty. Fill it in, or leave the row out.")
+    return read_times([entries[row].strip() for row in own], lambda place: table.place(int(own[place]))).moments
 
 
 def _check_same(table: Table, name: str, column: Any, names: Sequence[str], rows: Sequence[NDArray[np.intp]]) -> None:

@@ -215,6 +215,11 @@ class Task(ABC):
         raise ArgumentError.of("task", self.name, "does not predict from texts", "Give a file")
 
     @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns that are read from tables, by which a table without a name is recognized; none where none is."""
+        return ()
+
+    @property
     def prediction_columns(self) -> tuple[str, ...]:
         """The columns of `predict_files`; none for tasks whose models generate text."""
         return ()

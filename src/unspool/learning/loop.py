@@ -163,7 +163,9 @@ class Loop:
         self._logged = None  # what is logged from now on stays
         self.learner.train()
         for path in self._damaged:
-            self._report(Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint."))
+            self._report(
+                Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint.", True)
+            )
         self._agree()
         self._saved = self._clock
         while not (reason := self.reason_to_end()):

@@ -11,7 +11,7 @@ from unspool.errors import ArgumentTypeError
 from unspool.nn.drop_in import DropIn
 from unspool.nn.rnn import GRU, LSTM, RNN
 
-OURS: dict[type[nn.Module], type[DropIn]] = {ours.torchs: ours for ours in (RNN, GRU, LSTM)}
+OURS: dict[type[nn.Module], type[DropIn]] = {ours.torch_class: ours for ours in (RNN, GRU, LSTM)}
 
 
 class Changed(list[str]):
@@ -110,7 +110,7 @@ def _base(kind: type[nn.Module]) -> type[nn.Module]:
 
 
 def _restored(layer: nn.Module) -> type[nn.Module] | None:
-    return layer.torchs if type(layer) in OURS.values() else None  # type: ignore[return-value]
+    return layer.torch_class if type(layer) in OURS.values() else None  # type: ignore[return-value]
 
 
 def _why_not_restored(layer: nn.Module) -> str | None:
@@ -120,5 +120,5 @@ def _why_not_restored(layer: nn.Module) -> str | None:
     if parametrize.is_parametrized(layer):
         return "it is parametrized; remove its parametrizations first"
     if type(layer) not in OURS.values():
-        return f"{type(layer).__name__} is a subclass of unspool.nn.{type(layer).torchs.__name__}"
-    return None if layer._is_torchs() else "torch.nn has no GRU with reset='before'"
+        return f"{type(layer).__name__} is a subclass of unspool.nn.{type(layer).torch_class.__name__}"
+    return None if layer._matches_torch() else "torch.nn has no GRU with reset='before'"

@@ -38,7 +38,7 @@ class Layer(nn.Module):
         self,
         x: Tensor,
         state: Any = None,
-        *,
+        # not keyword-only: torch.onnx.export(dynamo=False) gives every default by its place
         lengths: Sequence[int] | Tensor | None = None,
         trace: bool = False,
         **options: Any,

@@ -6,6 +6,8 @@ has, and sequences of other lengths would be cut without a word. So a layer is r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,6 +22,17 @@ def is_traced() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """A part of a traced call that torch.jit.trace does not see, such as a check."""
+    tracing = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(tracing)
+
+
 def is_exported_to_onnx() -> bool:
     """Whether torch.onnx.export(dynamo=True) runs."""
     return torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
@@ -30,6 +43,14 @@ def refuse(title: str) -> ArgumentError:
     return ArgumentError(
         f"{title} cannot be traced by torch.jit or exported to ONNX: the result would only fit sequences as long as "
         "the example. Use torch.export, or nn.RNN, nn.GRU or nn.LSTM, called without `lengths` and `trace`."
+    )
+
+
+def refuse_search(title: str) -> ArgumentError:
+    """The error about a layer that iterates until it has converged."""
+    return ArgumentError(
+        f"{title} cannot be traced by torch.jit or exported to ONNX: how many iterations it takes depends on its "
+        "input. Save its state_dict and run it in Python."
     )
 
 

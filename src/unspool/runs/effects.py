@@ -33,6 +33,22 @@ def find_ineffective(documents: Sequence[Mapping[str, Any]], task: TaskSettings)
     return list(mistakes.values())
 
 
+def keep_effective(chosen: Mapping[str, Any], settings: Mapping[str, Any], task: TaskSettings) -> dict[str, Any]:
+    """Those of the chosen settings that have an effect beside the others.
+
+    Args:
+        chosen: Settings by name.
+        settings: All settings of a config by name, without what is chosen.
+        task: The settings of the task.
+
+    Example:
+        keep_effective({"pooling": "max", "lr": 4e-3}, {**defaults, "backbone": "bag"}, task)  # {"lr": 4e-3}
+    """
+    missing = _missing_effects(task, {**settings, "task": task.name, **chosen})
+    without = {name for effect in missing for name in effect.settings}
+    return {name: value for name, value in chosen.items() if name not in without}
+
+
 def _missing_effects(task: TaskSettings, held: Mapping[str, Any]) -> list[Effect]:
     """The effects that settings do not have, as another setting is what it is."""
     effects = (effect for section in task.sections.values() for effect in section.effects)

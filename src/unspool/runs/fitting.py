@@ -9,7 +9,8 @@ from typing import Any
 from unspool.errors import DataError
 from unspool.learning.contract import Task
 from unspool.runs.config import Config, to_sections
-from unspool.settings.catalogue import SECTIONS
+from unspool.runs.effects import keep_effective
+from unspool.settings.catalogue import SECTIONS, find_task_settings
 from unspool.settings.defaults import choose_defaults
 from unspool.settings.training import ENDS
 
@@ -49,7 +50,10 @@ def fit_to_data(settings: Config, task: Task) -> Config:
     facts = task.facts()
     if facts is None or settings.given is None or settings.training.learning_rule != "bptt":
         return settings  # other rules learn from plain layers, without dropout or anything around them
-    values = _without(choose_defaults(task.name, facts), settings.given)
+    training = settings.training
+    chosen = choose_defaults(task.name, facts, training.batch_size * training.grad_accum)
+    held = {name: value for section in SECTIONS for name, value in getattr(settings, section)}
+    values = keep_effective(_without(chosen, settings.given), held, find_task_settings(task.name))
     if not values:
         return settings
     sections = to_sections(values, task.name)

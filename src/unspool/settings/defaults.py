@@ -17,9 +17,8 @@ OF_TEXTS = {"pooling": "max", "input_window": 3, "embedding_std": 0.1, "label_sm
 OF_WORDS = {"subwords": 20_000, "dropout": 0.5, "word_dropout": 0.05}
 #: Of texts in characters or other tokens, all of which are frequent.
 OF_CHARACTERS = {"dropout": 0.2}
-#: Updates of `batch_size` examples that words and characters need, and the fewest and most epochs that they may take.
+#: Updates that words and characters need, and the fewest and most epochs that they may take.
 UPDATES_OF_WORDS, UPDATES_OF_CHARACTERS, FEWEST_EPOCHS, MOST_EPOCHS = 1200, 6000, 4, 40
-BATCH_SIZE = 32
 
 
 class DataFacts(NamedTuple):
@@ -42,12 +41,13 @@ class DataFacts(NamedTuple):
         return f"{self.examples:,} examples of about {self.steps:,} {self.unit}, {self.outputs} labels"
 
 
-def choose_defaults(task: str, facts: DataFacts) -> Mapping[str, Any]:
+def choose_defaults(task: str, facts: DataFacts, examples_per_update: int = 32) -> Mapping[str, Any]:
     """The defaults that fit the data of a task; none where the declared ones do.
 
     Args:
         task: The name of the task.
         facts: The size and kind of the data.
+        examples_per_update: `batch_size` times `grad_accum`.
 
     Returns:
         Settings by name.
@@ -58,11 +58,12 @@ def choose_defaults(task: str, facts: DataFacts) -> Mapping[str, Any]:
     """
     if task != "classify" or facts.unit == "steps":
         return {}
+    updates_per_epoch = facts.examples / examples_per_update
     if facts.unit == "words":
-        return {**OF_TEXTS, **OF_WORDS, "epochs": _epochs(UPDATES_OF_WORDS, facts.examples)}
-    return {**OF_TEXTS, **OF_CHARACTERS, "epochs": _epochs(UPDATES_OF_CHARACTERS, facts.examples)}
+        return {**OF_TEXTS, **OF_WORDS, "epochs": _epochs(UPDATES_OF_WORDS, updates_per_epoch)}
+    return {**OF_TEXTS, **OF_CHARACTERS, "epochs": _epochs(UPDATES_OF_CHARACTERS, updates_per_epoch)}
 
 
-def _epochs(updates: int, examples: int) -> float:
+def _epochs(updates: int, updates_per_epoch: float) -> float:
     """Passes that make so many updates: small data needs more of them, and they cost little."""
-    return float(min(max(round(updates * BATCH_SIZE / examples), FEWEST_EPOCHS), MOST_EPOCHS))
+    return float(min(max(round(updates / updates_per_epoch), FEWEST_EPOCHS), MOST_EPOCHS))

@@ -191,12 +191,14 @@ class Classification(LabelledTask):
         return self._baselines.get(part, {})
 
     def _measure(self, part: LabelledPart, probabilities: Probabilities) -> dict[str, float]:
-        """The loss and the metrics of any probabilities."""
+        """The loss and the metrics of any probabilities; no loss where training saw no label."""
         assert part.targets is not None
-        indices = np.arange(len(part.lengths))
+        metrics = self.metrics(part, np.arange(len(part.lengths)), list(probabilities))
         known = np.flatnonzero(part.targets != UNSEEN)
+        if not len(known):
+            return metrics
         loss = -np.log(np.maximum(probabilities[known, part.targets[known]], np.finfo(float).tiny)).mean()
-        return {"loss": float(loss), **self.metrics(part, indices, list(probabilities))}
+        return {"loss": float(loss), **metrics}
 
 
 def _label(part: LabelledPart, index: int) -> str:

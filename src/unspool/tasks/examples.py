@@ -108,10 +108,11 @@ class ExampleTask(Task):
         return self.evaluate_part(learner, self.read(held_out(source)))
 
     def evaluate_part(self, learner: ExampleLearner, part: Part, limit: int | None = None) -> dict[str, float]:
-        """The loss and the metrics on a part, or on about `limit` units of it."""
+        """The loss and the metrics on a part, or on about `limit` units of it; no loss where training saw no target."""
         indices = choose_examples(part, limit)
         loss, predictions = self.infer(learner, part, indices)
-        return {"loss": loss, **self.metrics(part, indices, predictions)}
+        metrics = self.metrics(part, indices, predictions)
+        return {"loss": loss, **metrics} if part.counts[indices].any() else metrics
 
     @torch.no_grad()
     def infer(self, learner: ExampleLearner, part: Part, indices: Indices) -> tuple[float, list[Any]]:

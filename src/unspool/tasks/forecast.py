@@ -120,6 +120,10 @@ class Forecasting(ExampleTask):
     def dump(self) -> dict[str, Any]:
         return self.terms.dump()
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.terms.time, *self.terms.targets)))
+
     def describe(self) -> Mapping[str, str]:
         terms, training = self.terms, self.parts["training"]
         lengths = sorted(map(len, training.series))

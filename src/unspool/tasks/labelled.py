@@ -224,11 +224,17 @@ class LabelledTask(TolerantTask):
     def show_given(self, given: Raw, index: int) -> str:
         return show_input(given, index)
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.data.text_column, self.data.id_column)))
+
     def describe(self) -> Mapping[str, str]:
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
         steps = self.parts["training"].lengths
         width = f" of {self.inputs.features}" if self.inputs.tokens is None else ""
-        return {"data": f"{sizes} (examples of {steps.min()} to {steps.max()} {self.inputs.unit}{width})"}
+        column = getattr(self.data, "text_column", None)
+        read = f", read from the column {column!r}" if column and self.inputs.tokens is not None else ""
+        return {"data": f"{sizes} (examples of {steps.min()} to {steps.max()} {self.inputs.unit}{width}{read})"}
 
     def embedded_tokens(self) -> Mapping[str, int]:
         return self.inputs.vocabulary.listed() if isinstance(self.inputs, TextInputs) else {}

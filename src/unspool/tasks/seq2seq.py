@@ -158,6 +158,10 @@ class Translation(TolerantTask):
     def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
         return of_texts(texts, place)
 
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.data.source_column,)))
+
     def show_given(self, given: Raw, index: int) -> str:
         return show_input(given, index)
 
