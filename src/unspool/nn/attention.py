@@ -51,9 +51,13 @@ class Block(nn.Module):
         (time, keys) says which key is the step's own.
         """
         attended, cache, attention = self._attend(self.attention_norm(h), cache, mask, own)
-        h = h + functional.dropout(self.attention_out(attended), self.dropout, self.training)
+        mixed = self.attention_out(attended)
+        check_shape("attention_out(h)", mixed, h.shape)
+        h = h + functional.dropout(mixed, self.dropout, self.training)
         hidden = functional.gelu(self.feed_forward_in(self.feed_forward_norm(h)))
-        return h + functional.dropout(self.feed_forward_out(hidden), self.dropout, self.training), cache, attention
+        fed = self.feed_forward_out(hidden)
+        check_shape("feed_forward_out(h)", fed, h.shape)
+        return h + functional.dropout(fed, self.dropout, self.training), cache, attention
 
     def _attend(self, h: Tensor, cache: Cache, mask: Tensor, own: Tensor) -> tuple[Tensor, Cache, Tensor]:
         projected = self.query_key_value(h)

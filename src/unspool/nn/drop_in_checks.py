@@ -17,6 +17,10 @@ from unspool.nn.boundary import check_quickly
 from unspool.nn.checks import Shape, check_like, is_autocast
 from unspool.nn.compiling import constant_result
 
+QUANTIZED = (
+    "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
+    "To quantize it too, call unspool.restore(model) before."
+)
 States = tuple[Tensor, ...]
 
 
