@@ -122,6 +122,10 @@ UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: replaced(Equilibrium("gru", 3, 4).double(), "layer.U_z", zeros(4, 4).float()),
         "`U_z`.*dtype",
     ),
+    "heads of a block": (
+        lambda: replaced(DecoderTransformer(3, 3).double(), "blocks.0.num_heads", 1),
+        "`num_heads`.*of the cache",
+    ),
     "attention's output": (
         lambda: replaced(DecoderTransformer(3, 1).double(), "blocks.0.attention_out", nn.Linear(3, 9).double()),
         "`attention_out.*is not of shape",
@@ -159,6 +163,12 @@ def test_a_part_that_does_not_fit(name: str, engine_setting: str, monkeypatch: p
     make_layer, said = UNFIT[name]
     with pytest.raises(UnspoolError, match=said):
         make_layer()(draw(5, 4, 3))
+
+
+def test_tokens_that_are_not_dense() -> None:
+    model = Seq2Seq(7, 6, 3, 4, 1, cell="gru")
+    with pytest.raises(ArgumentError, match="`source`.*to_dense"):
+        model.encode(torch.ones(2, 5, dtype=torch.long).to_sparse())
 
 
 def test_autocast_does_not_mix_float64() -> None:

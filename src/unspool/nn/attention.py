@@ -63,6 +63,9 @@ class Block(nn.Module):
         projected = self.query_key_value(h)
         check_shape("query_key_value(h)", projected, (*h.shape[:-1], 3 * h.shape[-1]))
         q, k, v = projected.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        if cache[0].shape[1] != self.num_heads:
+            problem = f"is not the number of heads of the cache, {cache[0].shape[1]}"
+            raise ArgumentError.of("num_heads", self.num_heads, problem, "Make a layer of these sizes")
         keys, values = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
         if self.detach_cache:  # a step's own key and value are added again as zeros that have their gradient
             keys, values, k, v = keys.detach(), values.detach(), k - k.detach(), v - v.detach()
