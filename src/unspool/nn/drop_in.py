@@ -17,6 +17,7 @@ from unspool.nn.between_layers import drop, join_directions
 from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
 from unspool.nn.drop_in_checks import (
+    QUANTIZED,
     check_attributes,
     check_call,
     check_for_torch,
@@ -56,10 +57,6 @@ from unspool.nn.torch_layout import name_parts
 FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
 #: Output, final states (layers · directions, batch, width), and the named values of each layer and direction.
 Found = tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]
-QUANTIZED = (
-    "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
-    "To quantize it too, call unspool.restore(model) before."
-)
 
 
 class DropIn(nn.RNNBase):
@@ -292,10 +289,8 @@ class DropIn(nn.RNNBase):
             return *export_layers(self, weights, x, hx), {}
         if len(self._all_weights) > 1:
             return self._run_several(weights, x, hx, ends, trace, packed)
-        if hx is None:
-            start, route = None, None  # from zeros there may be a quicker one
-        else:
-            start = tuple(part[0] for part in hx)
+        start = None if hx is None else tuple(part[0] for part in hx)
+        route = None if hx is None else route  # from zeros there may be a quicker one
         output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True, route=route)
         return output, final, {"l0": values}
 

@@ -18,6 +18,10 @@ from unspool.nn.boundary import check_quickly
 from unspool.nn.checks import Shape, check_like, check_memory, is_autocast
 from unspool.nn.compiling import constant_result
 
+QUANTIZED = (
+    "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
+    "To quantize it too, call unspool.restore(model) before."
+)
 States = tuple[Tensor, ...]
 REPACK = "Make the PackedSequence by torch.nn.utils.rnn.pack_padded_sequence"
 
