@@ -48,7 +48,12 @@ def class_folders(folder: Path) -> list[Path]:
     found = [one for one in sorted(folder.glob("*")) if one.is_dir() and one.name[0] != "."]
     if not PART_NAMES.keys().isdisjoint(one.name.lower() for one in found):
         return []
-    return [one for one in found if one.name.lower() not in UNLABELLED and any(one.glob("*.txt"))]
+    return [one for one in found if one.name.lower() not in UNLABELLED and _list_texts(one)]
+
+
+def _list_texts(folder: Path) -> list[Path]:
+    """The texts right in a folder, in order, without those that are about the data."""
+    return [file for file in sorted(folder.glob("*.txt")) if not is_about(file)]
 
 
 def looks_labelled(folder: Path) -> bool:
@@ -61,7 +66,7 @@ def looks_labelled(folder: Path) -> bool:
     if layout == "class files":
         return all(_has_examples(file) for file in class_files(folder))
     if layout == "class folders":
-        files = [[*one.glob("*.txt")] for one in class_folders(folder)]
+        files = [_list_texts(one) for one in class_folders(folder)]
         sizes = [file.stat().st_size for several in files for file in several]
         return min(map(len, files)) > 1 and sum(sizes) < SHORT * len(sizes)
     return layout is not None
@@ -77,7 +82,7 @@ def read_layout(folder: Path, layout: Layout) -> Chunk:
         return _read_slot_texts(folder)
     if layout == "class files":
         return _read_class_files(class_files(folder))
-    files = [file for one in class_folders(folder) for file in sorted(one.glob("*.txt"))]
+    files = [file for one in class_folders(folder) for file in _list_texts(one)]
     texts = [read_whole(file).strip() for file in files]
     frame = pl.DataFrame({"text": texts, "label": [file.parent.name for file in files]})
     return Chunk(frame, np.ones(len(files), np.int64), tuple(files), tuple(range(len(files))))
