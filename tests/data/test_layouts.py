@@ -43,6 +43,8 @@ def test_a_folder_per_class(tmp_path: Path) -> None:
     for name in ("pos/1_9", "pos/2_8", "neg/1_2", "neg/2_1", "unsup/1_0", "unsup/2_0"):
         write(tmp_path / f"{name}.txt", f"a film\n{name}\n")
     write(tmp_path / "urls_pos.txt", "http\n")
+    write(tmp_path / "pos" / "README.txt", "films that are liked\n")
+    write(tmp_path / "notes" / "LICENSE.txt", "free\n")
     assert find_layout(tmp_path) == "class folders"
     assert looks_labelled(tmp_path)
     table = read_table(tmp_path)

@@ -17,13 +17,11 @@ from unspool.data.delimited import DELIMITED, read_delimited
 from unspool.data.labelled_lines import find_form, read_labelled_lines
 from unspool.data.layouts import Layout, find_layout, read_layout
 from unspool.data.records import is_json, is_json_records, read_json, read_json_lines
-from unspool.data.text import read_lines
+from unspool.data.text import LINES, read_lines
 from unspool.errors import ArgumentError, DataError
 
 Format = Literal["delimited", "json lines", "json", "parquet", "labelled lines", "arrays", "text"] | Layout
 
-#: Lines of a text that are looked at.
-LINES = 200
 #: Suffix → format, of those whose name is enough.
 BY_SUFFIX: Mapping[str, Format] = {
     **dict.fromkeys(DELIMITED, "delimited"),

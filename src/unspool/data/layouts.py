@@ -52,8 +52,11 @@ def class_folders(folder: Path) -> list[Path]:
 
 
 def class_texts(folder: Path) -> list[Path]:
-    """The texts of a class folder, in order. A pipe or a device is none: reading it may never end."""
-    return sorted(file for file in folder.glob("*.txt") if file.is_file())
+    """The texts of a class folder, in order, without those that are about the data.
+
+    A pipe or a device is no text: reading it may never end.
+    """
+    return [file for file in sorted(folder.glob("*.txt")) if file.is_file() and not is_about(file)]
 
 
 def looks_labelled(folder: Path) -> bool:

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from unspool.data import saved
-from unspool.data.formats import LINES
 from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
@@ -23,7 +22,7 @@ from unspool.data.schemes import OUTSIDE, Scheme, Span, find_letters, guess_sche
 from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import Sentence, mend_sentences, split_columns
-from unspool.data.text import Source, read_lines
+from unspool.data.text import LINES, Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
 from unspool.models.example_model import UNSEEN, Batch
