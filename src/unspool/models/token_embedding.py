@@ -8,10 +8,45 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool.data.inputs import Inputs, TextInputs
+from unspool.data.vocabulary import Listed, Words
+from unspool.errors import ArgumentError
 from unspool.settings.model import PooledSettings
 
-#: The id of all tokens that have none of their own.
+#: The id of all words, characters and other listed tokens that have none of their own.
 UNKNOWN = 0
+
+
+def check_tokens(settings: PooledSettings, inputs: Inputs) -> None:
+    """Refuse settings of the embedding that its tokens cannot have.
+
+    Args:
+        settings: `subwords` is for words; `word_dropout` for tokens among which one stands for all that are unknown.
+        inputs: What the tokens are.
+
+    Raises:
+        ArgumentError: The name of the setting and what to do.
+    """
+    vocabulary = inputs.vocabulary if isinstance(inputs, TextInputs) else None
+    if settings.subwords and not isinstance(vocabulary, Words):
+        problem = f"has no effect where steps are {inputs.unit}: only words have n-grams"
+        raise ArgumentError.of("subwords", settings.subwords, problem, "Leave it out, or give `tokenizer='word'`")
+    if settings.word_dropout and not isinstance(vocabulary, Listed):
+        problem = f"has no effect where steps are {inputs.unit}: none of them stands for the unknown"
+        raise ArgumentError.of("word_dropout", settings.word_dropout, problem, "Leave it out")
+
+
+def drop_words(ids: Tensor, fraction: float) -> Tensor:
+    """Ids of words, some of which are read as unknown.
+
+    Args:
+        ids: Of any shape.
+        fraction: The probability with which each is.
+
+    Example:
+        drop_words(torch.tensor([[3, 7]]), 0.5)  # perhaps [[0, 7]]
+    """
+    return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < fraction, UNKNOWN) if fraction else ids
 
 
 class SpelledWords(NamedTuple):
@@ -47,8 +82,8 @@ class TokenEmbedding(nn.Embedding):
 
     def forward(self, inputs: Tensor | SpelledWords) -> Tensor:
         ids = inputs.ids if isinstance(inputs, SpelledWords) else inputs
-        if self.training and self.word_dropout:
-            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, UNKNOWN)
+        if self.training:
+            ids = drop_words(ids, self.word_dropout)
         vectors = super().forward(ids)
         if self.ngrams is None or not isinstance(inputs, SpelledWords):
             return vectors
