@@ -68,6 +68,16 @@ STEPS: dict[str, tuple[Callable[..., Any], str]] = {
     "power far too large": (lambda self, x, h: h**10**5000, "got <int>"),
     "number too large": (lambda self, x, h: h + 10**400, "1000.* is too large for a float"),
     "number far too large": (lambda self, x, h: h + 10**5000, "<int> is too large for a float"),
+    "NaN": (lambda self, x, h: h * math.nan, "the number nan stands in the equations.*finite"),
+    "infinity": (lambda self, x, h: h - math.inf, "the number inf stands in the equations.*finite"),
+    "numpy's NaN": (lambda self, x, h: np.float32("nan") * h, "the number nan stands"),
+    "epsilon of NaN": (lambda self, x, h: normalise(h, math.nan), "the number nan stands"),
+    "vector that starts at NaN": (
+        lambda self, x, h: h * self.vector("v", math.nan),
+        "vector 'v' of Mine starts at nan",
+    ),
+    "an error of its own": (lambda self, x, h: 1 / 0, "`step` of Mine cannot be read.*ZeroDivisionError: division"),
+    "endless recursion": (lambda self, x, h: self.step(x, h), "`step` of Mine cannot be read.*RecursionError: maximum"),
     "vector that starts too high": (lambda self, x, h: h * self.vector("v", 10**400), "vector 'v'"),
     "power 0.5": (lambda self, x, h: h**0.5, r"got 0\.5.*exp and log"),
     "widths": (lambda self, x, h: x + h, "width input.*width hidden.*self.linear.*input_width = 'hidden'"),
@@ -196,12 +206,13 @@ def test_equations_are_written_only_while_step_is_read(method: str) -> None:
         getattr(cell_of(lambda self, x, h: h), method)("a", 1)
 
 
-def test_other_exceptions_of_the_users_code_pass_through() -> None:
+def test_other_exceptions_of_the_users_code_are_the_cause() -> None:
     def step(self: Cell, x: Symbol, h: Symbol) -> Symbol:
         raise ZeroDivisionError("mine")
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
+    with pytest.raises(CellError, match="`step` of Mine cannot be read as equations: ZeroDivisionError: mine") as error:
         read(step)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
 
 
 def test_a_failed_reading_leaves_no_profiler_behind() -> None:
@@ -209,3 +220,12 @@ def test_a_failed_reading_leaves_no_profiler_behind() -> None:
     with pytest.raises(CellError):
         read(lambda self, x, h: sigmoid(h).nothing)
     assert sys.getprofile() is before
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_ends_the_program_passes(error: type[BaseException]) -> None:
+    def stop(self: Any, x: Any, h: Any) -> Any:
+        raise error
+
+    with pytest.raises(error):
+        read(stop)

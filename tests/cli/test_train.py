@@ -13,8 +13,9 @@ import pytest
 from tests.cli.calling import call, refused
 from tests.runs.tiny_run import TEXT, TinyRun, content
 
-from unspool.cli.train import free_name
+from unspool.learning.run_folder import FORMAT
 from unspool.runs.config import Config
+from unspool.runs.names import free_name
 from unspool.runs.train import plan
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -117,9 +118,9 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         (["book.txt", "--validation", "book.txt"], "all of the text's files are in --validation"),
         (["book.txt", "--steps", "3", "--epochs", "1"], "give only one of --epochs, --steps"),
         (["book.txt", "--engine", "torch", "--cell", "gru"], "--engine (='torch') has no cell 'gru'. Use one of"),
-        (["book.txt", "--config", "none.toml"], "the config none.toml cannot be read"),
-        (["book.txt", "--config", "broken.toml"], "the config broken.toml cannot be read"),
-        (["book.txt", "--config", "book.txt"], "the config book.txt cannot be read"),
+        (["book.txt", "--config", "none.toml"], "none.toml cannot be read"),
+        (["book.txt", "--config", "broken.toml"], "broken.toml cannot be read"),
+        (["book.txt", "--config", "book.txt"], "book.txt cannot be read"),
         (["book.txt", "--out", "empty.txt"], "--out (='empty.txt') is a file. Give a folder"),
         (["book.txt", "--cell", "gru,lstm"], "is several names in one. Give one per layer: --cell gru --cell lstm"),
         (["book.txt", "--nproc", "0"], "--nproc"),
@@ -191,8 +192,8 @@ def test_what_is_not_a_run_is_refused(
     elif kind == "a file":
         path, said = "empty.txt", "there is no run empty.txt." if "resume" not in command else "empty.txt has 0"
     elif kind == "newer":
-        config.write_text(text.replace("format = 1", "format = 99"), encoding="utf-8")
-        said = "run was made by a newer unspool (format 99; this one reads up to 1). Update unspool."
+        config.write_text(text.replace(f"format = {FORMAT}", "format = 99"), encoding="utf-8")
+        said = f"run was written by a newer unspool (format 99; this one reads {FORMAT}). Update unspool."
     elif kind == "not a config":
         config.write_text("[model", encoding="utf-8")
         said = "config.toml cannot be read"

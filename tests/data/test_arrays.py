@@ -91,3 +91,8 @@ class TestNpz:
     def test_what_is_no_npz(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="cannot be read as .npz"):
             read_arrays(write(tmp_path / "a.npz", "PK"))
+        np.save(tmp_path / "a.npy", X)
+        (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+        for read in (read_arrays, find_array_splits):
+            with pytest.raises(DataError, match=r"cannot be read as \.npz: it is one array.*numpy\.savez"):
+                read(tmp_path / "a.npz")

@@ -19,7 +19,7 @@ TEXTS = ["How far is it from Denver to Aspen ?", "Who was Galileo ?", "What is a
         (["-1", "1"], " ", ["-1", "1"]),
         (["NUM:dist", "HUM:desc"], " ", ["NUM:dist", "HUM:desc"]),
         (["__label__pos", "__label__neg"], " ", ["pos", "neg"]),
-        (["__label__a __label__b", "__label__c"], " ", ["a b", "c"]),
+        (["__label__a __label__b", "__label__c"], " ", ['["a", "b"]', '["c"]']),
         (["ham", "spam"], "\t", ["ham", "spam"]),
     ],
 )

@@ -73,8 +73,8 @@ def test_words_tags_and_labels_side_by_side(tmp_path: Path) -> None:
     assert (table.text("text"), table.text("label")) == (["play jazz", "fly to  new york"], ["PlayMusic", "BookFlight"])
     words = tmp_path / "seq.in"
     expected = [
-        Sentence(("play", "jazz"), ("O", "B-genre"), 1, words, 0),
-        Sentence(("fly", "to", "new", "york"), ("O", "O", "B-city", "I-city"), 2, words, 0),
+        Sentence(("play", "jazz"), ("O", "B-genre"), 1, words, 0, "PlayMusic"),
+        Sentence(("fly", "to", "new", "york"), ("O", "O", "B-city", "I-city"), 2, words, 0, "BookFlight"),
     ]
     assert read_slots(tmp_path) == read_sentences(tmp_path) == expected
     assert expected[1].place(3) == f"{words}, line 2"
@@ -95,11 +95,14 @@ def test_an_empty_line_is_a_sentence_only_where_each_line_is_answered(tmp_path: 
 def test_files_that_do_not_match(tmp_path: Path) -> None:
     write(tmp_path / "seq.in", "play jazz\nfly to york\nstop\n")
     write(tmp_path / "seq.out", "O\nO B-city\nO\n")
-    write(tmp_path / "label", "PlayMusic\n")
+    write(tmp_path / "label", "PlayMusic\nBookFlight\nStop\n")
     with pytest.raises(DataError, match=r"2 problems:\n.*line 1: 2 words, and 1 tags.*\n.*line 2: 3 words"):
         read_slots(tmp_path)
-    with pytest.raises(DataError, match=r"seq\.in has 3 lines, and label has 1"):
-        read_table(tmp_path)
+    write(tmp_path / "label", "PlayMusic\n")
+    for read in (read_slots, read_table):
+        with pytest.raises(DataError, match=r"seq\.in has 3 lines, and label has 1"):
+            read(tmp_path)
     (tmp_path / "seq.out").unlink()
+    (tmp_path / "label").unlink()
     with pytest.raises(DataError, match=r"has no seq\.out"):
         read_slots(tmp_path)

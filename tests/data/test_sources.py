@@ -52,6 +52,31 @@ def test_parts_of_folders(tmp_path: Path) -> None:
     assert find_parts([folder, folder]) == find_parts(tmp_path) == find_parts(tmp_path / "snips" / "train") == {}
 
 
+def test_files_of_a_data_set_stand_for_their_folder(tmp_path: Path) -> None:
+    words, tags, labels = (write(tmp_path / "slots" / name, "a\n") for name in ("seq.in", "seq.out", "label"))
+    table = write(tmp_path / "a.csv")
+    folder = Item(tmp_path / "slots")
+    assert find_items([words, tags, labels]) == find_items([words, labels]) == [folder]
+    assert find_items([table, labels, words]) == [Item(table), folder]
+    assert find_items([tags, labels]) == [Item(tags), Item(labels)]
+    assert find_items(words) == [Item(words)]
+
+
+def test_parts_by_a_word_in_every_name(tmp_path: Path) -> None:
+    folder = tmp_path / "wnut17"
+    names = ["emerging.dev.conll", "emerging.test.annotated", "wnut17train.conll"]
+    validation, test, training = (str(write(folder / name, "a O\n")) for name in names)
+    write(folder / "README.md", "the training data\n")
+    assert find_parts(folder) == {"training": training, "validation": validation, "test": test}
+    write(folder / "other.conll", "a O\n")
+    assert find_parts(folder) == {}
+    books = [write(tmp_path / "books" / name, "x\n") for name in ("night_train.txt", "last_train.txt", "test.txt")]
+    assert find_parts(tmp_path / "books") == {}
+    books[0].unlink()
+    books[2].unlink()
+    assert find_parts(tmp_path / "books") == {}
+
+
 def test_parts_of_files(tmp_path: Path) -> None:
     full = splits(tmp_path / "full.json", "train", "val")
     assert find_parts(full) == {"training": f"{full}#train", "validation": f"{full}#val"}

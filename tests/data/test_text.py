@@ -62,6 +62,16 @@ class TestFiles:
         with pytest.raises(DataError, match=r"no file .*self\.txt"):
             find_files(tmp_path / "self.txt")
 
+    def test_files_about_the_data_are_left_out_of_folders(self, tmp_path: Path) -> None:
+        about = [write(tmp_path / name, "x") for name in ("SOURCE.txt", "deep/README.txt", "LICENSE")]
+        with pytest.raises(DataError, match=r"no \*\.txt file and no other data"):
+            find_files(tmp_path)
+        named = [write(tmp_path / name, "x") for name in ("polarity.all", "polarity.conll")]
+        assert find_files(tmp_path) == named
+        book = write(tmp_path / "deep/book.txt", "x")
+        assert find_files(tmp_path) == [book]
+        assert find_files(about[0]) == [about[0]]
+
     def test_what_is_not_there(self, tmp_path: Path) -> None:
         write(tmp_path / "poems.txt", "x")
         with pytest.raises(DataError, match=r"no file .*poem\.txt.*has poems\.txt"):

@@ -317,6 +317,19 @@ def test_every_number_of_a_run_resumes_from_a_checkpoint(tmp_path: Path) -> None
     assert (run / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
 
 
+def test_logs_are_truncated_once_after_a_checkpoint_is_read(tmp_path: Path) -> None:
+    loop, _ = make_loop(Toy([1.0]), run=tmp_path / "run", steps=2, eval_every=1)
+    loop.run()
+    assert loop.resume()
+    loop.run()
+    log = tmp_path / "run" / "metrics.jsonl"
+    before = log.read_text()
+    with log.open("a") as stream:
+        stream.write('{"event": "finished"}\n')  # as `train` writes it after the loop
+    loop.run()
+    assert log.read_text() == before + '{"event": "finished"}\n'
+
+
 def test_seconds_continue_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     slow = SlowToy(monkeypatch)
     loop, _ = make_loop(slow, run=tmp_path / "run", minutes=1.0)

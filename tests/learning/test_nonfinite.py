@@ -14,12 +14,12 @@ from tests.learning.small_runs import OPTIONS, SAMPLE, write_text
 from tests.learning.toy_task import Slope, Toy, make_loop
 from torch import Tensor, nn
 
-from unspool.errors import TrainingError
+from unspool.errors import DataError, DivergenceError, TrainingError
 from unspool.learning import throughput
 from unspool.learning.events import Event, Saved, Stepped
 from unspool.learning.files import read_tensors
 from unspool.learning.loop import Loop
-from unspool.learning.nonfinite import find_nonfinite, trace_nonfinite
+from unspool.learning.nonfinite import diagnose, find_absurd_loss, find_nonfinite, refuse_huge_weights, trace_nonfinite
 from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import Stop
 from unspool.runs.train import plan, train
@@ -76,6 +76,35 @@ def assert_finite(run: Path) -> None:
         assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
+# ── what cannot be ──
+
+
+@pytest.mark.parametrize(
+    ("loss", "first", "absurd"),
+    [
+        (2.3, None, False),
+        (1e28, None, False),  # there is nothing to compare it to
+        (math.nan, None, True),
+        (1e28, 2.3, True),
+        (-4.84e23, 2.3, True),
+        (-4.84, 2.3, True),  # a −log P is not negative
+        (-1e-5, 2.3, False),  # by rounding
+        (9e5, 2.3, False),
+        (2e6, 1e5, False),  # it was large from the start
+        (2e8, 1e5, True),
+    ],
+)
+def test_a_loss_that_only_a_diverged_model_has(loss: float, first: float | None, absurd: bool) -> None:
+    assert bool(find_absurd_loss(loss, first)) == absurd
+
+
+def test_weights_whose_squares_are_infinite_are_refused() -> None:
+    refuse_huge_weights(Chain(1e18, -1e18, 1.0))
+    with pytest.raises(DivergenceError, match=r"a weight is beyond 1.8e\+19"):
+        refuse_huge_weights(Chain(1.0, -2e19, 1.0))
+    refuse_huge_weights(Chain(1.0, 1.0, 1.0).double())
+
+
 # ── where it came from ──
 
 
@@ -88,7 +117,9 @@ def test_a_parameter_that_holds_nan_is_named() -> None:
 def test_the_first_layer_whose_output_overflows_is_named() -> None:
     fault = trace_nonfinite(Chain(1e30, 1e30, 0.0), torch.ones(2), None)
     assert fault == "the output of middle (Times) holds infinity"
-    assert trace_nonfinite(Chain(1e30, 1e30, 0.0), torch.zeros(2), None) == "the loss is not finite"
+    assert trace_nonfinite(Chain(1e30, 1e30, 0.0), torch.zeros(2), None) == (
+        "the loss is not finite; the largest weight is 1e+30, in the parameter first.factor"
+    )
 
 
 def test_a_gradient_is_named_where_all_outputs_are_finite() -> None:
@@ -116,6 +147,98 @@ def test_the_memory_of_the_optimizer_is_looked_at_too() -> None:
     assert find_nonfinite(slope) is None
     found = "the optimizer's exp_avg_sq of the parameter w holds infinity"
     assert find_nonfinite(slope, optimizer) == found
+
+
+# ── in use ──
+
+
+class Masked(nn.Module):
+    """A mask with −∞ in it, as attention and a CRF have them, and a layer."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.mask, self.layer = Constant(-math.inf), Times(factor)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.layer(x) + self.mask(x)
+        return scores.softmax(0)
+
+
+class Constant(nn.Module):
+    """A number in the first place, and 0 in all others."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self, x: Tensor) -> Tensor:
+        result = torch.zeros_like(x)
+        result[0] = self.value
+        return result
+
+
+@pytest.mark.parametrize(
+    ("factor", "error"),
+    [
+        (1.0, FileNotFoundError(2, "No such file", "nan.csv")),
+        (1.0, ValueError("the column `b` is not there")),
+        (1.0, ValueError("cannot convert float NaN to integer")),  # but none in the model
+        (1e39, FileNotFoundError(2, "No such file", "nan.csv")),
+        (1e39, DataError("t.csv, line 3: NaN is no label. Correct it.")),
+        (1e39, RuntimeError("no memory is left")),
+        (1e39, KeyError("nan")),
+    ],
+)
+def test_an_error_that_is_not_about_numbers_passes_unchanged(factor: float, error: Exception) -> None:
+    model = Masked(1.0)
+    model.layer.factor = nn.Parameter(torch.tensor(factor, dtype=torch.float64), requires_grad=False)
+
+    def use() -> None:
+        model(torch.ones(3))
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        diagnose(model, use)
+    assert caught.value is error
+
+
+def test_an_error_about_numbers_that_are_not_finite_is_divergence_and_its_cause_stays() -> None:
+    model = Masked(1e30)
+
+    def use() -> None:
+        torch.multinomial(model(torch.full((3,), 1e30)), 1)
+
+    found, fault = diagnose(model, use)
+    assert (found, str(fault)) == (None, "the output of layer (Times) holds infinity")
+    assert isinstance(fault, DivergenceError)
+    assert isinstance(fault.__cause__, RuntimeError)
+    assert "probability" in str(fault.__cause__)
+
+
+def test_a_mask_is_not_blamed_for_a_result_that_is_not_finite() -> None:
+    learner = nn.Sequential(Constant(-math.inf), nn.Flatten(0), Constant(math.nan))
+
+    def use() -> None:
+        learner(torch.ones(3))
+        raise DivergenceError("the loss is not finite")
+
+    _, fault = diagnose(learner, use)
+    assert str(fault) == (
+        "the loss is not finite; the output of 2 (Constant) holds NaN; "
+        "before it, the output of 0 (Constant) holds −infinity"
+    )
+    _, fault = diagnose(Chain(1.0, -2.0, 1.5), use)
+    assert str(fault) == "the loss is not finite; the largest weight is 2, in the parameter middle.factor"
+
+
+def test_a_bad_gradient_is_named_rather_than_a_mask() -> None:
+    class MaskedChain(Masked):
+        def forward(self, x: Tensor, _state: Any = None) -> Tensor:
+            return super().forward(x).sum()
+
+    learner = MaskedChain(1.0)
+    learner.layer.factor.grad = torch.tensor(math.nan)
+    assert trace_nonfinite(learner, torch.ones(3), None) == "the gradient of layer.factor holds NaN"
 
 
 # ── runs ──
@@ -209,7 +332,7 @@ def test_a_validation_loss_that_is_not_finite_ends_the_run_and_the_best_model_st
 
 
 def test_weights_that_overflow_in_an_update_are_neither_saved_nor_kept_as_the_best(tmp_path: Path) -> None:
-    loop, _ = make_loop(Toy([0.5, 8.0]), run=tmp_path / "run", steps=10, checkpoint_every=1, lr=5e37)
+    loop, _ = make_loop(Toy([0.0, 8.0]), run=tmp_path / "run", steps=10, checkpoint_every=1, lr=5e37)
     with pytest.raises(TrainingError, match="at step 2: the parameter w holds infinity.*step-000000001.safe"):
         loop.run()
     assert_finite(tmp_path / "run")

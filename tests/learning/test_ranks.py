@@ -20,7 +20,7 @@ from unspool.errors import ArgumentError, DataError, DivergenceError, OthersFail
 from unspool.learning import optimizers as optimizers
 from unspool.learning.bptt import detach
 from unspool.learning.events import Event
-from unspool.learning.files import read_tensors
+from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import MEETING, Ranks, joined
 from unspool.learning.run_folder import RunFolder
@@ -174,7 +174,7 @@ def test_weights_and_losses_are_those_of_one_process(tmp_path: Path, options: di
     for name, weight in alone["weights"].items():
         torch.testing.assert_close(both[0]["weights"][name], weight, rtol=0, atol=1e-5)
         assert torch.equal(both[1]["weights"][name], both[0]["weights"][name])
-    evaluated = [[one for one in metrics(tmp_path / run) if "validation" in one] for run in ("alone", "both")]
+    evaluated = [[one for one in metrics(tmp_path / run) if one["event"] == "evaluated"] for run in ("alone", "both")]
     assert [one["step"] for one in evaluated[0]] == [4, 8, 12]
     for ours, theirs in zip(*evaluated, strict=True):
         assert theirs["training"] == pytest.approx(ours["training"], abs=1e-6)
@@ -271,6 +271,41 @@ def test_nan_in_one_stops_all(tmp_path: Path, accumulate: int) -> None:
     assert "step-000000002.safetensors" in str(first)
     assert type(second) is OthersFailedError
     assert str(second) == str(first)
+
+
+def spoil_before_saving(text: Path, run: Path, options: dict[str, Any]) -> Any:
+    """The second process's state becomes NaN between an update and the checkpoint after it."""
+    save = Loop.save
+
+    def poison(self: Loop) -> None:
+        if self.position.step == 2 and not self.ranks.first:
+            leaves(self.state)[0].fill_(torch.nan)
+        save(self)
+
+    pytest.MonkeyPatch().setattr(Loop, "save", poison)  # for the rest of this process
+    return run_training(text, run, options)
+
+
+def test_nan_in_the_state_of_one_is_not_saved_and_stops_all(tmp_path: Path) -> None:
+    given = CALM | {"steps": 6, "checkpoint_every": 2}
+    first, second = together(tmp_path, 2, spoil_before_saving, write_text(tmp_path), tmp_path / "run", given)
+    assert type(first) is DivergenceError
+    assert "diverged at step 2: the carried state holds NaN. The last good checkpoint is" in str(first)
+    assert (type(second), str(second)) == (OthersFailedError, str(first))
+    assert [path.stem for path in RunFolder(tmp_path / "run").checkpoints()] == ["step-000000000"]
+
+
+def test_a_checkpoint_with_nan_in_the_state_of_one_is_refused_by_all(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    together(tmp_path, 2, run_training, write_text(tmp_path), run, CALM | {"steps": 3})
+    path = RunFolder(run).checkpoints()[-1]
+    tensors, facts = read_tensors(path)
+    tensors["state.1.0"].fill_(torch.nan)
+    write_tensors(path, tensors, facts)
+    first, second = together(tmp_path, 2, run_training, None, run, {"steps": 6})
+    assert type(first) is DivergenceError
+    assert "diverged at step 3: the carried state holds NaN" in str(first)
+    assert (type(second), str(second)) == (OthersFailedError, str(first))
 
 
 def die(text: Path, run: Path, options: dict[str, Any], rank: str) -> Any:

@@ -16,8 +16,10 @@ from tests.learning.toy_task import CONFIG
 
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.events import Advised, Event
+from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.lock import LOCK_NAME
 from unspool.learning.run_folder import FORMAT, RunFolder, check_free, check_run
+from unspool.runs.load import load_run
 from unspool.runs.train import train
 from unspool.tasks import lm as language_model
 
@@ -156,9 +158,49 @@ def test_a_checkpoint_of_a_newer_version_is_refused_and_not_passed_over(run: Pat
     folder = RunFolder(run)
     folder.write_checkpoint(13, {"model.w": torch.ones(1)}, {"format": FORMAT + 1})
     before = contents(run)
-    with pytest.raises(DataError, match="step-000000013.safetensors was made by a newer unspool"):
+    with pytest.raises(DataError, match="step-000000013.safetensors was written by a newer unspool"):
         train(out=run, resume=True)
     assert contents(run) == before
+
+
+OLDER = r"was written by an older unspool \(format 1; this one reads 2\)\. Train it again: .*`overwrite=True`"
+
+
+def test_a_run_of_an_older_version_is_refused_and_may_be_replaced(run: Path, tmp_path: Path) -> None:
+    """Its positions have a fact `advice`, and its vocabulary no digest."""
+    config, vocabulary = run / "config.toml", run / "vocabulary.json"
+    config.write_text(config.read_text(encoding="utf-8").replace(f"format = {FORMAT}", "format = 1"), encoding="utf-8")
+    document = json.loads(vocabulary.read_text(encoding="utf-8"))
+    del document["digest"]
+    vocabulary.write_text(json.dumps(document), encoding="utf-8")
+    for path in RunFolder(run).checkpoints():
+        make_older(path)
+    before = contents(run)
+    with pytest.raises(DataError, match=f"run {OLDER}"):
+        train(out=run, resume=True)
+    with pytest.raises(DataError, match=f"run {OLDER}"):
+        load_run(run)
+    with pytest.raises(ArgumentError, match="exists"):
+        train(tmp_path / "text.txt", out=run, **OPTIONS | STEPS)
+    assert contents(run) == before
+    train(tmp_path / "text.txt", out=run, overwrite=True, **OPTIONS | STEPS)
+    assert check_run(run)["task"] == "lm"
+
+
+def make_older(path: Path) -> None:
+    """Turn a checkpoint into one of format 1."""
+    tensors, facts = read_tensors(path)
+    position = {name: value for name, value in facts["position"].items() if name != "advised"}
+    write_tensors(path, tensors, {**facts, "format": 1, "position": {**position, "advice": ""}})
+
+
+def test_a_checkpoint_of_an_older_version_is_not_said_to_be_damaged(run: Path) -> None:
+    for path in RunFolder(run).checkpoints():
+        make_older(path)
+    with pytest.raises(DataError, match=rf"step-\d+.safetensors {OLDER}"):
+        train(out=run, resume=True)
+    with pytest.raises(DataError, match=rf"step-\d+.safetensors {OLDER}"):
+        RunFolder(run).read_checkpoint()
 
 
 def test_a_run_whose_settings_are_said_again_is_refused(run: Path) -> None:

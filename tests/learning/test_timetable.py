@@ -37,7 +37,7 @@ def test_the_fraction_is_of_updates_or_of_time() -> None:
 
 
 def test_training_ends_when_it_is_done_or_stale() -> None:
-    position = Position(step=19, evaluated=[2, 4, 6, 8], best_step=4)
+    position = Position(step=19, training=[1.0] * 4, validation=[1.0] * 4, evaluated=[2, 4, 6, 8], best_step=4)
     assert position.stale == 2
     assert table().reason_to_end(position, 0.0) == ""
     assert table(patience=3).reason_to_end(position, 0.0) == ""

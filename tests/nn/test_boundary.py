@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import grad
 
 import unspool
+from unspool.cells import Cell, minimum, tanh
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, UnspoolError
 from unspool.nn import (
     AttentionPooling,
@@ -296,3 +297,33 @@ def test_lengths_that_are_not_in_memory(lengths: Tensor) -> None:
         layer(x, h, lengths=[10**30] * 4)
     with pytest.raises(ArgumentError, match="`x`.*to_dense"):
         layer(x.to_sparse(), h)
+
+
+class Enlarged(Cell):
+    """A number that float64 holds and float32 does not."""
+
+    def step(self, x: Any, h: Any) -> Any:
+        return minimum(tanh(self.linear("a", x, h)) * 1e39, 1e38)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_number_that_the_dtype_cannot_hold_is_refused(dtype: torch.dtype) -> None:
+    layer, x = unspool.nn.Recurrent(Enlarged, 3, 4, dtype=dtype), torch.randn(5, 2, 3, dtype=dtype)
+    for _ in range(3):
+        with (
+            pytest.raises(DTypeError, match="cannot hold the number 1e[+]39 of Enlarged"),
+            torch.no_grad(),
+        ):
+            layer(x)
+    with pytest.raises(DTypeError, match="cannot hold the number"):
+        layer.take_step(x[0], (torch.zeros(2, 4, dtype=dtype),))
+    if dtype == torch.float32:
+        with pytest.raises(DTypeError, match="cannot hold the number"):
+            unspool.nn.Equilibrium(Enlarged, 3, 4)(x[0])
+
+
+def test_float64_holds_it() -> None:
+    layer, x = unspool.nn.Recurrent(Enlarged, 3, 4, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+    (new,) = layer.take_step(x, (torch.zeros(2, 4, dtype=torch.float64),))
+    expected = (torch.tanh(x @ layer.W_a.T + layer.b_a) * 1e39).clamp(max=1e38)
+    torch.testing.assert_close(new, expected)

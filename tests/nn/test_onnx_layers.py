@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from tests.nn.torch_twins import KINDS, flat, states, twins
 from torch import Tensor, nn
 
+import unspool
 from unspool.errors import ArgumentError
 from unspool.nn import GRU, LSTM
 
@@ -54,13 +56,15 @@ def given(layer: Any, shape: tuple[int, int], start: bool) -> list[Tensor]:
     return [x, *(part.detach() for part in flat(states(layer, rows)))] if start else [x]
 
 
-def assert_runs_anywhere(run: Callable[[list[Tensor]], list[Any]], theirs: nn.Module, start: bool) -> None:
+def assert_runs_anywhere(
+    run: Callable[[list[Tensor]], list[Any]], theirs: nn.Module, start: bool, atol: float = 1e-6
+) -> None:
     for shape in OTHERS:
         tensors = given(theirs.layer, shape, start)
         with torch.no_grad():
             expected = theirs(*tensors)
         for mine, other in zip(run(tensors), expected, strict=True):
-            np.testing.assert_allclose(mine, other.numpy(), rtol=0, atol=1e-6)
+            np.testing.assert_allclose(mine, other.numpy(), rtol=0, atol=atol)
 
 
 def session(model: bytes) -> Callable[[list[Tensor]], list[Any]]:
@@ -87,6 +91,25 @@ def test_by_the_older_exporter(kind: str, options: dict[str, Any], start: bool, 
     with torch.no_grad():
         torch.onnx.export(ours, tuple(tensors), file, dynamo=False, **names)
     assert_runs_anywhere(session(file.read_bytes()), theirs, start)
+
+
+@each_kind
+@pytest.mark.parametrize("start", [False, True], ids=["from zeros", "from a state"])
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_a_layer_alone_by_the_older_exporter(kind: str, start: bool, accelerated: bool, tmp_path: Path) -> None:
+    """The exporter gives the layer's own arguments by their places, and those that were left out too."""
+    theirs, ours = (layer.eval() for layer in twins(kind, 3, 5))
+    if accelerated:
+        ours = copy.deepcopy(theirs)
+        unspool.accelerate(nn.Sequential(ours))
+    x, *states = given(ours, EXAMPLE, start)
+    hx = (tuple(states) if kind == "LSTM" else states[0],) if start else ()
+    with torch.no_grad():
+        torch.onnx.export(ours, (x, *hx), tmp_path / "model.onnx", dynamo=False)
+        output, final = theirs(x, *hx)
+    found = session((tmp_path / "model.onnx").read_bytes())([x, *states])
+    for mine, other in zip(found, (output, *(final if kind == "LSTM" else (final,))), strict=True):
+        np.testing.assert_allclose(mine, other.numpy(), rtol=0, atol=1e-6)
 
 
 class OnONNXRuntime(torch.fx.Interpreter):
@@ -146,6 +169,26 @@ def test_by_the_newer_exporter(kind: str, options: dict[str, Any]) -> None:
     file = torch.onnx.export(ours, (x,), dynamo=True, verbose=False, dynamic_shapes=shapes)
     assert file is not None
     assert_runs_anywhere(session(file.model_proto.SerializeToString()), theirs, False)
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("dtype", "atol", "engine"),
+    [(torch.float16, 2e-3, "on"), (torch.float32, 1e-6, "off")],
+    ids=["half precision", "no kernels"],
+)
+def test_by_the_newer_exporter_where_torch_runs_the_layer(
+    kind: str, dtype: torch.dtype, atol: float, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half precision and layers without a kernel run by torch.nn's forward, but are not unrolled either."""
+    pytest.importorskip("onnxscript")
+    monkeypatch.setenv("UNSPOOL_ENGINE", engine)
+    theirs, ours = (Model(layer.to(dtype)).eval() for layer in twins(kind, 3, 5, num_layers=2, bidirectional=True))
+    shapes, (x,) = sizes(ours.layer, 0), given(ours.layer, EXAMPLE, False)
+    file = torch.onnx.export(ours, (x.to(dtype),), dynamo=True, verbose=False, dynamic_shapes=shapes)
+    assert file is not None
+    run = session(file.model_proto.SerializeToString())
+    assert_runs_anywhere(lambda tensors: run([part.to(dtype) for part in tensors]), theirs.float(), False, atol)
 
 
 @pytest.mark.parametrize(

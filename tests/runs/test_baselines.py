@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.tasks.labelled_texts import ordered_texts, write_table
 
 import unspool
 from unspool.cli.finish import table as table_of
 from unspool.errors import ArgumentError
 from unspool.learning.events import Advised, Event
+from unspool.learning.loop import Loop
 from unspool.runs.baselines import baselines_of, describe_seconds
 from unspool.runs.train import plan
 
@@ -58,6 +60,39 @@ def test_baselines_are_measured_on_test_data_too(tmp_path: Path) -> None:
     assert finished.test_baselines["majority class"] != finished.baselines["majority class"]
     assert "| bag of vectors, test |" in (tmp_path / "run" / "MODEL_CARD.md").read_text()
     assert "bag of vectors, on test data" in [row[0] for row in table_of(finished)]
+
+
+@pytest.mark.parametrize("when", ["rehearse", "run"])
+def test_a_baseline_that_diverges_is_left_out_and_the_run_finishes(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights of one baseline become NaN, before its speed is measured or before it is trained."""
+    table = write_table(tmp_path / "order.csv", ordered_texts(40))
+    use = getattr(Loop, when)
+
+    def spoil(self: Loop, *given: Any) -> Any:
+        if any("bag" in type(module).__name__.lower() for module in self.learner.modules()):
+            with torch.no_grad():
+                next(iter(self.learner.parameters())).fill_(math.nan)
+        return use(self, *given)
+
+    monkeypatch.setattr(Loop, when, spoil)
+    events: list[Event] = []
+    settings: dict[str, Any] = {"hidden": 4, "steps": 2, "tokenizer": "char", "test": 0.2, "baselines": True}
+    finished = unspool.train(table, out=tmp_path / "run", tell=events.append, **settings).finished
+    assert events[-1] == finished
+    assert finished.validation
+    others = {"shared FCN, summed", "1-D convolution", "3-layer convolution (7 steps)"}
+    assert others <= set(finished.baselines)
+    said = [event.text for event in events if isinstance(event, Advised) and "diverged" in event.text]
+    if when == "rehearse":  # that is another model
+        assert "bag of vectors" in finished.baselines
+        assert not said
+        return
+    assert "bag of vectors" not in {*finished.baselines, *finished.test_baselines}
+    (text,) = said
+    assert text.startswith("The baseline bag of vectors diverged, and is left out of the comparison: training diverged")
+    assert "holds NaN" in text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (41.7, "42 s"), (99.9, "100 s"), (192.4, "3 min")])

@@ -57,6 +57,16 @@ def test_five_mistakes_are_five_lines(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("task", "name"), [("tag", "time_delay"), ("joint", "time_delay"), ("seq2seq", "beam_size"), ("lm", "layers")]
+)
+@pytest.mark.parametrize("value", [1001, 10**9, 10**30])
+def test_what_costs_time_and_memory_has_a_limit(task: str, name: str, value: int) -> None:
+    with pytest.raises(ArgumentError, match=f"`{name}` .={value}. should be less than or equal to 1000"):
+        read_config(FILES, {"model": {name: value}}, task=task)
+    assert getattr(read_config(FILES, {"model": {name: 1000}}, task=task).model, name) == 1000
+
+
 def test_a_file_whose_outline_is_wrong_has_its_other_mistakes_listed_too(tmp_path: Path) -> None:
     """And nothing is said of the files: those an option may still say."""
     path = write(tmp_path, 'task = "ln"\ntraining = 3\n[modle]\n[data]\nsplit = "middle"\n[model]\nlayers = 0\n')

@@ -47,6 +47,12 @@ def config(model: dict[str, Any] | None = None, **training: Any) -> Config:
         (UNDERFITTED, config(), {"epochs": 20}, True),
         (course([2.0, 1.0], [2.0, 1.1]), config(), {"epochs": 20}, True),
         (course([2.0, 1.0, 0.5], [2.0, 1.1, 0.9]), config(), {"epochs": 20}, True),
+        (
+            course([3.0 - 0.1 * n for n in range(10)], [4.64 - 0.018 * n for n in range(10)]),
+            config(),
+            {"epochs": 20},
+            True,
+        ),
         (UNDERFITTED, config(epochs=None, minutes=5), {"minutes": 10}, True),
         (DIVERGED, config(lr=0.03), {"lr": 0.01}, True),
         (STALLED, config(lr=0.1), {"lr": 0.01}, True),
@@ -70,8 +76,8 @@ def test_overfitting_is_never_answered_by_more_units() -> None:
 
 def test_a_baseline_that_is_better_is_named() -> None:
     behind = replace(FINISHED, baselines={"bigram": {"loss": 1.25}, "5-gram": {"loss": 1.2}, "odd": {"loss": 9.0}})
-    found = follow_up(behind, config(), LEVEL)
-    assert found.text.startswith("The model is not better than 5-gram. ")
+    found = with_follow_up(behind, config(), LEVEL)
+    assert found.behind == "5-gram"
     assert found.flawed
     by_accuracy = replace(behind, chosen_by="accuracy", more_is_better=True, validation={"accuracy": 0.8})
     assert find_better_baseline(replace(by_accuracy, baselines={"bag": {"accuracy": 0.81}, "fcn": {}})) == "bag"
@@ -86,7 +92,7 @@ def test_an_interrupted_run_gets_no_advice() -> None:
 def test_the_log_of_a_run_keeps_the_advice(tmp_path: Path) -> None:
     run = train_tiny(tmp_path)
     told = run.finished
-    assert read_follow_up(run.path) == FollowUp(told.advice, told.proposal, told.flawed)
+    assert read_follow_up(run.path) == FollowUp(told.advice, told.proposal, told.flawed, told.behind)
     assert told.proposal
     assert told.prompt in run.text.read_text(encoding="utf-8").split()
     log = run.path / "metrics.jsonl"

@@ -276,6 +276,12 @@ TEXTS = [
     # texts alone
     Case("ner.txt", conll, "tag", {}),
     Case("ner.conll", conll, "tag", {}),
+    Case(
+        "topics.txt",
+        lambda: "__label__a __label__b play it\n" + "__label__a play\n__label__b stop\n" * 9,
+        "multilabel",
+        {},
+    ),
     Case("poem.txt", lambda: "\n".join(sentences(400)), "lm", {}),
     Case("server.log", lambda: "".join(f"{stamp} INFO started worker\n" for stamp in stamps(300)), "lm", {}),
     Case("code.py", lambda: "def add(a, b):\n    return a + b\n\n" * 200, "lm", {}),
@@ -294,6 +300,8 @@ TEXTS = [
         ),
         "what is to be learned is not clear",
     ),
+    unclear("rows.yaml", lambda: "- text: hi\n  label: a\n" * 9, "YAML that is not known"),
+    unclear("settings.txt", lambda: '{\n"a": {"b": [1, 2]}\n}\n', "JSON that is not known"),
     unclear("only texts.csv", lambda: table("text", sentences(20)), "what is to be learned is not clear"),
     unclear("only numbers.csv", lambda: table("value", series(20)), "what is to be learned is not clear"),
     unclear(

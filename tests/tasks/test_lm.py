@@ -11,6 +11,7 @@ import torch
 
 from unspool.data.corpus import Division, prepare
 from unspool.models.language_model import LanguageModel
+from unspool.settings.data import TextData
 from unspool.settings.model import LanguageModelSettings
 from unspool.tasks.lm import LanguageModelling, loss_metrics
 
@@ -102,3 +103,24 @@ def test_reading_once_through_weighs_every_token_the_same(task: LanguageModellin
             logits = model.head[:, before].double() + model.head_bias.double()
             bits -= torch.log_softmax(logits, 0)[after].item()
     assert LanguageModelling.measure(model, ids) == pytest.approx(bits / (len(ids) - 1), rel=1e-6)
+
+
+def test_a_folder_that_comes_divided_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "wikitext"
+    folder.mkdir()
+    texts = {"train.txt": "abc" * 50, "valid.txt": "cab" * 20, "test.txt": "bca" * 10, "SOURCE.txt": "from there"}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    task = LanguageModelling.prepare(TextData(files=(str(folder),)), seed=0)
+    decode = task.vocabulary.decode
+    found = [decode(part.tolist()) for part in (task.corpus.training, task.corpus.validation, task.corpus.test)]
+    assert found == [texts["train.txt"], texts["valid.txt"], texts["test.txt"]]
+    assert decode(task._read(str(folder)).tolist()) == texts["test.txt"]
+    other = tmp_path / "other.txt"
+    other.write_text("ccc", encoding="utf-8")
+    given = LanguageModelling.prepare(TextData(files=(str(folder),), validation=(str(other),)), seed=0)
+    assert decode(given.corpus.validation.tolist()) == "ccc"
+    (folder / "valid.txt").unlink()
+    cut = LanguageModelling.prepare(TextData(files=(str(folder),), validation=0.2), seed=0)
+    assert [len(cut.corpus.training), len(cut.corpus.validation), len(cut.corpus.test)] == [120, 30, 30]

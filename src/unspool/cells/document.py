@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unspool.cells.equations import Equations
-from unspool.cells.symbols import BINARY, CONDITIONS, UNARY, Graph, LinearMap, Symbol, elementwise
+from unspool.cells.symbols import BINARY, CONDITIONS, UNARY, Graph, LinearMap, Symbol, as_number, elementwise
 from unspool.errors import CellError
 
 FORMAT = 1
@@ -181,14 +181,14 @@ class _Reader:
                 self._use(entry["detail"], (self._width(entry),))
                 return self.graph.node("vector", width=self._width(entry), detail=entry["detail"])
             case "constant":
-                return self.graph.node("constant", detail=float(entry["detail"]))
+                return self.graph.node("constant", detail=as_number(float(entry["detail"])))
             case "linear":
                 return self._linear(entry, inputs)
         if ARITY.get(operation) != len(inputs):
             raise CellError("no such operation" if operation not in ARITY else f"{len(inputs)} inputs do not fit")
         if all(value.width is None for value in inputs):
             raise CellError("it computes with numbers alone")
-        detail = float(entry["detail"]) if operation == "normalise" else None
+        detail = as_number(float(entry["detail"])) if operation == "normalise" else None
         return elementwise(operation, *inputs, detail=detail)
 
     def _linear(self, entry: dict[str, Any], inputs: tuple[Symbol, ...]) -> Symbol:

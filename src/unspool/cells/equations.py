@@ -36,6 +36,11 @@ class Equations:
         """The names of the matrices that do not read x: U_r, U1_h, …"""
         return tuple(name for name in self.parameters if RECURRENT.match(name))
 
+    @property
+    def largest_number(self) -> float:
+        """The largest magnitude among the numbers that stand in the equations; 0 without any."""
+        return max((abs(node.detail) for node in self.nodes if isinstance(node.detail, float)), default=0.0)
+
     def size(self, width: str, input_size: int, hidden_size: int) -> int:
         """The number that a width stands for in a layer of these sizes."""
         return {"input": input_size, "hidden": hidden_size, **self.sizes}[width]

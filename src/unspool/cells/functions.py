@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from unspool.cells.symbols import Number, Symbol, elementwise
+from unspool.cells.symbols import Number, Symbol, as_number, elementwise
 from unspool.errors import CellError, UnknownNameError
 
 Value = TypeVar("Value", Symbol, float)
@@ -70,7 +70,7 @@ def where(condition: Symbol, a: Symbol | Number, b: Symbol | Number) -> Symbol:
 def normalise(v: Symbol, epsilon: float = 1e-5) -> Symbol:
     """(v − mean) / √(variance + epsilon) over the units of one row: layer normalisation without its scale and shift."""
     _one_symbol("normalise", v)
-    return elementwise("normalise", v, detail=float(epsilon))
+    return elementwise("normalise", v, detail=as_number(epsilon))
 
 
 def _one_symbol(function: str, *values: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import CONDITIONS, Graph, LinearMap, Symbol, symbol
-from unspool.errors import CellError
+from unspool.errors import CellError, UnspoolError
 
 NAME = re.compile(r"[A-Za-z0-9]\w*")
 RESERVED = re.compile(r"(W|U\d*|b)_")
@@ -66,9 +67,12 @@ class Reading:
         before = [self.graph.node("state", width=width, detail=state) for state, width in widths.items()]
         try:
             returned, local_names = _call_and_see_names(reader, x, *before)
-        except (TypeError, AttributeError) as error:
+        except UnspoolError:
+            raise
+        except Exception as error:  # whatever the user's own code raises
+            cause = f"{type(error).__name__}: {error}"
             raise CellError(
-                f"`step` of {self.title} cannot be read as equations: {error}. Combine values with + − × ÷, the "
+                f"`step` of {self.title} cannot be read as equations: {cause}. Combine values with + − × ÷, the "
                 "functions of unspool.cells (sigmoid, tanh, exp, where, …), self.linear and self.vector."
             ) from error
         results = self._results(returned, widths)
@@ -108,15 +112,18 @@ class Reading:
             raise CellError(
                 f"vector {name!r} of {self.title} is named as the parameters of linear maps are. Rename it."
             )
-        if self.parameters.get(name, (width,)) != (width,) or self.initial.get(name, initial) != initial:
-            raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
         try:
-            self.initial[name] = float(initial)
+            first = float(initial)
         except (TypeError, ValueError, OverflowError):
+            first = math.nan
+        if not math.isfinite(first):
             raise CellError(
-                f"vector {name!r} of {self.title} starts at {CellError.shown(initial)}, which is no float. "
+                f"vector {name!r} of {self.title} starts at {CellError.shown(initial)}, which is no finite float. "
                 "Give one, such as 0.0."
-            ) from None
+            )
+        if self.parameters.get(name, (width,)) != (width,) or self.initial.get(name, first) != first:
+            raise CellError(f"vector {name!r} of {self.title} is declared twice in different ways. Rename one.")
+        self.initial[name] = first
         self.parameters[name] = (width,)
         return self.graph.node("vector", width=width, detail=name)
 

@@ -6,6 +6,7 @@ size ("input", "hidden", or one that the cell declares), so one reading serves a
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -175,8 +176,13 @@ def symbol(graph: Graph, value: Symbol | Number) -> Symbol:
         if value.graph is not graph:
             raise CellError("a symbol was kept from another reading of `step`. Keep no values on `self`.")
         return value
+    return graph.node("constant", detail=as_number(value))
+
+
+def as_number(value: Number) -> float:
+    """`value` as a finite float, for the equations."""
     try:
-        return graph.node("constant", detail=value.__float__())  # not float(value), which would read text
+        number = value.__float__()  # not float(value), which would read text
     except OverflowError:
         raise CellError(
             f"{CellError.shown(value)} is too large for a float ({_users_line()}). Use smaller numbers."
@@ -186,6 +192,9 @@ def symbol(graph: Graph, value: Symbol | Number) -> Symbol:
             f"{CellError.shown(value)} of type {type(value).__name__} stands in the equations ({_users_line()}). "
             "Use numbers, self.linear for matrices and self.vector for a parameter per unit."
         ) from None
+    if not math.isfinite(number):
+        raise CellError(f"the number {number} stands in the equations ({_users_line()}). Use finite numbers.")
+    return number
 
 
 def _users_line() -> str:

@@ -13,9 +13,10 @@ from typing import Annotated
 import typer
 
 from unspool.cache import cache_folder
-from unspool.cli.train import finish, follow, free_name
+from unspool.cli.train import finish, follow
 from unspool.cli.xray_training import TrainingXray
 from unspool.data.cache import made_once
+from unspool.runs.names import free_name
 
 NAME = "python-reference.txt"
 

@@ -49,7 +49,7 @@ class PlainView(QuietView):
             case Saved():
                 self.write(f"saved step {event.step:,} · {harmless(event.path)}")
             case Advised():
-                self.write(f"advice at step {event.step:,}: {harmless(spell(event.text))}")
+                self.write(advised(event))
             case Finished():
                 self.write(finished(event))
 
@@ -76,6 +76,12 @@ def baseline(name: str, metrics: Mapping[str, float]) -> str:
     """A baseline and the first of its metrics."""
     first = next(iter(metrics), "loss")
     return harmless(f"{name} ({first} {metric(first, metrics.get(first))})")
+
+
+def advised(event: Advised) -> str:
+    """Advice with its step, or a note."""
+    text = harmless(spell(event.text))
+    return text if event.is_note else f"advice at step {event.step:,}: {text}"
 
 
 def stepped(event: Stepped, unit: str) -> str:

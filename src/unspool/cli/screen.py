@@ -23,8 +23,8 @@ from unspool.cli.formatting import (
     short,
     speed,
 )
+from unspool.cli.plain import advised
 from unspool.cli.sample import Framed
-from unspool.cli.spelling import spell
 from unspool.harmless import harmless
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, Started, Stepped
 
@@ -224,7 +224,7 @@ class Screen:
         """The latest advice, and the latest checkpoint."""
         lines: list[Text] = []
         for event in self.advice[-advice:]:
-            words = harmless(f"advice at step {event.step:,}: {spell(event.text)}").split(" ")
+            words = advised(event).split(" ")
             lines += [Text(line, style="yellow") for line in flow(words, width, between=" ")]
         if self.saved is not None:
             lines.append(Text(f"saved step {self.saved.step:,} · {harmless(self.saved.path)}", style="dim"))

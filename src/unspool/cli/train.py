@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run_folder import check_free
 from unspool.runs.config import Config
 from unspool.runs.load import is_run
+from unspool.runs.names import choose_folder
 from unspool.runs.recipes import RECIPES
 from unspool.runs.train import Trained, plan, resume_settings
 from unspool.runs.train import train as run_training
@@ -112,7 +112,7 @@ def train(
             rehearse(checked) if dry_run else suggest_lr(checked)
             return
         if out is None:
-            out = Path(ranks.broadcast_text(str(free_name(name_of(files)))))
+            out = Path(ranks.broadcast_text(str(choose_folder(files, overwrite))))
         look = TrainingXray(xray, xray_every)
         run: dict[str, Any] = {"source": files, "out": out, "resume": resume, "overwrite": overwrite}
         trained = follow(**run, watch=look.watch, options=given, json=json, quiet=quiet, tensorboard=tensorboard)
@@ -131,7 +131,7 @@ def find_resumed(files: Many, out: Path | None, config: Path | None) -> tuple[Ma
         raise ArgumentError.of("FILE", files, "is more than one run", "Give one run folder")
     if named is not None:
         return None, named
-    return files, out or Path("runs") / safe_name(name_of(files))
+    return files, out or choose_folder(files, existing=True)
 
 
 def check_settings(files: Many, out: Path | None, resume: bool, overwrite: bool, given: Mapping[str, Any]) -> Config:
@@ -167,22 +167,6 @@ def finish(trained: Trained) -> None:
     """Exit as the run ended."""
     if trained.finished.reason == "interrupted":
         raise typer.Exit(130)
-
-
-def name_of(files: Many) -> str:
-    """The name of a run on these files."""
-    return Path(files[0]).stem if files else "run"
-
-
-def safe_name(stem: str) -> str:
-    """The name of a run's folder, also for a pattern, or the folder "."."""
-    return re.sub(r"[*?\[\]]", "", stem).strip(".- ") or "run"
-
-
-def free_name(stem: str) -> Path:
-    """A folder in runs/ that does not exist yet."""
-    numbers = ["", *(f"-{number}" for number in range(2, 10_000))]
-    return next(path for number in numbers if not (path := Path("runs") / f"{safe_name(stem)}{number}").exists())
 
 
 def start_processes(count: int, settings: Config) -> int:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.names import PARTS
 from unspool.data.problems import Problems
 from unspool.data.text import read_lines
 from unspool.errors import DataError
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 #: Names of the arrays of sequences and of targets, in lower case, in the order in which they are looked for.
 NAMES = (("x", "y"), ("data", "labels"), ("data", "label"), ("data", "target"))
 #: Split → the ends of its arrays' names.
-SPLITS = {"train": ("_train",), "valid": ("_valid", "_val", "_validation", "_dev"), "test": ("_test",)}
+SPLITS = {names[0]: tuple(f"_{name}" for name in names) for names in PARTS.values()}
 #: A value with its time, in .ts files with timestamps.
 STAMPED = re.compile(r"\(([^,()]*),([^()]*)\)")
 
@@ -71,7 +72,10 @@ def find_array_splits(file: Path) -> list[str]:
 
 def _load(file: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(file, allow_pickle=False) as found:
+        found = np.load(file, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("it is one array, as numpy.save writes it")
+        with found:
             return {name: found[name] for name in found.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
         raise DataError(f"{file} cannot be read as .npz: {error}. Write plain arrays with numpy.savez.") from error

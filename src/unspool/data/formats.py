@@ -16,13 +16,13 @@ from unspool.data.chunks import Chunk, Columns
 from unspool.data.delimited import DELIMITED, read_delimited
 from unspool.data.labelled_lines import find_form, read_labelled_lines
 from unspool.data.layouts import Layout, find_layout, read_layout
-from unspool.data.records import is_json_records, read_json, read_json_lines
+from unspool.data.records import is_json, is_json_records, read_json, read_json_lines
 from unspool.data.text import read_lines
 from unspool.errors import ArgumentError, DataError
 
 Format = Literal["delimited", "json lines", "json", "parquet", "labelled lines", "arrays", "text"] | Layout
 
-#: Lines that are looked at.
+#: Lines of a text that are looked at.
 LINES = 200
 #: Suffix → format, of those whose name is enough.
 BY_SUFFIX: Mapping[str, Format] = {
@@ -39,6 +39,11 @@ COLUMNLESS = ("arrays", "text")
 COUNTED = (".parquet", ".json")
 #: The first bytes of Parquet.
 PARQUET = b"PAR1"
+#: The first bytes of .npy, which holds one array.
+ARRAY = b"\x93NUMPY"
+#: Suffix → language of files that hold data in ways that are not known; as plain text they would be learned letter by
+#: letter.
+MARKUP = {".xml": "XML", ".yaml": "YAML", ".yml": "YAML"}
 KNOWN = (
     "CSV, TSV, JSON, JSON lines, Parquet, lines that start with their label (also fastText's __label__), CoNLL (a word "
     "and its tag per line), .ts, .npz, plain text, and folders with one file or one subfolder per class or with "
@@ -66,13 +71,22 @@ def find_format(path: Path) -> Format:
         return layout
     if path.is_dir():
         raise DataError(f"{path} is a folder that is no data set. Known formats: {KNOWN}.")
-    by_name = BY_SUFFIX.get(path.suffix.lower())
-    if by_name is not None:
-        return by_name
-    with path.open("rb") as stream:
-        if stream.read(len(PARQUET)) == PARQUET:
-            return "parquet"
-    return "arrays" if is_series_file(path) else _find_by_lines(path)
+    return BY_SUFFIX.get(path.suffix.lower()) or _find_by_content(path)
+
+
+def _find_by_content(file: Path) -> Format:
+    if file.suffix.lower() in MARKUP:
+        raise DataError(_refuse_markup(file, MARKUP[file.suffix.lower()]))
+    with file.open("rb") as stream:
+        start = stream.read(max(len(PARQUET), len(ARRAY)))
+    if start.startswith(PARQUET):
+        return "parquet"
+    if start.startswith(ARRAY):
+        raise DataError(
+            f"{file} is one array of NumPy, and has no targets. Write sequences and targets to an .npz file: "
+            "numpy.savez(file, X=…, y=…)."
+        )
+    return "arrays" if is_series_file(file) else _find_by_lines(file)
 
 
 def _find_by_lines(file: Path) -> Format:
@@ -82,12 +96,29 @@ def _find_by_lines(file: Path) -> Format:
     except DataError as error:
         raise DataError(f"{error} Known formats: {KNOWN}.") from error
     first = next((line.strip() for line in lines if line.strip()), "")
-    if first[:1] in ("{", "["):
-        if _is_record(first):
-            return "json lines"
-        if is_json_records(file):
-            return "json"
+    if first.startswith("<?xml"):
+        raise DataError(_refuse_markup(file, "XML"))
+    if first[:1] in ("{", "[") and (found := _find_json(file, first)) is not None:
+        return found
     return "text" if find_form(lines) is None else "labelled lines"
+
+
+def _find_json(file: Path, first: str) -> Format | None:
+    """The format of a text that may be JSON, by its first line and its whole; None if it is not."""
+    if _is_record(first):
+        return "json lines"
+    if not is_json(file):
+        return None
+    if not is_json_records(file):
+        raise DataError(_refuse_markup(file, "JSON"))
+    return "json"
+
+
+def _refuse_markup(file: Path, language: str) -> str:
+    return (
+        f"{file} is {language} that is not known as data. Known formats: {KNOWN}. To learn to write such files, give "
+        "`task='lm'`."
+    )
 
 
 def _is_record(line: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from unspool.data.arrays import Arrays, read_arrays
 from unspool.data.columns import find_column
-from unspool.data.formats import find_format, has_columns
+from unspool.data.formats import LINES, find_format, has_columns
 from unspool.data.layouts import LABELS, TAGS, looks_labelled
 from unspool.data.roles import Roles
 from unspool.data.sources import Item, find_items, training_part
@@ -18,8 +18,6 @@ from unspool.data.tables import Table, read_table
 from unspool.data.text import read_lines
 from unspool.errors import DataError
 
-#: Lines of a text that are looked at.
-LINES = 200
 #: Numbers of which at least this many are different are measurements rather than labels.
 MEASURED = 30
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.arrays import join_arrays, read_arrays
+from unspool.data.arrays import Arrays, join_arrays, read_arrays
 from unspool.data.problems import Problems
 from unspool.data.sequences import Indices
 from unspool.data.sources import Item
@@ -124,10 +124,25 @@ def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) 
     if known and found.targets is None:
         paths = ", ".join(str(item.path) for item in items)
         raise DataError(f"{paths}: there are no targets. Give files with a target for each sequence.")
-    kind: Callable[[Any], Any] = float if numbers else str
-    targets = [(kind(target),) for target in found.targets or ()] if known else None
+    targets = _read_targets(found, numbers) if known else None
     names = [str(row) for row in range(len(found.series))]
     return Raw(None, found.series, names, found.places.__getitem__, targets)
+
+
+def _read_targets(arrays: Arrays, numbers: bool) -> list[tuple[Any, ...]]:
+    """The targets of arrays as numbers, or as words; words in place of numbers are refused, all at once."""
+    if not numbers:
+        return [(str(target),) for target in arrays.targets or ()]
+    problems, found = Problems(), list[tuple[Any, ...]]()
+    for target, place in zip(arrays.targets or (), arrays.places, strict=True):
+        try:
+            found.append((float(target),))
+        except (ValueError, TypeError):
+            problems.add(
+                f"{place}: the target is {target!r}, not a number. Give numbers, or for labels `task='classify'`."
+            )
+    problems.refuse()
+    return found
 
 
 def _target_columns(table: Table, targets: Sequence[str], numbers: bool, empty: bool) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,10 +53,21 @@ def _are_labels(found: Sequence[Sequence[str]]) -> bool:
     return len(labels) <= max(2, len(found) // LINES_PER_LABEL) and words > 0.9 * len(found)
 
 
+def _split_labels(labels: str) -> list[str]:
+    """The labels at the start of a line: only fastText has several."""
+    if not labels.startswith(FASTTEXT):
+        return [labels.strip()]
+    return [label.removeprefix(FASTTEXT) for label in labels.split()]
+
+
 def read_labelled_lines(file: Path, form: re.Pattern[str]) -> Columns:
-    """Texts and labels; lines without a label are refused, all at once."""
+    """Texts and labels; lines without a label are refused, all at once.
+
+    Where lines of fastText have several labels, every label is a list as JSON writes it, so that none is taken for one
+    label of several words.
+    """
     texts: list[str | None] = []
-    labels: list[str | None] = []
+    labels: list[list[str]] = []
     numbers: list[int] = []
     problems = Problems()
     for number, line in enumerate(read_lines(file), 1):
@@ -65,8 +77,10 @@ def read_labelled_lines(file: Path, form: re.Pattern[str]) -> Columns:
         if match is None:
             problems.add(f"{file}, line {number}: it starts with no label, as the others do. Write its label first.")
             continue
-        labels.append(match[1].replace(FASTTEXT, "").strip())
+        labels.append(_split_labels(match[1]))
         texts.append(match[2])
         numbers.append(number)
     problems.refuse()
-    return make_columns({"text": texts, "label": labels}, numbers)
+    several = any(len(own) > 1 for own in labels)
+    cells: list[str | None] = [json.dumps(own, ensure_ascii=False) if several else own[0] for own in labels]
+    return make_columns({"text": texts, "label": cells}, numbers)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from unspool.data.chunks import Chunk, read_whole
+from unspool.data.names import PART_NAMES, is_about
 from unspool.data.problems import Problems
 from unspool.data.tagged import Sentence
 from unspool.data.text import read_lines
@@ -17,15 +18,6 @@ from unspool.errors import DataError
 
 Layout = Literal["slots", "class files", "class folders"]
 
-#: Part of the data → names of folders and files, in lower case.
-PARTS = {
-    "training": ("train", "training"),
-    "validation": ("valid", "validation", "val", "dev"),
-    "test": ("test", "testing"),
-}
-PART_NAMES = frozenset(name for names in PARTS.values() for name in names)
-#: Names of files that come with data and are none, in lower case.
-ABOUT = ("license", "licence", "readme", "source", "sources", "notice", "copying", "citation", "changelog", "authors")
 #: Names of subfolders whose texts have no label.
 UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 WORDS, TAGS, LABELS = "seq.in", "seq.out", "label"
@@ -46,22 +38,22 @@ def find_layout(folder: Path) -> Layout | None:
 
 def class_files(folder: Path) -> list[Path]:
     """The files that are classes: texts, but not licenses and the like, nor files that are parts of the data."""
-    files = [file for file in sorted(folder.glob("*")) if file.is_file() and not _is_about(file)]
+    files = [file for file in sorted(folder.glob("*")) if file.is_file() and not is_about(file)]
     plain = all(file.suffix.lower() in ("", ".txt") for file in files)
-    return files if plain and not PART_NAMES & {file.stem.lower() for file in files} else []
-
-
-def _is_about(file: Path) -> bool:
-    """Whether a file is hidden, or about the data and none of it."""
-    return file.name[0] == "." or file.stem.lower() in ABOUT or file.suffix.lower() == ".md"
+    return files if plain and PART_NAMES.keys().isdisjoint(file.stem.lower() for file in files) else []
 
 
 def class_folders(folder: Path) -> list[Path]:
     """The subfolders that are classes: those with texts right in them."""
     found = [one for one in sorted(folder.glob("*")) if one.is_dir() and one.name[0] != "."]
-    if PART_NAMES & {one.name.lower() for one in found}:
+    if not PART_NAMES.keys().isdisjoint(one.name.lower() for one in found):
         return []
-    return [one for one in found if one.name.lower() not in UNLABELLED and any(one.glob("*.txt"))]
+    return [one for one in found if one.name.lower() not in UNLABELLED and class_texts(one)]
+
+
+def class_texts(folder: Path) -> list[Path]:
+    """The texts of a class folder, in order. A pipe or a device is none: reading it may never end."""
+    return sorted(file for file in folder.glob("*.txt") if file.is_file())
 
 
 def looks_labelled(folder: Path) -> bool:
@@ -74,7 +66,7 @@ def looks_labelled(folder: Path) -> bool:
     if layout == "class files":
         return all(_has_examples(file) for file in class_files(folder))
     if layout == "class folders":
-        files = [[*one.glob("*.txt")] for one in class_folders(folder)]
+        files = [class_texts(one) for one in class_folders(folder)]
         sizes = [file.stat().st_size for several in files for file in several]
         return min(map(len, files)) > 1 and sum(sizes) < SHORT * len(sizes)
     return layout is not None
@@ -90,7 +82,7 @@ def read_layout(folder: Path, layout: Layout) -> Chunk:
         return _read_slot_texts(folder)
     if layout == "class files":
         return _read_class_files(class_files(folder))
-    files = [file for one in class_folders(folder) for file in sorted(one.glob("*.txt"))]
+    files = [file for one in class_folders(folder) for file in class_texts(one)]
     texts = [read_whole(file).strip() for file in files]
     frame = pl.DataFrame({"text": texts, "label": [file.parent.name for file in files]})
     return Chunk(frame, np.ones(len(files), np.int64), tuple(files), tuple(range(len(files))))

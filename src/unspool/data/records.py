@@ -67,6 +67,15 @@ def find_json_splits(file: Path) -> list[str]:
     return list(document) if _has_splits(document) else []
 
 
+def is_json(file: Path) -> bool:
+    """Whether a file is a JSON document of any shape."""
+    try:
+        _load(file, *_state(file))
+    except DataError:
+        return False
+    return True
+
+
 def is_json_records(file: Path) -> bool:
     """Whether a file is JSON of a known shape."""
     try:

@@ -6,13 +6,14 @@ A path is a file, a folder that is a data set, or `file#split`: one of the split
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from unspool.data.arrays import find_array_splits
 from unspool.data.formats import find_format
-from unspool.data.layouts import PARTS, find_layout
+from unspool.data.layouts import LABELS, TAGS, WORDS, find_layout
+from unspool.data.names import PARTS, find_part, is_about
 from unspool.data.problems import warn
 from unspool.data.records import find_json_splits
 from unspool.data.text import Source, find_files, identity
@@ -33,7 +34,8 @@ def find_items(source: Source) -> list[Item]:
 
     Args:
         source: Files, patterns, folders, `file#split`, or a list of these. A folder that is a data set is one item; of
-            any other folder, the *.txt files are meant.
+            any other folder, its files are meant. Files that make up such a data set stand for their folder: seq.in
+            with seq.out or label beside it.
 
     Raises:
         DataError: There is no such file.
@@ -41,12 +43,30 @@ def find_items(source: Source) -> list[Item]:
     Example:
         find_items("data_full.json#train")  # [Item(Path("data_full.json"), "train")]
     """
-    several = [source] if isinstance(source, str | Path) else list(source)
+    several = _join_slots([source] if isinstance(source, str | Path) else list(source))
     found: dict[object, Item] = {}
     for one in several:
         for item in _find(one):
             found.setdefault((identity(item.path), item.split), item)
     return list(found.values()) or [Item(file) for file in find_files(several)]
+
+
+def _join_slots(several: Sequence[str | Path]) -> list[str | Path]:
+    """The same paths, with a folder in place of its seq.in, seq.out and label."""
+    names: dict[Path, set[str]] = {}
+    for path in map(_expand, several):
+        names.setdefault(path.parent, set()).add(path.name)
+    folders = {folder for folder, own in names.items() if WORDS in own and own & {TAGS, LABELS}}
+    return [_slot_folder(one, folders) or one for one in several]
+
+
+def _slot_folder(one: str | Path, folders: Container[Path]) -> Path | None:
+    path = _expand(one)
+    return path.parent if path.name in (WORDS, TAGS, LABELS) and path.parent in folders else None
+
+
+def _expand(one: str | Path) -> Path:
+    return Path(os.path.expanduser(str(one)))
 
 
 def first_path(source: Source) -> Path:
@@ -62,7 +82,7 @@ def exists(source: Source) -> bool:
 
 def _first(source: Source) -> Path:
     one = source if isinstance(source, str | Path) else next(iter(source), "")
-    return Path(os.path.expanduser(str(one)))
+    return _expand(one)
 
 
 def _spell(item: Item) -> Path:
@@ -70,7 +90,7 @@ def _spell(item: Item) -> Path:
 
 
 def _find(one: str | Path) -> list[Item]:
-    path = Path(os.path.expanduser(str(one)))
+    path = _expand(one)
     file, mark, split = str(path).rpartition(MARK)
     if mark and not path.exists() and Path(file).is_file():
         return [Item(Path(file), split)]
@@ -80,8 +100,8 @@ def _find(one: str | Path) -> list[Item]:
 def find_parts(source: Source) -> dict[str, str]:
     """Where the parts of a data set are that comes divided: "training", and "validation" and "test" if it has them.
 
-    Such are folders with the subfolders, or files, train, valid and test; JSON files with these splits; and .npz files
-    with x_train and x_test.
+    Such are folders with the subfolders, or files, train, valid and test; folders in which every file has one of these
+    words in its name; JSON files with these splits; and .npz files with x_train and x_test.
 
     Args:
         source: What the user gave.
@@ -92,13 +112,37 @@ def find_parts(source: Source) -> dict[str, str]:
     Example:
         find_parts("snips")  # {"training": "snips/train", "validation": "snips/valid", "test": "snips/test"}
     """
-    several = [source] if isinstance(source, str | Path) else list(source)
-    if len(several) != 1:
+    path = _only(source)
+    if path is None or not path.is_file():
+        return find_folder_parts(source)
+    return _name_splits(path, _find_splits(path))
+
+
+def find_folder_parts(source: Source) -> dict[str, str]:
+    """Where the parts of a folder are, as `find_parts` has them; {} where it is not divided, or no folder.
+
+    Example:
+        find_folder_parts("wikitext-2")["training"]  # "wikitext-2/train.txt"
+    """
+    folder = _only(source)
+    if folder is None or not folder.is_dir():
         return {}
-    path = Path(os.path.expanduser(str(several[0])))
-    if path.is_dir():
-        return _name_parts({one.stem.lower(): str(one) for one in sorted(path.glob("*")) if one.name[0] != "."})
-    return _name_splits(path, _find_splits(path)) if path.is_file() else {}
+    found = [one for one in sorted(folder.glob("*")) if not is_about(one)]
+    return _name_parts({one.stem.lower(): str(one) for one in found}) or _find_worded_parts(found)
+
+
+def _only(source: Source) -> Path | None:
+    """The path that is given; None if there are several, or none."""
+    several = [source] if isinstance(source, str | Path) else list(source)
+    return _expand(several[0]) if len(several) == 1 else None
+
+
+def _find_worded_parts(files: Sequence[Path]) -> dict[str, str]:
+    """Parts by a word in the names of files, if every file has one, each another: a book may be about a train."""
+    named = {find_part(file): str(file) for file in files if file.is_file()}
+    if len(named) < max(2, len(files)) or None in named or "training" not in named:
+        return {}
+    return {part: named[part] for part in PARTS if part in named}
 
 
 def _name_splits(file: Path, splits: Iterable[str]) -> dict[str, str]:

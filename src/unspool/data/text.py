@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 
 from unspool.data.encodings import PIECE, find_encoding
+from unspool.data.names import is_about
 from unspool.errors import DataError
 
 #: Characters of a line above which it may be read in parts: some texts are a single line.
@@ -23,7 +24,9 @@ def find_files(source: Source) -> list[Path]:
     """The files that are meant, each once.
 
     Args:
-        source: A path, a folder (its *.txt files), a pattern such as `books/*.txt`, or a list of these.
+        source: A path, a folder, a pattern such as `books/*.txt`, or a list of these. A folder stands for its *.txt
+            files and those of its subfolders, or, where there are none, for the files right in it. Hidden files,
+            licenses, readmes and the like are left out.
 
     Returns:
         Paths of files that exist; those of a folder or a pattern are sorted.
@@ -57,9 +60,11 @@ def _find(name: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        files = _visible(path.rglob("*.txt"), path)
+        files = _data_files(path.rglob("*.txt"), path) or _data_files(path.glob("*"), path)
         if not files:
-            raise DataError(f"the folder {name} has no *.txt file in it. Name the files, or give a pattern.")
+            raise DataError(
+                f"the folder {name} has no *.txt file and no other data in it. Name the files, or give a pattern."
+            )
         return files
     if path.exists():
         raise DataError(f"{name} is a pipe or a device, and text is read more than once. Write it to a file first.")
@@ -90,6 +95,11 @@ def _visible(found: Iterable[Path], named: Path) -> list[Path]:
     """Files in order, without those in hidden folders that were not named: editors and systems keep copies there."""
     files = (file for file in found if file.is_file())
     return sorted(file for file in files if not any(part[0] == "." for part in {*file.parts} - {*named.parts}))
+
+
+def _data_files(found: Iterable[Path], folder: Path) -> list[Path]:
+    """The visible files of a folder, without those that are about the data."""
+    return [file for file in _visible(found, folder) if not is_about(file)]
 
 
 def read_pieces(files: Iterable[Path], size: int = PIECE) -> Iterator[str]:

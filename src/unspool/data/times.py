@@ -6,7 +6,7 @@ import re
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
@@ -111,7 +111,7 @@ class TimeAxis:
 
     def __str__(self) -> str:
         if self.unit == "fixed":
-            return str(self.count) if self.form == NUMBER else f"{timedelta(microseconds=self.count)} h"
+            return str(self.count) if self.form == NUMBER else _describe_length(self.count)
         return f"{self.count} {self.unit}{'' if self.count == 1 else 's'}"
 
     @property
@@ -263,3 +263,13 @@ def _anchor(moments: NDArray[np.int64]) -> int | None:
         if 2 * counts[most] > len(moments) and (not at_the_end or places[most] >= -DAY):
             return int(places[most])
     return None
+
+
+def _describe_length(microseconds: float) -> str:
+    """A length of time in the largest unit that it is a multiple of: 30 minutes."""
+    second = 1_000_000
+    for unit, size in (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        count, rest = divmod(microseconds, size * second)
+        if count and not rest:
+            return f"{count:g} {unit}{'' if count == 1 else 's'}"
+    return f"{microseconds / second:g} seconds"

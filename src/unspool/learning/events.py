@@ -69,11 +69,12 @@ class Evaluated(Event):
 
 @dataclass(frozen=True)
 class Advised(Event):
-    """Advice on the course of training."""
+    """Advice on the course of training, or another note on it."""
 
     kind = "advised"
     step: int
     text: str
+    is_note: bool = False  # it says what happens, and not what to do
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Finished(Event):
     advice: str = ""  # what the run shows, and why to try `proposal` next
     proposal: Mapping[str, Any] = field(default_factory=dict)  # settings for the next run
     flawed: bool = False  # whether something went wrong: overfitting, a stall, a baseline that is better
+    behind: str = ""  # the baseline that the model does not beat
     test_baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # on test data, where there is any
 
 

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ from unspool.learning.contract import Batches, Learner, Task
 from unspool.learning.device_batches import BatchesOnDevice
 from unspool.learning.evaluation import measure, measure_best, merit
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
-from unspool.learning.nonfinite import REMEDY, diagnose, find_nonfinite, trace_nonfinite
+from unspool.learning.nonfinite import REMEDY, diagnose, find_absurd_loss, find_nonfinite, trace_nonfinite
 from unspool.learning.position import Parts, Position
 from unspool.learning.ranks import Ranks
 from unspool.learning.rules import make_rule
@@ -150,8 +150,7 @@ class Loop:
         self.batches = self._batches(self.position.epoch)
         if self.position.batch >= len(self.batches):
             raise DataError(f"the checkpoint is at batch {self.position.batch} of {len(self.batches)}. Restore it.")
-        if fault := self._find_nonfinite():
-            self._fail(self.position.step, fault)
+        self._refuse_nonfinite()
         if self.folder is not None and self.ranks.first and self.position.best is not None:
             self._best.check(self.position.best_step)
         self._logged = facts["logs"]
@@ -161,9 +160,12 @@ class Loop:
         self._since, self._throughput = time.monotonic(), Throughput()
         if self._logged is not None and self.folder is not None and self.ranks.first:
             self.folder.truncate_logs(self._logged)
+        self._logged = None  # what is logged from now on stays
         self.learner.train()
         for path in self._damaged:
-            self._report(Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint."))
+            self._report(
+                Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint.", True)
+            )
         self._agree()
         self._saved = self._clock
         while not (reason := self.reason_to_end()):
@@ -181,8 +183,7 @@ class Loop:
     def save(self) -> None:
         """Write a checkpoint."""
         self._saved = self._clock
-        if fault := self._find_nonfinite():
-            self._fail(self.position.step, fault)
+        self._refuse_nonfinite()
         ranks = self.ranks.gather(self._parts.own(self.state))
         if self.folder is None or not self.ranks.first:
             return
@@ -204,9 +205,10 @@ class Loop:
         return (time.perf_counter() - begun) / count
 
     def try_lr(self, lr: float) -> float:
-        """Make one update at this learning rate, whatever the schedule is; returns the loss."""
+        """Make one update at this learning rate, whatever the schedule is, unless it diverges; returns the loss."""
         loss, units = self.position.loss, self.position.units
-        self._update(0.0, lr)
+        with suppress(DivergenceError):
+            self._update(0.0, lr)
         return (self.position.loss - loss) / (self.position.units - units)
 
     def _advance(self) -> None:
@@ -233,11 +235,12 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         last = min(position.batch + self.settings.grad_accum, len(self.batches))
         found = self._accumulate(last, self.teacher_forcing.probability(fraction))
-        total = self._agree(found.loss, found.units)
+        fault = find_absurd_loss(loss := self._agree(found.loss, found.units), position.first_loss)
         clip = self.settings.clip or None
         self._norm = clip_gradients(self.parameters, clip)
-        if not (math.isfinite(total) and math.isfinite(self._norm)):
-            self._fail(position.step + 1, self._trace_nonfinite(*found.suspect, found.bad))
+        if fault or not math.isfinite(self._norm):
+            self._fail(position.step + 1, self._trace_nonfinite(*found.suspect, found.bad, fault))
+        position.first_loss = loss if position.first_loss is None else position.first_loss
         position.clipped += clip is not None and self._norm > clip
         self.optimizer.step()
         position.step += 1
@@ -250,13 +253,12 @@ class Loop:
 
     def _accumulate(self, last: int, teacher_forcing: float) -> Gradients:
         """Gradients of the batches up to `last`, each of which starts in the state that the one before ended in."""
-        first = self.position.batch
-        weight, loss, units = 1 / (last - first), 0.0, 0
+        first, loss, units = self.position.batch, 0.0, 0
         bad: tuple[Any, Any] | None = None
         for number in range(first, last):
             batch = self.batches[number]
             with nullcontext() if number == last - 1 else self.ranks.no_sync(self.model):
-                outcome = self.rule.learn(self.model, batch, self.state, teacher_forcing, weight)
+                outcome = self.rule.learn(self.model, batch, self.state, teacher_forcing, 1 / (last - first))
             loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
             if bad is None and not math.isfinite(loss):
                 bad = batch, self.state
@@ -264,8 +266,7 @@ class Loop:
         return Gradients(loss, units, bad or (batch, before), bad is not None)
 
     def _scheduled_lr(self, fraction: float) -> float:
-        position = self.position
-        progress = Progress(position.step, fraction, position.epoch, tuple(position.validation))
+        progress = Progress(self.position.step, fraction, self.position.epoch, tuple(self.position.validation))
         return self.settings.lr * self.schedule.factor(progress)
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -279,31 +280,34 @@ class Loop:
         return found if self.device.type == "cpu" else BatchesOnDevice(found, self.device)
 
     def _agree(self, loss: float = 0.0, units: int = 0) -> float:
-        """The losses of all processes are summed; the first one's clock, and anyone's wish to stop, hold for all."""
+        """The mean loss of all processes; the first one's clock, and anyone's wish to stop, hold for all."""
         seconds = self._seconds() if self.ranks.first else 0.0
         total, count, self._clock, asked = self.ranks.sum([loss, units, seconds, self._stop.asked])
         self._asked = asked > 0
         self._throughput.count(total, count)
         self.position.loss += total
         self.position.units += int(count)
-        return total
+        return total / max(count, 1)
 
-    def _trace_nonfinite(self, batch: Any, state: Any, mine: bool) -> str:
+    def _trace_nonfinite(self, batch: Any, state: Any, mine: bool, fault: str) -> str:
         # A gradient is everyone's, a loss one's own: where that is bad, it began.
-        return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state), mine)
+        return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state, fault), mine)
 
-    def _find_nonfinite(self) -> str | None:
-        """Describe what must not be kept: a weight of the model or of the optimizer, the carried state, an average."""
-        if fault := find_nonfinite(self.learner, self.optimizer, self.state):
-            return fault
-        with self._averaged():
-            fault = find_nonfinite(self.learner)
-        return f"averaged, {fault}" if fault else None
+    def _refuse_nonfinite(self) -> None:
+        """All processes fail if one has what must not be kept: in the model, the optimizer, its state, an average."""
+        fault = find_nonfinite(self.learner, self.optimizer, self.state)
+        if fault is None:
+            with self._averaged():
+                averaged = find_nonfinite(self.learner)
+            fault = averaged and f"averaged, {averaged}"
+        if fault := self.ranks.broadcast_from(fault or "", fault is not None):
+            self._fail(self.position.step, fault)
 
-    def _fail(self, step: int, fault: str) -> NoReturn:
+    def _fail(self, step: int, fault: str, cause: BaseException | None = None) -> NoReturn:
         kept = self.folder.checkpoints() if self.folder is not None else []
         where = f" The last good checkpoint is {kept[-1]}." if kept else ""
-        raise self.ranks.agreed(DivergenceError(f"training diverged at step {step}: {fault}.{where} {REMEDY}."))
+        said = f"training diverged at step {step}: {fault}.{where} {REMEDY}."
+        raise self.ranks.agreed(DivergenceError(said)) from cause
 
     # ── evaluation ──
 
@@ -326,13 +330,13 @@ class Loop:
 
     def _use_first(self, use: Callable[[], T], elsewhere: T) -> T:
         """What the first process gets of its model; all processes end where that is NaN or infinity."""
-        found, fault = diagnose(self.learner, use) if self.ranks.first else (elsewhere, "")
-        if fault := self.ranks.broadcast_text(fault):
-            self._fail(self.position.step, fault)
+        found, error = diagnose(self.learner, use) if self.ranks.first else (elsewhere, None)
+        if fault := self.ranks.broadcast_text(str(error or "")):
+            self._fail(self.position.step, fault, error and error.__cause__)
         return found if found is not None else elsewhere
 
     def _measure(self) -> tuple[dict[str, float], str]:
-        metrics, sample = measure(self.task, self.learner, self.settings.eval_limit, self.settings.seed)
+        metrics, sample = measure(self.task, self.learner, self.settings, self.position.validation)
         return metrics | self.rule.measure(self.batches, self.position.batch, self.state), sample
 
     def _averaged(self) -> Any:
@@ -357,11 +361,10 @@ class Loop:
         if self.device.type != "cpu":
             self.learner.to("cpu")
         run = "" if self.folder is None else str(self.folder.path)
-        prompt = self.task.prompt()
         validation, test, sample = found
         baselines = self.task.baselines() if validation else {}
         ended = self.position.step, seconds, reason, run, self.position.best_step, validation, test, baselines, sample
-        kind = self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, prompt
+        kind = self.task.name, self.task.chosen_by, self.task.more_is_better, self.ranks.count, self.task.prompt()
         return Finished(*ended, *kind, test_baselines=self.task.baselines("test") if test else {})
 
     # ── progress and reports ──

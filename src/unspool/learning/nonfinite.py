@@ -1,42 +1,85 @@
-"""NaN and infinity in a model: which parameter, output or gradient held them first, in training or in use."""
+"""Divergence: losses that cannot be, and which parameter, output or gradient first held NaN or infinity."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from unspool.errors import DivergenceError
+from unspool.errors import DataError, DivergenceError
 from unspool.nn.leaves import leaves
 
 T = TypeVar("T")
 #: What to change where a model has diverged.
 REMEDY = "Lower `lr`, or clip gradients with `clip=1`"
+#: What Python, torch and NumPy raise where they cannot compute with NaN or infinity, and how they speak of them.
+NUMERIC = (ArithmeticError, ValueError, RuntimeError)
+NONFINITE = re.compile(r"\b(nans?|infs?|infinity|infinite|finite|nonfinite)\b|∞", re.IGNORECASE)
+#: Training has diverged at a loss per unit above the first number that is also the second times the first loss.
+LARGEST_LOSS, GROWTH = 1e6, 1e3
+#: Rounding may bring a loss of almost 0 below it, but by less than this. No task has a loss that is negative in itself.
+ROUNDING = 1.0
 
 
-def trace_nonfinite(learner: nn.Module, batch: Any, state: Any) -> str:
+def find_absurd_loss(loss: float, first: float | None, name: str = "loss") -> str:
+    """Describe a loss that only a model that has diverged can have; empty for any other.
+
+    Args:
+        loss: The mean loss per unit.
+        first: The first one of the run; None if this is it.
+        name: What a message calls it.
+
+    Example:
+        find_absurd_loss(1e28, 2.3)  # "the loss is 1e+28, after 2.3 at first"
+    """
+    if not math.isfinite(loss):
+        return f"the {name} is not finite"
+    if first is None:
+        return ""
+    exploded = abs(loss) > max(LARGEST_LOSS, GROWTH * abs(first))
+    return f"the {name} is {loss:.3g}, after {first:.3g} at first" if exploded or loss < -ROUNDING < 0 < first else ""
+
+
+def refuse_huge_weights(learner: nn.Module) -> None:
+    """Refuse weights with which nothing can be computed: their squares are beyond the numbers of their type.
+
+    Raises:
+        DivergenceError: `diagnose` adds which parameter has the largest.
+    """
+    for parameter in learner.parameters():
+        limit = math.sqrt(torch.finfo(parameter.dtype).max) if parameter.is_floating_point() else math.inf
+        if parameter.numel() and float(parameter.detach().abs().max()) > limit:
+            raise DivergenceError(f"a weight is beyond {limit:.2g}, so that its square is infinite")
+
+
+def trace_nonfinite(learner: nn.Module, batch: Any, state: Any, fault: str = "the loss is not finite") -> str:
     """Describe where NaN or infinity came from: a parameter, the first output that held it, or a gradient.
 
     Args:
         learner: The model. It is not changed: a copy of it reads the batch once more.
         batch: What it read when the loss or a gradient was not finite.
         state: The state that it started in.
+        fault: What is wrong where all of these are finite.
     """
     if bad := find_nonfinite(learner):
         return bad
     twin = copy.deepcopy(learner)
-    if bad := _find_bad_output(twin, lambda: twin(batch, state)):
-        return bad
+    seen = _watch(twin, lambda: twin(batch, state))
+    if seen.bad:
+        return seen.bad
     for name, parameter in learner.named_parameters():
         gradient = parameter.grad
         if gradient is not None and not (gradient._values() if gradient.is_sparse else gradient).isfinite().all():
             return f"the gradient of {name} holds {_kind(gradient.to_dense())}"
-    return "the loss is not finite"
+    return f"{fault}; {seen.low or _describe_largest(learner)}"
 
 
 def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state: Any = None) -> str | None:
@@ -66,61 +109,105 @@ def _find_bad_state(name: str, state: Mapping[str, Any]) -> str | None:
     return None
 
 
-def diagnose(learner: nn.Module, use: Callable[[], T]) -> tuple[T | None, str]:
+def diagnose(learner: nn.Module, use: Callable[[], T]) -> tuple[T | None, DivergenceError | None]:
     """Use a model, and find out whether NaN or infinity kept it from being used.
 
     Args:
         learner: The model.
         use: Evaluates it, samples from it, predicts with it. It raises `DivergenceError` for a result that is not
-            finite; whatever else it raises may be a consequence of NaN too. After a failure it is called once more.
+            finite. After that, or after another error that speaks of NaN or infinity, it is called once more.
 
     Returns:
-        What `use` gave, and an empty text; or None, and where NaN or infinity came from.
+        What `use` gave, and None; or None, and an error that says where NaN or infinity came from. Its cause is the
+        error of `use`. An error that does not come from NaN or infinity is raised as it is.
 
     Example:
         metrics, fault = diagnose(model, lambda: task.evaluate(model, "validation"))
     """
     if bad := find_nonfinite(learner):
-        return None, bad
+        return None, DivergenceError(bad)
     try:
-        return use(), ""
-    except Exception as error:
-        bad = _find_bad_output(learner, use)
-        if isinstance(error, DivergenceError):
-            return None, f"{error}; {bad}" if bad else str(error)
-        if bad is None:
+        return use(), None
+    except DivergenceError as error:
+        return None, _diverged(f"{error}; {_find_source(learner, use)}", error)
+    except NUMERIC as error:
+        seen = _watch(learner, use) if _speaks_of_nonfinite(error) else Sightings()
+        if not seen.bad:
             raise
-        return None, bad
+        return None, _diverged(seen.bad, error)
 
 
-def _find_bad_output(learner: nn.Module, use: Callable[[], Any]) -> str | None:
-    """The first module, in the order in which they return, whose output is not finite while the model is used."""
-    random = torch.get_rng_state()
-    with _watched(learner) as found, torch.no_grad(), suppress(Exception):
-        use()
-    torch.set_rng_state(random)
-    return found[0] if found else None
+def _diverged(fault: str, cause: Exception) -> DivergenceError:
+    error = DivergenceError(fault)
+    error.__cause__ = cause
+    return error
 
 
-@contextmanager
-def _watched(learner: nn.Module) -> Iterator[list[str]]:
-    """A context in which outputs that are not finite are noted, the first one first."""
-    found: list[str] = []
+def _speaks_of_nonfinite(error: Exception) -> bool:
+    return NONFINITE.search(str(error)) is not None and not isinstance(error, DataError)
+
+
+def _find_source(learner: nn.Module, use: Callable[[], Any]) -> str:
+    """What most probably made a result that is not finite."""
+    seen = _watch(learner, use)
+    return seen.bad or seen.low or _describe_largest(learner)
+
+
+def _describe_largest(learner: nn.Module) -> str:
+    """The parameter with the largest weight: what is computed with it overflows first."""
+    sizes = {name: float(one.detach().abs().max()) for name, one in learner.named_parameters() if one.numel()}
+    if not sizes:
+        return "the model has no parameters"
+    name = max(sizes, key=lambda one: sizes[one])
+    return f"the largest weight is {sizes[name]:.3g}, in the parameter {name}"
+
+
+@dataclass
+class Sightings:
+    """The first outputs of modules that were not finite.
+
+    Attributes:
+        bad: The first with NaN or +∞ in it, in words; empty if there is none.
+        low: The first with −∞ in it, likewise. It may be an overflow, or a mask, such as a CRF's of transitions that
+            are forbidden.
+    """
+
+    bad: str = ""
+    low: str = ""
+
+    def note(self, place: str, output: Any) -> None:
+        """Look at an output, whose place is given in words."""
+        for leaf in leaves(output):
+            values = leaf.detach()
+            if self.bad or values.isfinite().all():
+                continue
+            if values.isnan().any() or values.isposinf().any():
+                before = f"; before it, {self.low}" if self.low else ""
+                self.bad = f"{place} holds {_kind(values)}{before}"
+            elif not self.low:
+                self.low = f"{place} holds −infinity"
+
+
+def _watch(learner: nn.Module, use: Callable[[], Any]) -> Sightings:
+    """Use a model once more, whatever it raises, and see which outputs are not finite."""
+    seen = Sightings()
 
     def watch(name: str) -> Any:
         def see(module: nn.Module, _inputs: Any, output: Any) -> None:
-            bad = next((leaf for leaf in leaves(output) if not leaf.detach().isfinite().all()), None)
-            if bad is not None and not found:
-                found.append(f"the output of {name or 'the model'} ({type(module).__name__}) holds {_kind(bad)}")
+            seen.note(f"the output of {name or 'the model'} ({type(module).__name__})", output)
 
         return see
 
+    random = torch.get_rng_state()
     hooks = [module.register_forward_hook(watch(name)) for name, module in learner.named_modules()]
     try:
-        yield found
+        with torch.no_grad(), suppress(Exception):
+            use()
     finally:
         for hook in hooks:
             hook.remove()
+        torch.set_rng_state(random)
+    return seen
 
 
 def _kind(values: Tensor) -> str:

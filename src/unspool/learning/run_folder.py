@@ -32,8 +32,8 @@ from unspool.learning.files import (
 from unspool.learning.lock import LOCK_NAME, FolderLock
 from unspool.learning.origin import ENTRY, Origin
 
-#: Changes when an older unspool cannot read what a newer one writes.
-FORMAT = 1
+#: Changes when one unspool cannot read what another writes.
+FORMAT = 2
 CHECKPOINT = re.compile(r"step-(\d+)\.safetensors")
 METRICS = "metrics.jsonl"
 LOGS = (METRICS, "samples.txt")
@@ -241,7 +241,8 @@ def check_free(path: Path, overwrite: bool) -> None:
         if not path.is_dir() or leftovers.issuperset(path.iterdir()):
             return
     try:
-        check_run(path)
+        _, version = _read_run(path)
+        _refuse_newer(path, version)  # a run of an older version may be replaced
     except DataError as error:
         raise ArgumentError.of(
             "out", str(path), "exists and is not the folder of a run that this unspool can read", "Give another"
@@ -256,7 +257,14 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 
 def check_run(path: Path) -> dict[str, Any]:
-    """The config of a run; a clear error if the folder is not that of a run."""
+    """The config of a run; a clear error if the folder is not that of a run that this unspool can read."""
+    config, version = _read_run(path)
+    _check_version(path, version)
+    return config
+
+
+def _read_run(path: Path) -> tuple[dict[str, Any], int]:
+    """The config of a run, and its format, whichever it is."""
     if not path.is_dir():
         raise DataError(f"there is no run {path}. Give the folder of a run.")
     if not os.path.isfile(path / "config.toml"):
@@ -264,8 +272,8 @@ def check_run(path: Path) -> dict[str, Any]:
     config = read_toml(path / "config.toml", "Correct it")
     if "format" not in config or not {"task", "data", "model", "training"} <= config.keys():
         raise DataError(f"{path} is not the folder of a run: its config.toml is not that of a run.")
-    _check_version(path, read_version(path / "config.toml", config))
-    return {name: value for name, value in config.items() if name != "format"}
+    version = read_version(path / "config.toml", config)
+    return {name: value for name, value in config.items() if name != "format"}, version
 
 
 def read_origin(path: Path, config: Mapping[str, Any]) -> Origin:
@@ -288,9 +296,9 @@ def read_version(path: Path, facts: Mapping[str, Any]) -> int:
 
 
 def _check_facts(path: Path, facts: Mapping[str, Any]) -> int:
-    """The format of a checkpoint, whose facts are those of a run; of a newer format nothing else is known."""
+    """The format of a checkpoint, whose facts are those of a run; of another format nothing else is known."""
     version = read_version(path, facts)
-    if version <= FORMAT:
+    if version == FORMAT:
         check_facts(path, facts)
     return version
 
@@ -322,7 +330,17 @@ def _start_of(path: Path, size: int) -> bytes:
 
 
 def _check_version(path: Path, version: int) -> None:
+    """Refuse what another version wrote."""
+    _refuse_newer(path, version)
+    if version < FORMAT:
+        raise DataError(
+            f"{path} was written by an older unspool (format {version}; this one reads {FORMAT}). Train it again: "
+            "start a new run, or replace this one with `overwrite=True`."
+        )
+
+
+def _refuse_newer(path: Path, version: int) -> None:
     if version > FORMAT:
         raise DataError(
-            f"{path} was made by a newer unspool (format {version}; this one reads up to {FORMAT}). Update unspool."
+            f"{path} was written by a newer unspool (format {version}; this one reads {FORMAT}). Update unspool."
         )

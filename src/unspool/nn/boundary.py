@@ -11,9 +11,10 @@ from unspool.cells.equations import Equations
 from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import Shape, check_like, check_memory, check_shape
 from unspool.nn.layout import Layout, Tensors
-from unspool.nn.route import DTYPES
+from unspool.nn.route import DTYPES, PLAIN
 
 STRIDED = torch.strided
+LARGEST = torch.finfo(torch.float32).max
 
 
 class Boundary:
@@ -31,6 +32,7 @@ class Boundary:
         self._shapes = [torch.Size(shape) for shape in layout.shapes(equations, input_size, hidden_size)]
         self._states = tuple(equations.states)
         self._last: tuple[object, list[Shape]] = (None, [])
+        self._title, self._largest = equations.title, equations.largest_number
 
     def split(self, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensors, Tensors]:
         """x, the states (or none) and the parameters."""
@@ -54,8 +56,15 @@ class Boundary:
             _check_ends(ends, *x.shape[:2])
         return self.split(admitted)
 
+    def check_numbers(self, dtype: torch.dtype) -> None:
+        """Refuse a dtype in which a number of the equations would be infinite; all but float64 compute in float32."""
+        if self._largest > LARGEST and dtype != torch.float64:
+            problem = f"cannot hold the number {self._largest} of {self._title}"
+            raise DTypeError.of("dtype", dtype, problem, "Use float64, or smaller numbers in its `step`")
+
     def check(self, x: Tensor, states: Tensors, parameters: Tensors) -> None:
         """Refuse, for the routes without a kernel, what no route can run on."""
+        self.check_numbers(x.dtype)
         tensors = (x, *states, *parameters)
         for place, shape in enumerate(self._expected(x, len(tensors))):
             name = self._name(place, tensors)
@@ -67,6 +76,7 @@ class Boundary:
         for name, tensor, shape in zip(self.layout.names, parameters, self._shapes, strict=True):
             check_shape(name, tensor, shape)
             check_memory(name, tensor)
+            self.check_numbers(tensor.dtype)
 
     def _expected(self, x: Tensor, count: int) -> list[Shape]:
         """The shapes of so many tensors, for x of these steps and this batch size."""
@@ -118,6 +128,13 @@ def check_tensor(name: str, tensor: Tensor, shape: Shape, dtype: torch.dtype, de
         where = f"{tensor.layout} on {tensor.device}"
         raise DeviceError.of(name, where, f"is not {torch.strided} on {device}, as x is", "Convert it")
     check_memory(name, tensor)
+
+
+def check_quickly(name: str, tensor: Tensor, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
+    """As `check_tensor`, in less time for a contiguous tensor on the CPU."""
+    plain = device.type == "cpu" and type(tensor) in PLAIN and not torch.compiler.is_compiling()
+    if not plain or not _is_ready(tensor, shape, dtype, dtype.itemsize):
+        check_tensor(name, tensor, shape, dtype, device)
 
 
 def are_held(tensors: Tensors, size: int) -> bool:

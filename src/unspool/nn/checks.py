@@ -42,8 +42,7 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
             f"`{name}` is on {value.device} where {whose} is on {like.device}. Move it by "
             f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
         )
-    kind = value.device.type
-    autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    autocast = is_autocast(value.device)
     if not like.is_floating_point():  # a layer without parameters takes any real floating point
         raise DTypeError(f"`{name}` has dtype {value.dtype}. Give real numbers: {name}.float().")
     if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
@@ -54,6 +53,11 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
     if value.layout != torch.strided:
         raise ArgumentError(f"`{name}` is of layout {value.layout}. Give dense numbers: {name}.to_dense().")
     check_memory(name, value)
+
+
+def is_autocast(device: torch.device) -> bool:
+    """Whether operations on this device choose their dtype."""
+    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
 
 
 def check_shape(name: str, tensor: Any, shape: Shape) -> None:

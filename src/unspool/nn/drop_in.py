@@ -5,25 +5,42 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from operator import is_
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unspool.cells import Cell
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
+from unspool.nn.between_layers import drop, join_directions
 from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
-from unspool.nn.drop_in_checks import check_attributes, check_call, check_weights, is_batched, with_batch
+from unspool.nn.drop_in_checks import (
+    check_attributes,
+    check_call,
+    check_for_torch,
+    check_packed,
+    check_weights,
+    find_changed,
+    is_batched,
+    is_settled,
+    with_batch,
+)
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
 from unspool.nn.onnx_layers import export_layers
-from unspool.nn.recording import is_exported_to_onnx, is_symbol, is_traced, record_call, refuse, refuse_script
+from unspool.nn.recording import (
+    find_symbol,
+    is_exported_to_onnx,
+    is_traced,
+    record_call,
+    refuse,
+    refuse_script,
+    untraced,
+)
 from unspool.nn.route import (
     Route,
     choose_route,
@@ -40,8 +57,8 @@ FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
 #: Output, final states (layers · directions, batch, width), and the named values of each layer and direction.
 Found = tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]
 QUANTIZED = (
-    "torch.ao.quantization looks up the exact type of a layer and leaves those of unspool.nn as they are. "
-    "Call unspool.restore(model) before you quantize it."
+    "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
+    "To quantize it too, call unspool.restore(model) before."
 )
 
 
@@ -53,7 +70,7 @@ class DropIn(nn.RNNBase):
     """
 
     #: The class of torch.nn whose place it takes.
-    torchs: ClassVar[type[nn.RNNBase]]
+    torch_class: ClassVar[type[nn.RNNBase]]
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
     gates: ClassVar[tuple[str, ...]]
     #: Whether torch.nn's forward is faster than the kernel at a single step in training.
@@ -79,10 +96,10 @@ class DropIn(nn.RNNBase):
 
     def __prepare_scriptable__(self) -> nn.RNNBase:
         """The layer as torch.jit.script reads it: torch.nn's, with the same parameters."""
-        if not self._is_torchs():
+        if not self._matches_torch():
             raise refuse_script(self)
         twin = copy(self)
-        twin.__class__ = self.torchs  # type: ignore[assignment]
+        twin.__class__ = self.torch_class  # type: ignore[assignment]
         return twin
 
     def extra_repr(self) -> str:
@@ -118,7 +135,7 @@ class DropIn(nn.RNNBase):
             parameters = self._parameters_at(place, weights)
             width = parameters[0].shape[1]
             x = parameters[0].new_empty(1, 1, width)
-            routes[key] = choose_route(self._runner(width).kernel, parameters, x, states=(), own=self._is_torchs())
+            routes[key] = choose_route(self._runner(width).kernel, parameters, x, states=(), own=self._matches_torch())
         return routes
 
     def weight_names(self) -> dict[str, list[str]]:
@@ -130,7 +147,7 @@ class DropIn(nn.RNNBase):
         self,
         input: Tensor | PackedSequence,
         hx: Any = None,
-        *,
+        # not keyword-only: torch.onnx.export(dynamo=False) gives every default by its place
         lengths: Sequence[int] | Tensor | None = None,
         trace: bool = False,
     ) -> Any:
@@ -150,10 +167,12 @@ class DropIn(nn.RNNBase):
             found = self._run_unchecked(input, hx)
             if found is not None:
                 return found
-        if is_symbol(input):
-            return record_call(self, input, *(() if hx is None else (hx,)), lengths=lengths, trace=trace)
+        if (symbol := find_symbol(input, hx, lengths)) is not None:
+            return record_call(self, symbol, input, hx, lengths=lengths, trace=trace)
         if is_traced():
-            self._refuse_unless_torchs(lengths, trace)
+            self._refuse_unless_recordable(lengths, trace)
+            with untraced():
+                check_for_torch(self, self._weights(), input, self._states(hx))
             return super().forward(input, hx)
         if isinstance(input, PackedSequence):
             if lengths is not None:
@@ -174,7 +193,7 @@ class DropIn(nn.RNNBase):
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
         route = self._choose(x, weights, states, trace)
         if route.name == "torch's own":
-            output, final, values = self._run_torchs(weights, x, states, ends)
+            output, final, values = self._run_by_torch(weights, x, states, ends)
         else:
             output, final, values = self._run(weights, x, states, ends, trace, route=route)
 
@@ -194,14 +213,18 @@ class DropIn(nn.RNNBase):
         return self._run_if_quick(input) if hx is None else None
 
     def _step_by_torch(self, input: Tensor, hx: Any) -> Any:
+        if not self._matches_torch() or is_traced() or not is_settled(self) or find_changed(self):
+            return None
         try:
-            return super().forward(input, hx) if self._is_torchs() else None
+            check_for_torch(self, self._flat_weights, input, self._states(hx))  # type: ignore[arg-type]
+            return super().forward(input, hx)
         except (AttributeError, RuntimeError, TypeError, ValueError):
-            return None  # our checks say what is wrong
+            return None  # the checks of a longer call say what is wrong
 
     def _run_if_quick(self, input: Tensor) -> Any:
         """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
-        if len(self._all_weights) > 1 or self.batch_first or self.recompute is not None or not self._is_settled():
+        several = len(self._all_weights) > 1 or find_changed(self) is not None
+        if several or self.batch_first or self.recompute is not None or not is_settled(self):
             return None
         runner, parameters = self._runner(self.input_size), self._flat_weights
         if not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
@@ -211,10 +234,12 @@ class DropIn(nn.RNNBase):
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
         """The batch stays in the packed order, longest first; states come and go in the caller's order."""
+        check_packed(input)
         data, batch_sizes, to_packed, to_caller = input
         states, weights = self._states(hx), self._weights()
         check_call(self, weights[0], data, states, batch_sizes)
         if self._choose(data.unsqueeze(1), weights, states, trace).name == "torch's own":
+            check_for_torch(self, weights, data, states)
             return super().forward(input, hx)
         if states is not None and to_packed is not None:
             states = tuple(part.index_select(1, to_packed) for part in states)
@@ -229,10 +254,13 @@ class DropIn(nn.RNNBase):
         result = repacked, self._as_torch(final)
         return (*result, values) if trace else result
 
-    def _run_torchs(self, weights: Tensors, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor | None) -> Found:
+    def _run_by_torch(
+        self, weights: Tensors, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor | None
+    ) -> Found:
         """Time-major sequences by torch.nn's own forward, which takes no sequence of length zero."""
         if ends is not None and (torch.compiler.is_compiling() or not ends.all()):
             return self._run(weights, x, states, ends, trace=False)
+        check_for_torch(self, weights, x, states)
         hx, first = None if states is None else self._as_torch(states), self.batch_first
         if ends is None:
             output, final = super().forward(x.transpose(0, 1) if first else x, hx)
@@ -242,7 +270,7 @@ class DropIn(nn.RNNBase):
 
     def _choose(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> Route:
         """How this call runs, seen from its first layer; x has a time axis, whether it is packed or not."""
-        own = self._is_torchs()
+        own = self._matches_torch()
         if torch.compiler.is_compiling():
             made_of = self._made_of(x.shape[2])
             return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own)
@@ -260,7 +288,7 @@ class DropIn(nn.RNNBase):
     ) -> Found:
         """Every layer and direction over time-major input, the first by this route if it was chosen before."""
         if is_exported_to_onnx():
-            self._refuse_unless_torchs(ends, trace)
+            self._refuse_unless_recordable(ends, trace)
             return *export_layers(self, weights, x, hx), {}
         if len(self._all_weights) > 1:
             return self._run_several(weights, x, hx, ends, trace, packed)
@@ -285,24 +313,15 @@ class DropIn(nn.RNNBase):
         found: list[FoundOne] = []
         for place, start in enumerate(starts):
             if place and place % directions == 0:
-                x = self._drop(self._joined(found), ends if packed else None)
+                x = drop(self, join_directions(self, [one[0] for one in found]), ends if packed else None)
             found.append(self._run_one(place, weights, x, start, ends, trace))
-        _, finals, each = zip(*found, strict=True)
+        outputs, finals, each = zip(*found, strict=True)
         named = dict(zip(self.weight_names(), each, strict=True)) if trace else {}
-        return self._joined(found), tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), named
-
-    def _joined(self, found: Sequence[FoundOne]) -> Tensor:
-        """The output of the uppermost layer, its directions side by side."""
-        return torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
-
-    def _drop(self, x: Tensor, ends: Tensor | None) -> Tensor:
-        """Dropout between layers. With `ends` only the steps of a packed sequence draw, as in torch.nn."""
-        if not self.dropout or not self.training:
-            return x
-        if ends is None:
-            return functional.dropout(x, self.dropout)
-        data, batch_sizes, _, _ = pack_padded_sequence(x, ends.cpu())
-        return pad_packed_sequence(PackedSequence(functional.dropout(data, self.dropout), batch_sizes))[0]
+        return (
+            join_directions(self, list(outputs)),
+            tuple(torch.stack(parts) for parts in zip(*finals, strict=True)),
+            named,
+        )
 
     def _run_one(
         self,
@@ -331,9 +350,9 @@ class DropIn(nn.RNNBase):
         given = parameters, x, start, ends, reverse, trace, self.recompute, stacked
         return self._runner(x.shape[2]).run(*given, None if torch.compiler.is_compiling() else route)
 
-    def _refuse_unless_torchs(self, lengths: Any, trace: bool) -> None:
+    def _refuse_unless_recordable(self, lengths: Any, trace: bool) -> None:
         """Refuse what torch.jit.trace and ONNX cannot write down for sequences of any length."""
-        if lengths is not None or trace or not self._is_torchs():
+        if lengths is not None or trace or not self._matches_torch():
             raise refuse(type(self).__name__)
 
     # Its parts
@@ -345,11 +364,6 @@ class DropIn(nn.RNNBase):
     def _runner(self, width: int) -> Runner:
         return find_runner(*self._made_of(width))
 
-    def _is_settled(self) -> bool:
-        """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
-        weights, names = self._flat_weights, self._flat_weights_names
-        return len(weights) == len(names) and all(map(is_, weights, map(self._parameters.get, names)))
-
     def _weights(self) -> list[Tensor]:
         """torch.nn's list of all weights, as its forward reads it: what was assigned last, to the list or to a name.
 
@@ -357,9 +371,10 @@ class DropIn(nn.RNNBase):
         """
         names = self._flat_weights_names
         if torch.compiler.is_compiling():  # which notices what is assigned
+            check_attributes(self)
             changed = self._weights_have_changed()  # type: ignore[no-untyped-call]
             return [getattr(self, name) for name in names] if changed else self._flat_weights  # type: ignore[return-value]
-        if not self._is_settled():
+        if not is_settled(self):
             self._update_flat_weights()
         check_weights(self._flat_weights, names)
         check_attributes(self)
@@ -376,7 +391,7 @@ class DropIn(nn.RNNBase):
         """The cell's class and options."""
         raise NotImplementedError
 
-    def _is_torchs(self) -> bool:
+    def _matches_torch(self) -> bool:
         """Whether the equations are torch.nn's."""
         return True
 

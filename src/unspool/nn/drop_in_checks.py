@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from operator import is_
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
+from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_like
+from unspool.nn.boundary import check_quickly
+from unspool.nn.checks import Shape, check_like, check_memory, is_autocast
+from unspool.nn.compiling import constant_result
 
 States = tuple[Tensor, ...]
+REPACK = "Make the PackedSequence by torch.nn.utils.rnn.pack_padded_sequence"
 
 
 def is_batched(layer: nn.RNNBase, input: Any) -> bool:
@@ -37,6 +45,12 @@ def with_batch(states: States | None, batched: bool) -> States | None:
     return states if batched else tuple(part.unsqueeze(1) for part in states)
 
 
+def is_settled(layer: nn.RNNBase) -> bool:
+    """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
+    weights, names = layer._flat_weights, layer._flat_weights_names
+    return len(weights) == len(names) and all(map(is_, weights, map(layer._parameters.get, names)))
+
+
 def check_weights(weights: Sequence[Any], names: Sequence[str]) -> None:
     """torch.nn's list of all weights holds one tensor per name."""
     if len(weights) != len(names):
@@ -46,22 +60,95 @@ def check_weights(weights: Sequence[Any], names: Sequence[str]) -> None:
             raise ArgumentTypeError.of(name, weight, "is not a tensor", "Assign a torch.nn.Parameter or a tensor")
 
 
+def find_changed(layer: nn.RNNBase) -> str | None:
+    """The name of an attribute that was changed and asks for other weights than the layer has, or None."""
+    found = layer._all_weights
+    count = len(found[0])  # weight_ih and weight_hh, then two biases if there are any, then weight_hr if there is one
+    if bool(layer.bidirectional) != found[-1][0].endswith("_reverse"):
+        return "bidirectional"
+    if layer.num_layers * (2 if layer.bidirectional else 1) != len(found):
+        return "num_layers"
+    if (layer.proj_size != 0) != (count % 2 == 1):
+        return "proj_size"
+    return "bias" if bool(layer.bias) != (count >= 4) else None
+
+
 def check_attributes(layer: nn.RNNBase) -> None:
     """A layer whose attributes were changed still has the weights that they ask for."""
-    found = layer._all_weights
-    if len(found) != layer.num_layers * (2 if layer.bidirectional else 1):
-        problem = f"needs other weights than the layer has, of {len(found)} layers and directions"
-        raise ArgumentError.of("num_layers", layer.num_layers, problem, "Make a layer of these sizes")
-    if found and len(found[0]) != (4 if layer.bias else 2) + (layer.proj_size > 0):
-        problem = f"needs other weights than the layer has: {', '.join(found[0])}"
-        raise ArgumentError.of("bias", layer.bias, problem, "Make a layer with it")
+    name = find_changed(layer)
+    if name is not None:
+        problem = f"needs other weights than the layer has: {', '.join(layer._flat_weights_names)}"
+        raise ArgumentError.of(name, getattr(layer, name), problem, "Make a layer with it")
+
+
+def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Any, hx: States | None) -> None:
+    """What torch.nn's forward does not ask before its native code: the fit and the memory of every tensor."""
+    input = input.data if isinstance(input, PackedSequence) else input
+    autocast = is_autocast(input.device)
+    gates: tuple[str, ...] = layer.gates  # type: ignore[assignment]
+    sizes = layer.input_size, layer.hidden_size, layer.proj_size
+    shapes = weight_shapes(len(gates), *sizes, layer.num_layers, bool(layer.bidirectional), bool(layer.bias))
+    for name, weight, shape in zip(layer._flat_weights_names, weights, shapes, strict=True):
+        check_quickly(name, weight, shape, weight.dtype if autocast else input.dtype, input.device)
+    for name, tensor in (("input", input), *(("hx", part) for part in hx or ())):
+        check_quickly(name, tensor, tensor.shape, tensor.dtype if autocast else input.dtype, input.device)
+
+
+@constant_result
+@lru_cache
+def weight_shapes(gates: int, input_size: int, hidden_size: int, proj_size: int, *others: int) -> tuple[Shape, ...]:
+    """The shapes of torch.nn's weights, in the order of its list; the `others` are layers, bidirectional and bias."""
+    layers, bidirectional, bias = others
+    width = check_size("proj_size", proj_size, 0) or check_size("hidden_size", hidden_size)
+    rows, directions = gates * hidden_size, 2 if bidirectional else 1
+    shapes: list[Shape] = []
+    for layer in range(layers):
+        reads = directions * width if layer else check_size("input_size", input_size)
+        biases = [(rows,)] * 2 if bias else []
+        projections = [(width, hidden_size)] if proj_size else []
+        shapes += [(rows, reads), (rows, width), *biases, *projections] * directions
+    return tuple(map(torch.Size, shapes))
+
+
+def check_packed(packed: PackedSequence) -> None:
+    """A PackedSequence that was made by hand is one that torch could have made; torch's own code reads it unchecked."""
+    if torch.compiler.is_compiling():
+        return  # its numbers are not known yet
+    data, batch_sizes, *orders = packed
+    if not isinstance(data, Tensor):
+        raise ArgumentTypeError.of("input.data", data, "is not a tensor", REPACK)
+    _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
+    if batch_sizes.device.type != "cpu":
+        raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)
+    sizes = batch_sizes.tolist()
+    falling = all(after <= before for before, after in pairwise(sizes))
+    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != len(data):
+        problem = f"are not positive numbers that never rise and sum to the {len(data)} rows of data"
+        raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
+    for name, order in zip(("sorted_indices", "unsorted_indices"), orders, strict=True):
+        if order is not None:
+            _check_integers(f"input.{name}", order, (torch.int64, torch.int32))
+            if sorted(order.tolist()) != list(range(sizes[0])):
+                problem = f"are not the numbers from 0 to {sizes[0] - 1}, each once"
+                raise ShapeError.of(f"input.{name}", order.tolist(), problem, REPACK)
+
+
+def _check_integers(name: str, value: Any, dtypes: tuple[torch.dtype, ...]) -> None:
+    """`value` is one row of whole numbers in memory."""
+    if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta:
+        raise ArgumentTypeError.of(name, value, "is not a dense tensor", REPACK)
+    if value.dim() != 1:
+        raise ShapeError.of(name, tuple(value.shape), "does not have one dimension", REPACK)
+    if value.dtype not in dtypes:
+        raise DTypeError.of(name, value.dtype, f"is not {dtypes[0]}", REPACK)
+    check_memory(name, value)
 
 
 def check_call(
     layer: nn.RNNBase, weight: Tensor, input: Tensor, hx: States | None, batch_sizes: Tensor | None = None
 ) -> None:
     """Element types, shapes and devices of a call. A packed input comes as its data and its `batch_sizes`."""
-    if input.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
+    if input.dtype != weight.dtype and not is_autocast(weight.device):
         raise DTypeError(
             f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
             f"Convert input: input.to({weight.dtype}), or convert model: model.to({input.dtype})."
@@ -86,7 +173,7 @@ def _check_shapes(layer: nn.RNNBase, input: Tensor, hx: States | None, batch_siz
         if input.dim() != (3 if batch_sizes is None else 2) or input.shape[-1] != layer.input_size:
             layer.check_input(input, batch_sizes)
         if hx is not None and (batch_sizes is not None or not _fit(layer, input, hx)):
-            layer.check_forward_args(input, hx if layer.mode == "LSTM" else hx[0], batch_sizes)  # type: ignore[arg-type]
+            layer.check_forward_args(input, hx if len(hx) > 1 else hx[0], batch_sizes)  # type: ignore[arg-type]
     except RuntimeError as error:
         raise ShapeError(f"{error}. Change its shape, or the layer's sizes.") from error
 

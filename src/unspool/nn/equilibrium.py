@@ -19,6 +19,7 @@ from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, ArgumentTypeError, ConvergenceError, ShapeError, UnspoolError
 from unspool.nn.checks import check_like, check_state
 from unspool.nn.fixed_point import FixedPoint, check_solver, solve_fixed_point
+from unspool.nn.recording import refuse_if_recorded
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.spectral import KRYLOV_STEPS, Linearized, estimate_radii, spectral_radius
 
@@ -135,6 +136,7 @@ class Equilibrium(nn.Module):
         Returns:
             z*, (…, hidden_size).
         """
+        refuse_if_recorded("Equilibrium", "Record the rest of the model without it")
         _check_layer(self.layer)
         shape = self._check(u, start)
         parameters = self.layer.cell_parameters()

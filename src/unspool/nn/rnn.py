@@ -11,6 +11,9 @@ from unspool.errors import ShapeError, UnknownNameError
 from unspool.nn.drop_in import DropIn
 from unspool.nn.drop_in_runners import Kind
 
+#: torch.nn.RNN's mode → the activation.
+ACTIVATIONS = {"RNN_TANH": "tanh", "RNN_RELU": "relu"}
+
 
 class RNN(DropIn, nn.RNN):
     """torch.nn.RNN on our loop over time: Elman's network with tanh or relu.
@@ -24,12 +27,14 @@ class RNN(DropIn, nn.RNN):
         >>> output, h = unspool.nn.RNN(64, 128, nonlinearity="relu")(torch.randn(10, 3, 64), lengths=[10, 4, 0])
     """
 
-    torchs = nn.RNN
+    torch_class = nn.RNN
     gates = ("h",)
     slow_at_one_step = True
 
     def _kind(self) -> Kind:
-        return cells.Elman, (("activation", self.nonlinearity),)
+        if self.mode not in ACTIVATIONS:  # torch.nn's forward reads `mode`, not `nonlinearity`
+            raise UnknownNameError.among("mode", self.mode, ACTIVATIONS)
+        return cells.Elman, (("activation", ACTIVATIONS[self.mode]),)
 
 
 class GRU(DropIn, nn.GRU):
@@ -47,7 +52,7 @@ class GRU(DropIn, nn.GRU):
         >>> output, h = unspool.nn.GRU(64, 128, num_layers=2)(torch.randn(10, 3, 64), lengths=[10, 4, 0])
     """
 
-    torchs = nn.GRU
+    torch_class = nn.GRU
     gates = ("r", "z", "n")
     slow_at_one_step = True
     reset = "after"
@@ -64,7 +69,7 @@ class GRU(DropIn, nn.GRU):
     def _kind(self) -> Kind:
         return (cells.ResetAfterGRU if self.reset == "after" else cells.GRU), ()
 
-    def _is_torchs(self) -> bool:
+    def _matches_torch(self) -> bool:
         return self.reset == "after"
 
 
@@ -80,7 +85,7 @@ class LSTM(DropIn, nn.LSTM):
         >>> output, (h, c) = unspool.nn.LSTM(64, 128, num_layers=2)(torch.randn(10, 3, 64), lengths=[10, 4, 0])
     """
 
-    torchs = nn.LSTM
+    torch_class = nn.LSTM
     gates = ("i", "f", "g", "o")
     slow_at_one_step = False
 

@@ -38,6 +38,7 @@ OPERATOR = Route("operator", "torch compiles or exports the model")
 OBSERVED = Route("observed", "an observer runs every recurrence of the model")
 TORCHS_OWN = Route("torch's own", "the layer is torch.nn's; unspool.accelerate(model) makes it ours")
 TRACED = Route("refused", "torch.jit.trace or an ONNX exporter would keep only the number of steps of its example")
+ONNX = Route("ONNX operator", "an ONNX exporter records the model")
 RECORDED = Route("torch's own", "torch.jit.trace records the model")
 NO_RECURRENCE = Route("torch's own", "there is no recurrence, only torch operations")
 
@@ -135,8 +136,8 @@ def is_single_step_of_training(x: Tensor) -> bool:
 
 def choose_route_in_graph(x: Tensor, trace: bool, can_build: Callable[[torch.dtype], bool], own: bool = False) -> Route:
     """The part of `choose_route` for calls that torch compiles or exports; `can_build` says if there is a kernel."""
-    if is_exported_to_onnx() and not own:
-        return TRACED
+    if is_exported_to_onnx():
+        return ONNX if own else TRACED
     if trace:
         return Route("eager", "a trace is wanted while torch compiles or exports")
     if has_kernels(x) and can_build(x.dtype):

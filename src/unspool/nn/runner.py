@@ -73,6 +73,7 @@ class Runner:
         Returns:
             The output (time, batch, width), the final states, and every named value at every step if `trace`.
         """
+        self.boundary.check_numbers(x.dtype)
         route = route or choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
         if route.name == "quick kernel":
             return *self.run_quick(parameters, x, reverse, stacked), {}

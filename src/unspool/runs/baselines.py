@@ -7,8 +7,9 @@ from typing import Any, get_args
 
 import torch
 
+from unspool.errors import DivergenceError
 from unspool.learning.contract import Task
-from unspool.learning.events import Event, Finished
+from unspool.learning.events import Advised, Event, Finished, Listener
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
 from unspool.models.baselines.encoders import KERNEL_SIZE
@@ -83,9 +84,17 @@ def announce_baselines(settings: Config, task: Task, steps: int) -> str:
     """
     found = baselines_of(settings)
     loops = [_make_loop(baseline, task, steps, Stop()) for baseline in found.values()]
-    seconds = steps * sum(loop.rehearse(MEASURED) for loop in loops)
+    seconds = steps * sum(_measure_update(loop) for loop in loops)
     models = "1 baseline" if len(found) == 1 else f"{len(found)} baselines"
     return f"The model is trained. Training {models} without memory for comparison, about {describe_seconds(seconds)}."
+
+
+def _measure_update(loop: Loop) -> float:
+    """Seconds per update; 0 where the baseline diverges at once, as it will in training."""
+    try:
+        return loop.rehearse(MEASURED)
+    except DivergenceError:
+        return 0.0
 
 
 def describe_seconds(seconds: float) -> str:
@@ -98,13 +107,14 @@ def describe_seconds(seconds: float) -> str:
     return f"{max(1, round(seconds))} s" if seconds < SECONDS else f"{round(seconds / 60)} min"
 
 
-def train_baselines(settings: Config, finished: Finished, task: Task, stop: Stop) -> Finished:
+def train_baselines(settings: Config, finished: Finished, task: Task, tell: Listener, stop: Stop) -> Finished:
     """Train each baseline for as many updates as the model had.
 
     Args:
         settings: Those of the model that is compared.
         finished: How its training ended.
         task: Its task, with data.
+        tell: Called with an advice for each baseline that diverges, which is left out.
         stop: Ends it early; baselines that are done are kept.
 
     Returns:
@@ -112,7 +122,11 @@ def train_baselines(settings: Config, finished: Finished, task: Task, stop: Stop
     """
     validation, test = dict(finished.baselines), dict(finished.test_baselines)
     for name, baseline in baselines_of(settings).items():
-        found = _make_loop(baseline, task, finished.step, stop).run()
+        try:
+            found = _make_loop(baseline, task, finished.step, stop).run()
+        except DivergenceError as error:  # the model itself is trained
+            tell(Advised(finished.step, f"The baseline {name} diverged, and is left out of the comparison: {error}"))
+            continue
         if found.reason == "interrupted":
             break
         validation[name] = found.validation

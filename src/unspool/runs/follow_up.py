@@ -19,8 +19,8 @@ from unspool.settings.training import ENDS
 
 #: A validation loss above the training loss by this fraction is a gap that regularization can close.
 GAP = 0.1
-#: A validation loss that is below all earlier ones by this fraction still falls.
-FALLING = 0.02
+#: A validation loss that fell by this fraction over the second half of training still falls.
+FALLING = 0.01
 #: The most dropout that is proposed; beyond it, a smaller model is.
 MOST_DROPOUT = 0.5
 #: Learning rates from here on are large for Adam.
@@ -34,11 +34,13 @@ class FollowUp(NamedTuple):
         text: One sentence for people.
         settings: Settings of the next run that differ from this one's.
         flawed: Whether something went wrong, so that the next run is worth its time.
+        behind: The baseline that the model does not beat; empty if it beats them all.
     """
 
     text: str
     settings: Mapping[str, Any]
     flawed: bool = True
+    behind: str = ""
 
 
 def with_follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> Finished:
@@ -50,12 +52,13 @@ def with_follow_up(finished: Finished, config: Config, history: Sequence[Point])
         history: Its evaluations.
 
     Returns:
-        The event with `advice`, `proposal` and `flawed`.
+        The event with `advice`, `proposal`, `flawed` and `behind`.
     """
     if finished.reason == "interrupted" or not history:
         return finished
-    found = follow_up(finished, config, history)
-    return replace(finished, advice=found.text, proposal=dict(found.settings), flawed=found.flawed)
+    found, behind = follow_up(finished, config, history), find_better_baseline(finished)
+    flawed = found.flawed or bool(behind)
+    return replace(finished, advice=found.text, proposal=dict(found.settings), flawed=flawed, behind=behind)
 
 
 def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> FollowUp:
@@ -75,15 +78,20 @@ def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> F
         return FollowUp("Training stalled: change the learning rate.", {"lr": _round(config.training.lr * factor)})
     if kind == "underfitting":
         return FollowUp("Both losses still fall: train longer.", _longer(config, finished))
-    better = find_better_baseline(finished)
-    last = history[-1]
-    if len(history) > 1 and last.validation < (1 - FALLING) * min(point.validation for point in history[:-1]):
-        return FollowUp(_behind(better) + "Validation loss still falls: train longer.", _longer(config, finished))
-    if last.validation - last.training > GAP * abs(last.training):
+    if _still_falls(history):
+        return FollowUp("Validation loss still falls: train longer.", _longer(config, finished))
+    if history[-1].validation - history[-1].training > GAP * abs(history[-1].training):
         text = "Validation loss is well above training loss: regularize."
-        return FollowUp(_behind(better) + text, _regularize(config), flawed=bool(better))
-    text = "The two losses are close: a larger model can learn more."
-    return FollowUp(_behind(better) + text, _resize(config, 2), flawed=bool(better))
+        return FollowUp(text, _regularize(config), flawed=False)
+    text = "Training and validation loss are close: a larger model can learn more."
+    return FollowUp(text, _resize(config, 2), flawed=False)
+
+
+def _still_falls(history: Sequence[Point]) -> bool:
+    """Whether the last evaluation is the best, and better than that in the middle by more than noise."""
+    losses = [point.validation for point in history]
+    middle = losses[(len(losses) - 1) // 2]
+    return len(losses) > 1 and losses[-1] == min(losses) and middle - losses[-1] > FALLING * abs(middle)
 
 
 def find_better_baseline(finished: Finished) -> str:
@@ -100,12 +108,9 @@ def read_follow_up(run: str | Path) -> FollowUp | None:
     with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
         event = json.loads(read_text(Path(run) / METRICS).splitlines()[-1])
         if event["event"] == "finished" and event["advice"]:
-            return FollowUp(str(event["advice"]), dict(event["proposal"]), bool(event["flawed"]))
+            known = str(event["advice"]), dict(event["proposal"]), bool(event["flawed"]), str(event["behind"])
+            return FollowUp(*known)
     return None
-
-
-def _behind(better: str) -> str:
-    return f"The model is not better than {better}. " if better else ""
 
 
 def _regularize(config: Config) -> dict[str, Any]:

@@ -85,6 +85,7 @@ def _ask(glance: Glance) -> str:
         )
     return (
         f"{there}: what is to be learned is not clear. Give `task='classify'` with `text_column` and `label_column`, "
-        "`task='regress'` with `text_column` and `target`, `task='forecast'` with `time_column` and `target`, or "
-        "`task='seq2seq'` with `source_column` and `target_column`; `id_column` names sequences of several rows."
+        "`task='multilabel'` with one `label_column` or several, `task='regress'` with `text_column` and `target`, "
+        "`task='forecast'` with `time_column` and `target`, or `task='seq2seq'` with `source_column` and "
+        "`target_column`; `id_column` names sequences of several rows."
     )

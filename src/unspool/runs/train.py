@@ -45,6 +45,8 @@ from unspool.runs.extension import check_ahead, is_over
 from unspool.runs.fitting import prepare_task
 from unspool.runs.follow_up import with_follow_up
 from unspool.runs.load import expected_forms, is_kept, is_run
+from unspool.runs.memory import check_memory, explaining_memory
+from unspool.runs.names import choose_folder
 from unspool.runs.progress import print_progress, silent
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
 from unspool.settings.training import ENDS
@@ -187,7 +189,7 @@ def train(
 
     Args:
         source: Files, folders and patterns of text or tables.
-        out: The run folder.
+        out: The run folder; by default one in runs/ that is named after the data.
         resume: Resume the run in `out`, or start it if there is none. Of the settings, `epochs`, `steps`, `minutes`
             and `patience` may change.
         overwrite: Replace a run that exists in `out`.
@@ -207,9 +209,7 @@ def train(
         run = unspool.train("book.txt", out="runs/book", hidden=256, epochs=10)
         run = unspool.train(out="runs/book", resume=True, epochs=20)
     """
-    if out is None:
-        raise ArgumentError.of("out", out, "is missing", "Give the run folder, such as out='runs/book'")
-    path = Path(out)
+    path = choose_folder(list_files(source), overwrite or resume) if out is None else Path(out)
     tell = tell or (silent if quiet else print_progress)
     given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
     with joined() as ranks, ExitStack() as held:
@@ -223,6 +223,7 @@ def train(
             _check_baselines(settings, ranks)
             stop = held.enter_context(listening())
             settings, prepared = prepare_task(settings)
+            held.enter_context(explaining_memory(prepared, settings))
             loop = make_loop(settings, prepared, folder, tell, stop, new=not (resume and folder.checkpoints()))
             if watch is not None and ranks.first:
                 loop.tell = _showing(tell, watch, settings, loop, path)
@@ -274,6 +275,7 @@ def make_loop(
     training, ranks = settings.training, Ranks()
     if not new and folder is not None and ranks.first:
         _check_checkpoint(folder, task, settings, ranks.count)
+    check_memory(task, settings)
     torch.manual_seed(training.seed)
     learner, notes = make_model(task, settings, new)
     if ranks.together:
@@ -336,7 +338,7 @@ def _begin(
         folder.write_task(loop.task.dump())
     tell(_started(settings, loop.task, loop.learner, folder, loop))
     if resumed and not _trains_baselines(settings) and (over := is_over(loop)):
-        tell(Advised(loop.position.step, over))
+        tell(Advised(loop.position.step, over, is_note=True))
 
 
 def _trains_baselines(settings: Config) -> bool:
@@ -347,8 +349,8 @@ def _trains_baselines(settings: Config) -> bool:
 def _with_baselines(settings: Config, finished: Finished, task: Task, tell: Listener, stop: Stop) -> Finished:
     """The event with the metrics of baselines; as it is if training them is interrupted: the model itself is kept."""
     try:
-        tell(Advised(finished.step, announce_baselines(settings, task, finished.step)))
-        return train_baselines(settings, finished, task, stop)
+        tell(Advised(finished.step, announce_baselines(settings, task, finished.step), is_note=True))
+        return train_baselines(settings, finished, task, tell, stop)
     except KeyboardInterrupt:
         return finished
 

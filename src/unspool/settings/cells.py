@@ -66,6 +66,8 @@ def _find(given: Any) -> Cell:
     if isinstance(given, str) and "," in given and "(" not in given:
         several = [name.strip() for name in given.split(",")]
         raise ArgumentError.of("cell", given, "is several names in one", f"Give one per layer: `cell={several}`")
+    if isinstance(given, str) and ":" in given:
+        raise ArgumentError.of("cell", given, "names no .py file", "Give the file too, as in `cell='mine.py:Mine'`")
     return find_cell(given)
 
 

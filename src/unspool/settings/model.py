@@ -11,7 +11,9 @@ from unspool.cells import CATALOGUE, Cell, cell_name, find_cell
 from unspool.errors import ArgumentError
 from unspool.settings.cells import Cells, NamedCell
 from unspool.settings.section import (
+    BeamSize,
     Count,
+    Delay,
     Depth,
     Effect,
     File,
@@ -19,7 +21,6 @@ from unspool.settings.section import (
     NotNegative,
     Positive,
     Section,
-    Size,
     Width,
     WidthOrNone,
     setting,
@@ -311,7 +312,7 @@ class TaggerSettings(EncoderSettings):
     )
     word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization")
     crf: bool = setting(True, "predict tags jointly with a conditional random field", "Model", common=True)
-    time_delay: Count = setting(
+    time_delay: Delay = setting(
         0, "words that are read ahead of the one that is tagged, where layers read in one direction", "Model"
     )
     backbone: Literal["recurrent", "mlp"] = setting("recurrent", BACKBONE, "Model")
@@ -334,7 +335,7 @@ class Seq2SeqSettings(EncoderSettings):
     """An encoder that reads a text, and a decoder with as many layers that writes another."""
 
     attention: bool = setting(True, "the decoder attends to the encoder's states", "Model")
-    beam_size: Size = setting(1, "width of beam search in decoding; 1: greedy", "Model")
+    beam_size: BeamSize = setting(1, "width of beam search in decoding; 1: greedy", "Model")
 
 
 class ForecasterSettings(Backbone):

@@ -25,7 +25,7 @@ from unspool.settings.data import LabelledData
 from unspool.settings.defaults import DataFacts
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import check_validation, digest_files, read_divided
+from unspool.tasks.examples import check_validation, digest_files
 from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import accuracy, macro_f1
@@ -79,7 +79,7 @@ class Classification(LabelledTask):
 
     @classmethod
     def prepare(cls, data: LabelledData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: labelled.read_raw(data, source, label_columns(data)))
+        raws = labelled.read_parts(data, label_columns(data))
         digest = digest_files(data.files, data.validation, data.test)
         return cls.of(raws, data, digest=digest, seed=seed)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from unspool.data.batches import Windows
 from unspool.data.corpus import PARTS, Corpus, Division, prepare
 from unspool.data.glance import Glance
+from unspool.data.sources import find_folder_parts, held_out
 from unspool.data.text import Source
 from unspool.data.tokens import Ids
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
@@ -89,8 +90,13 @@ class LanguageModelling(Task):
 
     @classmethod
     def prepare(cls, data: TextData, seed: int) -> Self:  # noqa: ARG003 - the split has its own seed
-        division = Division(data.split, data.validation, data.test, data.split_seed)
-        corpus = prepare(data.files, division, data.tokenizer, data.vocab_size)
+        parts = find_folder_parts(data.files)
+        validation, test = (
+            (parts[name],) if name in parts and isinstance(given, int | float) else given
+            for name, given in (("validation", data.validation), ("test", data.test))
+        )
+        division = Division(data.split, validation, test, data.split_seed)
+        corpus = prepare(parts.get("training", data.files), division, data.tokenizer, data.vocab_size)
         if len(corpus.training) < 2 or len(corpus.validation) < 2:
             sizes = f"{len(corpus.training)} token(s) to train on and {len(corpus.validation)} to validate on"
             raise DataError(f"{', '.join(data.files)}: {sizes} are too few. Give more text, or another `validation`.")
@@ -245,7 +251,8 @@ class LanguageModelling(Task):
         return Material(batch, batch_size, decode_steps(batch[0], self.vocabulary), source)
 
     def _read(self, source: Source) -> Ids:
-        """The tokens of files, in the vocabulary of the model."""
+        """The tokens of files, in the vocabulary of the model; of a folder that comes divided, of its test part."""
+        source = held_out(source) if find_folder_parts(source) else source
         return prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
 
     # ── what a run keeps ──

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from unspool.data import saved
-from unspool.data.glance import LINES, Glance
+from unspool.data.formats import LINES
+from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
 from unspool.data.schemes import OUTSIDE, Scheme, Span, find_letters, guess_scheme, spans, transitions

@@ -11,6 +11,7 @@ def training(case: Case) -> Verdict | None:
     course = case.specimen.course
     if course is None:
         return None
-    evidence = "By the training and validation loss of the run, and by its baselines."
+    behind = f"The model is not better than {course.behind}." if course.behind else ""
+    evidence = behind or "By the training and validation loss of the run."
     title = "Training can be improved" if course.flawed else "What to try next"
     return Verdict("training", "warning" if course.flawed else "note", title, evidence, course.text, course.settings)
