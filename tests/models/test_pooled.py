@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from unspool.data import subwords
 from unspool.data.labelled import Raw
 from unspool.data.subwords import hash_ngrams
 from unspool.errors import ArgumentError
@@ -57,6 +58,20 @@ def test_an_unknown_word_has_the_ngrams_of_its_spelling(task: Classification) ->
     plain = make(task).eval()
     alike, other = plain.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
     assert torch.equal(alike, other)
+
+
+def test_without_subwords_no_ngram_is_hashed(task: Classification, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def watch(word: str) -> list[int]:
+        hashed.append(word)
+        return hash_ngrams(word)
+
+    monkeypatch.setattr(subwords, "hash_ngrams", watch)
+    make(task).eval().score(batch_of(task, 0, 1, 2))
+    assert not hashed
+    make(task, subwords=50).eval().score(batch_of(task, 0, 1, 2))
+    assert sorted(hashed) == sorted({word for text in TEXTS for word in text.split()})
 
 
 def test_word_dropout_leaves_the_ngrams(task: Classification) -> None:

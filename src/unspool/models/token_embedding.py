@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -50,12 +53,14 @@ def drop_words(ids: Tensor, fraction: float) -> Tensor:
 
 
 class SpelledWords(NamedTuple):
-    """A batch of words; the n-grams of each different form are there once."""
+    """A batch of words, and what finds their n-grams, which only an embedding with `subwords` reads.
+
+    `spell` returns which of the batch's different forms each word is, (time, batch); the hashes of all forms, one form
+    after the other; and where those of each form start.
+    """
 
     ids: Tensor  # (time, batch)
-    forms: Tensor  # (time, batch): which of the different forms it is
-    ngrams: Tensor  # hashes of all forms, one form after the other
-    starts: Tensor  # of each form in `ngrams`
+    spell: Callable[[], Iterable[NDArray[np.int64]]]
 
 
 class TokenEmbedding(nn.Embedding):
@@ -87,6 +92,7 @@ class TokenEmbedding(nn.Embedding):
         vectors = super().forward(ids)
         if self.ngrams is None or not isinstance(inputs, SpelledWords):
             return vectors
-        spelled = self.ngrams(inputs.ngrams % self.ngrams.num_embeddings, inputs.starts)
+        forms, ngrams, starts = (torch.from_numpy(one).to(ids.device) for one in inputs.spell())
+        spelled = self.ngrams(ngrams % self.ngrams.num_embeddings, starts)
         # embedding, not an index: the gradients of a form that many words share are summed without sorting
-        return vectors + functional.embedding(inputs.forms, spelled)
+        return vectors + functional.embedding(forms, spelled)
