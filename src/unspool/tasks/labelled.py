@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ class LabelledPart:
         lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
         inputs: Any = torch.from_numpy(self.inputs.padded(indices))
         if self.spellings is not None:
-            inputs = SpelledWords(inputs, *map(torch.from_numpy, self.spellings.batch(indices)))
+            inputs = SpelledWords(inputs, partial(self.spellings.batch, indices))
         return Batch(inputs, lengths, targets, units)
 
 
