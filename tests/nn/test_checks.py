@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,8 @@ from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeE
 from unspool.nn.bidirectional import Bidirectional
 from unspool.nn.layer import Layer
 from unspool.nn.recurrent import Recurrent
+from unspool.nn.regularized import Rates
+from unspool.nn.rnn import GRU, LSTM
 from unspool.nn.stack import Stack
 from unspool.nn.time_delay import TimeDelay
 
@@ -170,3 +174,82 @@ def test_a_layer_on_meta_computes_shapes() -> None:
     assert output.shape == (5, 2, 4)
     with pytest.raises(DeviceError, match="`x` is on cpu where the layer is on meta"):
         layer(X)
+
+
+# Attributes that were replaced after the layer was made
+
+
+def changed(layer: Any, /, **attributes: Any) -> Any:
+    for name, value in attributes.items():
+        setattr(layer, name, value)
+    return layer
+
+
+def stacked_on_itself() -> Any:
+    stack = stacked()
+    stack.layers[1] = stack
+    return stack
+
+
+def delayed() -> Any:
+    return TimeDelay(Recurrent("gru", 3, 4), 1)
+
+
+def stacked() -> Any:
+    return Stack("gru", 3, 4, 2)
+
+
+def gru() -> Any:
+    return Recurrent("gru", 3, 4)
+
+
+REPLACED: dict[str, tuple[Callable[[], Any], str]] = {
+    "reverse of text": (lambda: changed(gru(), reverse="yes"), "`reverse` .='yes'. is neither True nor False"),
+    "reverse of None": (lambda: changed(gru(), reverse=None), "`reverse`"),
+    "sizes as text": (lambda: copy.deepcopy(changed(gru(), hidden_size="400")), "`hidden_size` .='400'. is of type"),
+    "negative sizes": (lambda: copy.deepcopy(changed(gru(), hidden_size=-1)), "`hidden_size` .=-1. is not positive"),
+    "sizes beyond memory": (lambda: copy.deepcopy(changed(gru(), hidden_size=10**30)), "`hidden_size`.*memory"),
+    "negative delay": (lambda: changed(delayed(), delay=-1), "`delay` .=-1. is negative"),
+    "half a delay": (lambda: changed(delayed(), delay=1.5), "`delay` .=1.5. is of type float"),
+    "delay beyond memory": (lambda: changed(delayed(), delay=10**12), "`delay`.* needs .* GiB"),
+    "dropout of 2": (lambda: changed(stacked(), dropout=[2.0, 0.0]), "`dropout` .=2.0. is not a probability"),
+    "dropout of NaN": (lambda: changed(stacked(), dropout=[math.nan, 0.0]), "`dropout` .=nan. is not a probability"),
+    "rates of numbers": (lambda: changed(stacked(), rates=[1, 2]), "`rates`.*is not a list of Rates"),
+    "rates of None": (lambda: changed(stacked(), rates=None), "`rates`.*is not a list of Rates"),
+    "text of rates": (lambda: repr(changed(stacked(), rates=[1, 2])), "`rates`.*is not a list of Rates"),
+    "zoneout of NaN": (lambda: Rates(zoneout=math.nan), "`zoneout` .=nan. is not a probability"),
+    "negative dropout": (lambda: Rates(recurrent_dropout=-3), "`recurrent_dropout` .=-3. is not a probability"),
+    "no rates": (lambda: gru().regularize(3), "`rates` .=3. is not a Rates"),
+    "delay of itself": (lambda: changed(layer := delayed(), layer=layer), "TimeDelay is a part of itself"),
+    "stack in itself": (stacked_on_itself, "Stack is a part of itself"),
+    "a list of None": (lambda: changed(LSTM(3, 4), _flat_weights=None), "`_flat_weights`"),
+    "no layers": (lambda: changed(LSTM(3, 4), _all_weights=[], num_layers=0), "`num_layers`"),
+    "text in a drop-in": (lambda: copy.deepcopy(changed(LSTM(3, 4), hidden_size="400")), "`hidden_size`"),
+    "below zero in a drop-in": (lambda: copy.deepcopy(changed(GRU(3, 4), hidden_size=-1)), "`hidden_size`"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), REPLACED.values(), ids=list(REPLACED))
+def test_replaced_attributes_are_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        make()(torch.randn(5, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Recurrent("lstm", 1, 10**23), "`hidden_size`.* needs more memory than any machine has"),
+        (lambda: Recurrent("lstm", 1, 2**20), r"`hidden_size` \(=1048576\) needs 16,384.0 GiB"),
+        (lambda: Recurrent("elman", 2**60, 1), "`input_size`.* needs 4,294,967,296.0 GiB"),
+        (lambda: Recurrent("elman", 2**60, 2**20, device="meta"), "`input_size`.* needs"),
+        (lambda: Stack("lstm", 1, 1, 2**40), "`num_layers`.* is more than 10000"),
+        (lambda: Recurrent("lstm", 1, 10**400), "`hidden_size`.* needs more memory"),
+    ],
+)
+def test_layers_that_memory_cannot_hold_are_not_begun(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        make()
+
+
+def test_a_large_layer_without_memory_can_be_made() -> None:
+    assert Recurrent("elman", 1, 2**20, device="meta").cell_parameters()["U_h"].numel() == 2**40

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 import torch
@@ -13,6 +16,7 @@ from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeE
 from unspool.nn.route import PLAIN
 
 Shape = tuple[int, ...]
+ADDRESSES = 2**63 - 1  # what torch counts bytes with
 
 
 def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
@@ -150,3 +154,41 @@ def check_recompute(recompute: int | str | None) -> int | str | None:
     raise ArgumentError.of(
         "recompute", recompute, "is neither a number of steps nor 'sqrt'", "Give how many steps lie between kept states"
     )
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, also as 1 or 0."""
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ArgumentTypeError.of(name, value, "is neither True nor False", "Give one of the two")
+    return bool(value)
+
+
+def check_probability(name: str, p: Any) -> None:
+    """A number from 0 to 1."""
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
+        raise ArgumentError.of(name, p, "is not a probability", "Give a number from 0 to 1")
+
+
+def check_room(name: str, value: object, count: int, like: Tensor) -> None:
+    """So many numbers of the dtype of `like` fit in the memory of its device, as far as that is known.
+
+    Args:
+        name: of the argument that asks for them.
+        value: of that argument.
+        count: how many numbers.
+        like: a tensor of their dtype, on their device.
+    """
+    needed = count * like.element_size()
+    room = _physical_memory() if like.device.type == "cpu" else ADDRESSES
+    if needed > room:
+        said = f"{needed / 2**30:,.1f} GiB of memory" if needed < 2**80 else "more memory than any machine has"
+        raise ArgumentError.of(name, value, f"needs {said}; there are {room / 2**30:,.1f} GiB", "Make it smaller")
+
+
+@lru_cache
+def _physical_memory() -> int:
+    """The bytes of this machine's memory; as many as can be counted where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return ADDRESSES

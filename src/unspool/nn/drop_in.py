@@ -18,6 +18,7 @@ from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
 from unspool.nn.drop_in_checks import (
     QUANTIZED,
+    check_assigned,
     check_attributes,
     check_call,
     check_for_torch,
@@ -89,6 +90,7 @@ class DropIn(nn.RNNBase):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "qconfig":
             warnings.warn(QUANTIZED, stacklevel=2)
+        check_assigned(name, value)
         super().__setattr__(name, value)
 
     def __prepare_scriptable__(self) -> nn.RNNBase:

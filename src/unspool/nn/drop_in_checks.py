@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.boundary import check_quickly
-from unspool.nn.checks import Shape, check_like, check_memory, is_autocast
+from unspool.nn.checks import Shape, check_like, check_memory, check_probability, is_autocast
 from unspool.nn.compiling import constant_result
 
 QUANTIZED = (
@@ -64,9 +64,22 @@ def check_weights(weights: Sequence[Any], names: Sequence[str]) -> None:
             raise ArgumentTypeError.of(name, weight, "is not a tensor", "Assign a torch.nn.Parameter or a tensor")
 
 
+def check_assigned(name: str, value: Any) -> None:
+    """What is assigned to an attribute of torch.nn's is of its type; whether it fits is asked at each call."""
+    if name in ("_flat_weights", "_all_weights", "_flat_weights_names"):
+        if not isinstance(value, list | tuple):
+            raise ArgumentTypeError.of(name, value, "is not a list", "Leave it as the layer made it")
+    elif name in ("input_size", "hidden_size", "num_layers", "proj_size"):
+        check_size(name, value, least=0)
+    elif name == "dropout":
+        check_probability(name, value)
+
+
 def find_changed(layer: nn.RNNBase) -> str | None:
     """The name of an attribute that was changed and asks for other weights than the layer has, or None."""
     found = layer._all_weights
+    if not found:
+        return "num_layers"
     count = len(found[0])  # weight_ih and weight_hh, then two biases if there are any, then weight_hr if there is one
     if bool(layer.bidirectional) != found[-1][0].endswith("_reverse"):
         return "bidirectional"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unspool.errors import ArgumentTypeError
+from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.nn.checks import check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
 from unspool.nn.recording import find_symbol, record_call, refuse_script
@@ -64,11 +64,7 @@ class Layer(nn.Module):
         x = to_time_major(x, self.batch_first)
         steps, rows, _ = x.shape
         ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
-        if state is None:
-            state = self.initial_state(rows, x)
-        else:
-            state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
-            self.check_state(state, rows, like)
+        state = self._start(state, rows, x, like, batched)
         output, state, values = self.run(x, state, ends, trace, **options)
 
         def leave(sequence: Tensor) -> Tensor:
@@ -77,6 +73,18 @@ class Layer(nn.Module):
         output = map_leaves(leave, output)
         state = state if batched else map_leaves(lambda part: part.squeeze(0), state)
         return (output, state, map_leaves(leave, values)) if trace else (output, state)
+
+    def _start(self, state: Any, rows: int, x: Tensor, like: Tensor, batched: bool) -> Any:
+        """The state to start from, with a batch axis."""
+        try:
+            if state is None:
+                return self.initial_state(rows, x)
+            state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
+            self.check_state(state, rows, like)
+        except RecursionError as error:
+            name = type(self).__name__
+            raise ArgumentError(f"this {name} is a part of itself. Replace that part by another layer.") from error
+        return state
 
     def __prepare_scriptable__(self) -> nn.Module:
         raise refuse_script(self)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from unspool.cells import Cell, find_cell
 from unspool.cells.cell import check_size
 from unspool.cells.evaluate import Evaluator
-from unspool.errors import ArgumentError, CellError
-from unspool.nn.checks import check_like, check_recompute, check_shape
+from unspool.errors import ArgumentError, ArgumentTypeError, CellError
+from unspool.nn.checks import check_flag, check_like, check_recompute, check_room, check_shape
 from unspool.nn.layer import Layer
 from unspool.nn.regularized import Rates, Regularized
 from unspool.nn.route import Route, choose_route
@@ -68,9 +68,9 @@ class Recurrent(Layer):
         self.cell = find_cell(cell)
         self.input_size = check_size("input_size", input_size)
         self.hidden_size = check_size("hidden_size", hidden_size)
-        self.bias, self.batch_first, self.reverse = bias, batch_first, reverse
+        self.bias, self.batch_first, self.reverse = bias, batch_first, check_flag("reverse", reverse)
         self.learn_initial, self.recompute = learn_initial, check_recompute(recompute)
-        self._read()
+        self._read(torch.empty(0, device=device, dtype=dtype))
         if self.cell.input_width == "hidden" and self.input_size != self.hidden_size:
             raise ArgumentError.of(
                 "input_size",
@@ -136,7 +136,7 @@ class Recurrent(Layer):
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
         parameters = self._ordered_parameters()
-        given = parameters, x, states, ends, self.reverse, trace, self.recompute
+        given = parameters, x, states, ends, check_flag("reverse", self.reverse), trace, self.recompute
         if self._regularized is None:
             output, states, values = self._runner.run(*given)
         else:
@@ -145,6 +145,8 @@ class Recurrent(Layer):
 
     def regularize(self, rates: Rates) -> None:
         """Regularize the recurrent connections at these rates from now on; see `Stack` for their meaning."""
+        if not isinstance(rates, Rates):
+            raise ArgumentTypeError.of("rates", rates, "is not a Rates", "Give unspool.nn.regularized.Rates(…)")
         self._rates = rates
         self._regularized = None
         if rates != Rates():
@@ -189,9 +191,12 @@ class Recurrent(Layer):
         ]
         return found
 
-    def _read(self) -> None:
-        """Set what is derived from the cell, and is not pickled with the layer."""
+    def _read(self, like: Tensor) -> None:
+        """Set what is derived from the cell, and is not pickled with the layer, whose parameters are as `like`."""
+        sizes = {name: check_size(name, getattr(self, name)) for name in ("input_size", "hidden_size")}
         self.equations = self.cell.equations(self.bias)
+        largest = max(sizes, key=lambda name: sizes[name])
+        check_room(largest, sizes[largest], self.equations.count_parameters(**sizes), like)
         self._runner = Runner(self.equations, self.input_size, self.hidden_size)
         self._widths = {
             state: self.equations.size(width, self.input_size, self.hidden_size)
@@ -205,4 +210,4 @@ class Recurrent(Layer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._read()
+        self._read(next(self.parameters(), torch.empty(0)))

@@ -17,6 +17,7 @@ from torch.nn import functional
 from unspool.cells import derived
 from unspool.cells.equations import Equations
 from unspool.errors import ArgumentError
+from unspool.nn.checks import check_probability
 from unspool.nn.layout import Tensors
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States, Trace
@@ -29,6 +30,10 @@ class Rates:
     recurrent_dropout: float = 0.0
     weight_dropout: float = 0.0
     zoneout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, p in vars(self).items():
+            check_probability(name, p)
 
 
 class Regularized:

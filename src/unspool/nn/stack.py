@@ -12,14 +12,15 @@ from torch.nn import functional
 
 from unspool.cells import Cell
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, ShapeError
+from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
 from unspool.nn.bidirectional import Bidirectional
-from unspool.nn.checks import check_shape
+from unspool.nn.checks import check_probability, check_shape
 from unspool.nn.layer import Layer, as_layer, valid_steps
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.regularized import Rates, drop_units
 
 Item = TypeVar("Item")
+MOST_LAYERS = 10_000
 AnyCell = str | Cell | type[Cell]
 
 
@@ -108,8 +109,8 @@ class Stack(Layer):
             self.dropout[-1] = 0.0
         self.variational: list[bool] = _each(variational, count)
         _check_flags("variational", self.variational)
-        for name, given in {"dropout": dropout, **recurrent}.items():
-            _check_probabilities(name, _each(given, count))
+        for p in _each(dropout, count):
+            check_probability("dropout", p)
         self.rates = [Rates(*each) for each in zip(*(_each(p, count) for p in recurrent.values()), strict=True)]
 
         self.layers = nn.ModuleList()
@@ -169,18 +170,26 @@ class Stack(Layer):
         said = [f"residual={self.residual}", f"skip={self.skip}", f"dropout={self.dropout}"]
         said += [f"variational={self.variational}"] if any(self.variational) else []
         for field in fields(Rates):
-            each = [getattr(rates, field.name) for rates in self.rates]
+            each = [getattr(rates, field.name) for rates in self._checked_rates()]
             said += [f"{field.name}={each}"] if any(each) else []
         return ", ".join(said)
 
     def _layers(self) -> list[Layer]:
         """The layers, which may have been replaced; there is one for each entry of the options."""
+        count = len(self._checked_rates())
         for name in ("layers", "residual", "dropout", "variational"):
             value = getattr(self, name)
-            if not isinstance(value, nn.ModuleList | list) or len(value) != len(self.rates):
-                problem = f"does not have one entry for each of the {len(self.rates)} layers"
+            if not isinstance(value, nn.ModuleList | list) or len(value) != count:
+                problem = f"does not have one entry for each of the {count} layers"
                 raise ArgumentError.of(name, value, problem, "Make another Stack")
+        for p in self.dropout:
+            check_probability("dropout", p)
         return [as_layer(f"layers[{level}]", layer) for level, layer in enumerate(self.layers)]
+
+    def _checked_rates(self) -> list[Rates]:
+        if not isinstance(self.rates, list) or not all(isinstance(rates, Rates) for rates in self.rates):
+            raise ArgumentTypeError.of("rates", self.rates, "is not a list of Rates", "Make another Stack")
+        return self.rates
 
 
 def _count(num_layers: int | None, **options: object) -> int:
@@ -193,19 +202,16 @@ def _count(num_layers: int | None, **options: object) -> int:
         raise ArgumentError(f"the number of layers is said in different ways ({said}). Give one entry per layer.")
     if 0 in counts.values():
         raise ArgumentError.of(next(iter(counts)), [], "has no entry", "Give one entry per layer")
-    return next(iter(counts.values()), 1)
+    count = next(iter(counts.values()), 1)
+    if count > MOST_LAYERS:
+        raise ArgumentError.of("num_layers", count, f"is more than {MOST_LAYERS}", "Give fewer layers")
+    return count
 
 
 def _check_flags(name: str, values: Sequence[object]) -> None:
     for value in values:
         if not isinstance(value, bool):
             raise ArgumentError.of(name, value, "is neither True nor False", "Give the probability as `dropout`")
-
-
-def _check_probabilities(name: str, values: Sequence[object]) -> None:
-    for p in values:
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
-            raise ArgumentError.of(name, p, "is not a probability", "Give a number from 0 to 1")
 
 
 def _regularize(layer: Layer, rates: Rates) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError
+from unspool.nn.checks import check_room
 from unspool.nn.layer import Layer, as_layer, valid_steps
 from unspool.nn.leaves import map_leaves
 from unspool.nn.stack import Stack
@@ -52,16 +53,18 @@ class TimeDelay(Layer):
         steps, rows, width = x.shape
         if not steps:
             return layer.run(x, state, ends, trace, **options)
-        later = torch.cat((x, x.new_zeros(self.delay, rows, width)))
+        delay = check_size("delay", self.delay, least=0)
+        check_room("delay", delay, (steps + delay) * rows * width, x)
+        later = torch.cat((x, x.new_zeros(delay, rows, width)))
         if ends is None:
             output, state, values = layer.run(later, state, None, trace, **options)
-            return map_leaves(lambda sequence: sequence[self.delay :], output), state, values
+            return map_leaves(lambda sequence: sequence[delay:], output), state, values
         inside = valid_steps(ends, len(later))
-        late_ends = torch.where(ends > 0, ends + self.delay, ends)
+        late_ends = torch.where(ends > 0, ends + delay, ends)
         output, state, values = layer.run(later.masked_fill(~inside, 0.0), state, late_ends, trace, **options)
 
         def on_time(sequence: Tensor) -> Tensor:
-            return sequence[self.delay :].masked_fill(~inside[:steps], 0.0)
+            return sequence[delay:].masked_fill(~inside[:steps], 0.0)
 
         return map_leaves(on_time, output), state, values
 
