@@ -309,8 +309,6 @@ class Loop:
         said = f"training diverged at step {step}: {fault}.{where} {REMEDY}."
         raise self.ranks.agreed(DivergenceError(said)) from cause
 
-    # ── evaluation ──
-
     def _evaluate(self) -> None:
         training = self.position.take_training_loss()
         with self._averaged():

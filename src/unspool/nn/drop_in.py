@@ -334,16 +334,12 @@ class DropIn(nn.RNNBase):
         """One layer in one direction, whose parameters stand at `place` in torch.nn's list of all weights."""
         parameters = self._parameters_at(place, weights)
         reverse = self.bidirectional and place % 2 == 1
-        if torch.compiler.is_compiling():
-            made_of = self._made_of(x.shape[2])
-            inside = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of))
-            if inside.name == "operator":
-                document, order, widths = find_constants(*made_of)
-                named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
-                start = zeros(x, widths) if start is None else start
-                ordered = [named[name] for name in order]
-                found = run_operator(document, self.hidden_size, x, start, ordered, ends, reverse)
-                return stack_states(found, stacked)
+        made_of = self._made_of(x.shape[2])
+        if torch.compiler.is_compiling() and _is_operator(x, trace, made_of):
+            document, order, widths = find_constants(*made_of)
+            named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
+            start, ordered = zeros(x, widths) if start is None else start, [named[name] for name in order]
+            return stack_states(run_operator(document, self.hidden_size, x, start, ordered, ends, reverse), stacked)
         given = parameters, x, start, ends, reverse, trace, self.recompute, stacked
         return self._runner(x.shape[2]).run(*given, None if torch.compiler.is_compiling() else route)
 
@@ -351,8 +347,6 @@ class DropIn(nn.RNNBase):
         """Refuse what torch.jit.trace and ONNX cannot write down for sequences of any length."""
         if lengths is not None or trace or not self._matches_torch():
             raise refuse(type(self).__name__)
-
-    # Its parts
 
     def _made_of(self, width: int) -> tuple[Any, ...]:
         """What determines the runner of a layer that reads this many numbers per step."""
@@ -382,8 +376,6 @@ class DropIn(nn.RNNBase):
         count = len(self._all_weights[place])
         return weights[place * count : (place + 1) * count]
 
-    # What differs between the three
-
     def _kind(self) -> Kind:
         """The cell's class and options."""
         raise NotImplementedError
@@ -401,3 +393,7 @@ class DropIn(nn.RNNBase):
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         """States as torch.nn returns them."""
         return states[0]
+
+
+def _is_operator(x: Tensor, trace: bool, made_of: tuple[Any, ...]) -> bool:
+    return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of)).name == "operator"

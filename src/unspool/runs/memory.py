@@ -77,7 +77,7 @@ def machine_memory() -> int | None:
 
 def _widest(config: Config) -> int:
     hidden, embedding = config.model.hidden, getattr(config.model, "embedding", None)
-    return max(*(hidden if isinstance(hidden, list | tuple) else (hidden,)), embedding or 0)
+    return int(max(*(hidden if isinstance(hidden, list | tuple) else (hidden,)), embedding or 0))
 
 
 def _describe(needed: int, config: Config) -> str:

@@ -22,7 +22,7 @@ from unspool.models.multilabel import MultiLabelClassifier
 from unspool.settings.data import MultiLabelData
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import digest_files, read_divided
+from unspool.tasks.examples import digest_files
 from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import label_set_scores
@@ -68,7 +68,7 @@ class MultiLabelClassification(LabelledTask):
 
     @classmethod
     def prepare(cls, data: MultiLabelData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: labelled.read_raw(data, source, label_columns(data)))
+        raws = labelled.read_parts(data, label_columns(data))
         return cls.of(raws, data, digest=digest_files(data.files, data.validation, data.test), seed=seed)
 
     @classmethod
