@@ -127,7 +127,9 @@ def check_history(values: ArrayLike) -> Floats:
     """Values as an array; refused where it is empty or has numbers that cannot be averaged."""
     array = np.asarray(values, np.float64)
     if array.ndim == 0 or not array.size or not (np.abs(array) < LARGEST).all():
-        raise DataError(f"the history is empty, or has NaN or numbers beyond {LARGEST:g}. Give one number for each step.")
+        raise DataError(
+            f"the history is empty, or has NaN or numbers beyond {LARGEST:g}. Give one number for each step."
+        )
     return array
 
 
