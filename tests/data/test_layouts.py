@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,19 @@ def test_files_that_do_not_match(tmp_path: Path) -> None:
     (tmp_path / "label").unlink()
     with pytest.raises(DataError, match=r"has no seq\.out"):
         read_slots(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes")
+def test_pipes_and_devices_among_texts_are_left_out(tmp_path: Path) -> None:
+    for label in "ab":
+        for number in range(3):
+            write(tmp_path / label / f"{number}.txt", f"{label} {number}")
+    os.mkfifo(tmp_path / "b" / "pipe.txt")
+    (tmp_path / "b" / "device.txt").symlink_to("/dev/zero")
+    (tmp_path / "b" / "folder.txt").mkdir()
+    (tmp_path / "c").mkdir()
+    os.mkfifo(tmp_path / "c" / "pipe.txt")
+    assert looks_labelled(tmp_path)
+    table = read_table(tmp_path)
+    assert table.text("text") == ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"]
+    assert table.text("label") == [*"aaabbb"]

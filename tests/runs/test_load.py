@@ -173,3 +173,11 @@ def find_and_resume(run: Path) -> None:
     """What the command line does with `train RUN --resume`."""
     files, out = find_resumed([str(run)], None, None)
     train(files, out=out, resume=True, quiet=True)
+
+
+def test_a_message_about_cells_that_are_no_file_has_two_sentences(run: Path) -> None:
+    os.mkfifo(run / "cell.json")
+    with pytest.raises(
+        DataError, match=r"cell\.json cannot be read: it is a pipe, not a file\. Restore it from a copy\.$"
+    ):
+        load_run(run)

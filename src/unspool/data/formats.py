@@ -42,11 +42,9 @@ ARRAY = b"\x93NUMPY"
 #: Suffix → language of files that hold data in ways that are not known; as plain text they would be learned letter by
 #: letter.
 MARKUP = {".xml": "XML", ".yaml": "YAML", ".yml": "YAML"}
-KNOWN = (
-    "CSV, TSV, JSON, JSON lines, Parquet, lines that start with their label (also fastText's __label__), CoNLL (a word "
-    "and its tag per line), .ts, .npz, plain text, and folders with one file or one subfolder per class or with "
-    "seq.in, seq.out and label"
-)
+TABLES = "CSV, TSV, JSON, JSON lines, Parquet, lines that start with their label (also fastText's __label__)"
+FOLDERS = "folders with one file or one subfolder per class or with seq.in, seq.out and label"
+KNOWN = f"{TABLES}, CoNLL (a word and its tag per line), .ts, .npz, plain text, and {FOLDERS}"
 
 
 def find_format(path: Path) -> Format:
@@ -162,7 +160,7 @@ def _read_labelled(path: Path, kind: Format) -> Columns:
     form = None if kind == "arrays" else find_form(list(islice(read_lines(path), LINES)), certain=True)
     if form is None:
         what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
-        raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+        raise DataError(f"{path} {what}, and a table is needed. Known formats: {TABLES}, and {FOLDERS}.")
     return read_labelled_lines(path, form)
 
 

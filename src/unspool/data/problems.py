@@ -38,7 +38,7 @@ class Problems:
             return self._found[0]
         listed = "\n".join(f"  {problem}" for problem in self._found[:LISTED])
         more = len(self._found) - LISTED
-        return f"{len(self._found):,} problems:\n{listed}" + (f"\n  … and {more:,} more" if more > 0 else "")
+        return f"{len(self._found):,} problems:\n{listed}" + (f"\n  … and {more:,} more." if more > 0 else "")
 
     def refuse(self) -> None:
         """Raise all of them as one error; nothing if there are none."""

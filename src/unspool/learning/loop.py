@@ -163,9 +163,8 @@ class Loop:
         self._logged = None  # what is logged from now on stays
         self.learner.train()
         for path in self._damaged:
-            self._report(
-                Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint.", True)
-            )
+            said = f"{path} cannot be read: resuming from an earlier checkpoint."
+            self._report(Advised(self.position.step, said, True))
         self._agree()
         self._saved = self._clock
         while not (reason := self.reason_to_end()):
@@ -313,9 +312,8 @@ class Loop:
         training = self.position.take_training_loss()
         with self._averaged():
             metrics, sample = self._use_first(self._measure, ({"loss": math.nan}, ""))
-            loss, chosen, self._clock = self.ranks.broadcast(
-                [metrics["loss"], merit(self.task, metrics), self._seconds()]
-            )
+            mine = [metrics["loss"], merit(self.task, metrics), self._seconds()]
+            loss, chosen, self._clock = self.ranks.broadcast(mine)
             best = self.position.add_evaluation(training, loss, chosen)
             if best and (self.folder is None or self.ranks.first):
                 self._best.keep(self.learner, self.position.step, metrics)
