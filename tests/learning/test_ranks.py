@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from tests.learning.small_runs import OPTIONS, metrics, outcome, pipe, start, write_text
+from tests.learning.several_processes import run_training, summary, together
+from tests.learning.small_runs import OPTIONS, metrics, outcome, write_text
 from torch import Tensor
 
 from unspool.data.corpus import Division, prepare
@@ -26,12 +25,10 @@ from unspool.learning.ranks import MEETING, Ranks, joined
 from unspool.learning.run_folder import RunFolder
 from unspool.models.language_model import LanguageModel
 from unspool.nn.leaves import leaves
-from unspool.runs.train import Trained, train
+from unspool.runs.train import train
 from unspool.settings.model import LanguageModelSettings
 from unspool.tasks.lm import LanguageModelling
 
-#: Seconds after which processes that should have ended are taken to hang.
-LIMIT = 100.0
 #: Nothing is drawn by chance, so that rows come to the same wherever they are.
 CALM: dict[str, Any] = OPTIONS | {"dropout": 0.0, "average": None, "eval_every": 4, "clip": 0.05}
 #: Everything that a checkpoint must hold.
@@ -43,56 +40,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNSPOOL_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def together(folder: Path, count: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What the function returns, or raises, in each of `count` processes; None in those that died."""
-    number = len(list(folder.glob("meeting-*")))
-    (folder / f"meeting-{number}").touch()
-    meeting = f"file://{folder}/meeting-{number}.store"
-    ours, theirs = zip(*(pipe() for _ in range(count)), strict=True)
-    members = [start(_join, theirs[rank], rank, count, meeting, function, arguments) for rank in range(count)]
-    for end in theirs:
-        end.close()
-    try:
-        return [_receive(end) for end in ours]
-    finally:
-        for member in members:
-            member.join(LIMIT)
-            member.kill()
-
-
-def _receive(end: Any) -> Any:
-    assert end.poll(LIMIT), "the processes hang"
-    try:
-        return pickle.loads(end.recv_bytes())
-    except EOFError:
-        return None
-
-
-def _join(
-    end: Any, rank: int, count: int, meeting: str, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), MEETING: meeting, "GLOO_SOCKET_IFNAME": "lo"}
-    try:
-        found = function(*arguments)
-    except Exception as error:
-        found = error
-    end.send_bytes(pickle.dumps(found))  # `send` would share a tensor's memory, which ends with this process
-
-
-def run_training(text: Path | None, run: Path, options: dict[str, Any]) -> Any:
-    """Train, and say what came of it."""
-    trained = train(text, out=run, resume=text is None, **options)
-    return summary(trained)
-
-
-def summary(trained: Trained) -> dict[str, Any]:
-    return {
-        "weights": {name: tensor.clone() for name, tensor in trained.learner.state_dict().items()},
-        "step": trained.finished.step,
-        "reason": trained.finished.reason,
-    }
 
 
 # ── gradients and weights ──
