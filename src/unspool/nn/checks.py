@@ -165,7 +165,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 def check_probability(name: str, p: Any) -> None:
     """A number from 0 to 1."""
-    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) <= 1:
         raise ArgumentError.of(name, p, "is not a probability", "Give a number from 0 to 1")
 
 
