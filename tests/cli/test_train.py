@@ -76,7 +76,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
         ),
         (["line.txt", "--tokenizer", "word"], "8 token(s) to train on and 0 to validate on are too few"),
         (["bok.txt"], "there is no file bok.txt. "),
-        (["nothing"], "the folder nothing has no *.txt file in it"),
+        (["nothing"], "the folder nothing has no *.txt file and no other data in it"),
         (["*.text"], "there is no file *.text"),
         ([], "FILE (=None) is missing. Give text"),
         (["book.txt", "--cell", "lstn"], "--cell (='lstn') is not known. Did you mean 'lstm'?"),
@@ -188,7 +188,7 @@ def test_what_is_not_a_run_is_refused(
         path, said = "runs/none", "there is no run runs/none. Give the folder of a run."
     elif kind == "a folder":
         path, said = "nothing", "nothing is not the folder of a run: it has no config.toml."
-        said = said if "resume" not in command else "the folder nothing has no *.txt file in it"
+        said = said if "resume" not in command else "the folder nothing has no *.txt file and no other data in it"
     elif kind == "a file":
         path, said = "empty.txt", "there is no run empty.txt." if "resume" not in command else "empty.txt has 0"
     elif kind == "newer":

@@ -45,6 +45,9 @@ class TestTs:
         file = write(tmp_path / "a.ts", TS.format("false") + "1,2:3,x:up\n1,2:3:up\n1:2:up\n")
         with pytest.raises(DataError, match=r"2 problems:\n.*line 8: could not convert.*\n.*line 9: .*dimension"):
             read_arrays(file)
+        file = write(tmp_path / "d.ts", TS.format("true") + "1,2,3\n" * 3)
+        with pytest.raises(DataError, match=r"^3 problems:\n.*line 8: there is no label\. Write it after the numbers"):
+            read_arrays(file)
         with pytest.raises(DataError, match="has no line @data"):
             read_arrays(write(tmp_path / "b.ts", "@problemName x\n"))
         with pytest.raises(DataError, match="no sequences below @data"):

@@ -112,3 +112,9 @@ def test_recurrence_needs_more_than_one_return() -> None:
     assert find_repetition(np.sin(2 * np.pi * step / 25)) == 25
     assert find_repetition(np.exp(step / 60)) is None
     assert find_recurrence(chain(300)) is None
+
+
+def test_the_size_of_the_numbers_does_not_matter() -> None:
+    """Squares of such numbers are 0."""
+    series = chain(300, 3)
+    assert np.allclose(clean(series * 1e-300), clean(series), rtol=1e-12, atol=1e-12)

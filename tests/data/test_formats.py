@@ -64,8 +64,9 @@ def test_what_is_not_known_names_what_is(tmp_path: Path) -> None:
     assert str(caught.value).endswith(f"Known formats: {KNOWN}.")
     with pytest.raises(DataError, match=r"JSON of a shape that is not known\. Known: "):
         read_chunk(tmp_path / "a.json", None)
-    with pytest.raises(DataError, match=r"is text without columns and labels, .*Known formats: CSV"):
+    with pytest.raises(DataError, match=r"is text without columns and labels, .*Known formats: CSV") as caught:
         read_chunk(tmp_path / "a.txt", None)
+    assert "plain text" not in str(caught.value)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"is a folder that is no data set. Known formats: CSV"):
         find_format(tmp_path / "empty")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from unspool.data.columns import TIME_NAMES
-from unspool.data.glance import LINES, MEASURED, Glance
+from unspool.data.glance import MEASURED, Glance
+from unspool.data.text import LINES
 from unspool.errors import DataError
 
 

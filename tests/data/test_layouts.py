@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ def test_a_folder_per_class(tmp_path: Path) -> None:
     for name in ("pos/1_9", "pos/2_8", "neg/1_2", "neg/2_1", "unsup/1_0", "unsup/2_0"):
         write(tmp_path / f"{name}.txt", f"a film\n{name}\n")
     write(tmp_path / "urls_pos.txt", "http\n")
+    write(tmp_path / "pos" / "README.txt", "films that are liked\n")
+    write(tmp_path / "notes" / "LICENSE.txt", "free\n")
     assert find_layout(tmp_path) == "class folders"
     assert looks_labelled(tmp_path)
     table = read_table(tmp_path)
@@ -81,6 +84,17 @@ def test_words_tags_and_labels_side_by_side(tmp_path: Path) -> None:
     assert [one.tags for one in read_sentences(tmp_path, tags=False)] == [(), ()]
 
 
+def test_an_empty_line_is_a_sentence_only_where_each_line_is_answered(tmp_path: Path) -> None:
+    write(tmp_path / "seq.in", "play jazz\n\nstop\n")
+    write(tmp_path / "seq.out", "O B-genre\n\nO\n")
+    assert [(one.words, one.line) for one in read_slots(tmp_path, tags=False)] == [
+        (("play", "jazz"), 1),
+        ((), 2),
+        (("stop",), 3),
+    ]
+    assert [one.words for one in read_slots(tmp_path)] == [("play", "jazz"), ("stop",)]
+
+
 def test_files_that_do_not_match(tmp_path: Path) -> None:
     write(tmp_path / "seq.in", "play jazz\nfly to york\nstop\n")
     write(tmp_path / "seq.out", "O\nO B-city\nO\n")
@@ -95,3 +109,19 @@ def test_files_that_do_not_match(tmp_path: Path) -> None:
     (tmp_path / "label").unlink()
     with pytest.raises(DataError, match=r"has no seq\.out"):
         read_slots(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes")
+def test_pipes_and_devices_among_texts_are_left_out(tmp_path: Path) -> None:
+    for label in "ab":
+        for number in range(3):
+            write(tmp_path / label / f"{number}.txt", f"{label} {number}")
+    os.mkfifo(tmp_path / "b" / "pipe.txt")
+    (tmp_path / "b" / "device.txt").symlink_to("/dev/zero")
+    (tmp_path / "b" / "folder.txt").mkdir()
+    (tmp_path / "c").mkdir()
+    os.mkfifo(tmp_path / "c" / "pipe.txt")
+    assert looks_labelled(tmp_path)
+    table = read_table(tmp_path)
+    assert table.text("text") == ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"]
+    assert table.text("label") == [*"aaabbb"]

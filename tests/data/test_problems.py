@@ -31,7 +31,7 @@ def test_of_many_the_first_ten_are_listed_and_all_are_counted() -> None:
     lines = str(caught.value).split("\n")
     assert lines[0] == "1,234 problems:"
     assert lines[1:11] == [f"  a.conll, line {line}: no tag. Write it." for line in range(1, 11)]
-    assert lines[11:] == ["  … and 1,224 more"]
+    assert lines[11:] == ["  … and 1,224 more."]
     with pytest.warns(DataWarning, match=r"^Read all the same. 10 problems:\n(.*\n)*.*line 10: no tag. Write it.$"):
         several(10).warn("Read all the same.")
 

@@ -137,3 +137,19 @@ class TestScales:
             standardize(series_of([[1.0, 2.0]]), scales)
         with pytest.raises(DataError, match=r"the series 'a': numbers such as 1e\+308 are too large"):
             fit_scales([series_of([[1e308], [-1e308]])], [2])
+
+
+def test_all_numbers_that_are_missing_or_too_large_are_told_at_once(tmp_path: Path) -> None:
+    rows = [f"{step},{'nan' if step % 7 == 0 else '1e300' if step == 50 else step}" for step in range(100)]
+    table = table_of(tmp_path, "t,y\n" + "\n".join(rows) + "\n")
+    with pytest.raises(DataError) as caught:
+        read_series(table, time="t", targets=["y"])
+    said = str(caught.value)
+    assert said.startswith("16 problems:")
+    assert "line 2: `y` has no number within its series" in said
+    assert "line 9: `y` has no number within its series" in said
+    assert said.endswith("… and 6 more.")
+    rows[::7] = [f"{step},0" for step in range(0, 100, 7)]
+    table = table_of(tmp_path, "t,y\n" + "\n".join(rows) + "\n")
+    with pytest.raises(DataError, match=r"line 52: `y` is 1e\+300, beyond 1e\+150\. Give it in a larger unit\.$"):
+        read_series(table, time="t", targets=["y"])

@@ -220,7 +220,7 @@ class TestRefused:
         with pytest.raises(DataError, match="cannot be read as Parquet"):
             read_table(write(tmp_path / "t.parquet", b"PAR1 and no more"))
         with pytest.raises(DataError, match=r"needed\. Known formats: CSV, TSV, JSON"):
-            read_table(write(tmp_path / "t.xlsx", b"PK"))
+            read_table(write(tmp_path / "t.note", b"PK"))
         with pytest.raises(DataError, match="no file"):
             read_table(tmp_path / "none.csv")
 

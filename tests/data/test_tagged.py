@@ -83,7 +83,7 @@ class TestReading:
         lines = str(caught.value).split("\n")
         assert lines[0] == "16 problems:"
         assert [line.split(":")[0] for line in lines[1:11]] == [f"  {file}, line {number}" for number in range(32, 42)]
-        assert lines[11:] == ["  … and 6 more"]
+        assert lines[11:] == ["  … and 6 more."]
 
     @pytest.mark.parametrize(
         ("text", "tags", "message"),

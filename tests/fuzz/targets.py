@@ -49,7 +49,7 @@ class Sizes:
         self.random = random
         self.steps, self.rows = random.randint(1, 6), random.randint(1, 4)
         self.width, self.hidden = random.choice((1, 3, 8)), random.choice((1, 4, 8))
-        self.dtype = random.choice((torch.float32, torch.float32, torch.float64))
+        self.dtype = random.choice((torch.float32, torch.float32, torch.float64, torch.bfloat16))
         self.batch_first = random.random() < 0.3
         self.options: dict[str, Any] = {"dtype": self.dtype, "batch_first": self.batch_first}
 

@@ -9,10 +9,11 @@ from tests.learning.toy_task import Slope, Toy
 
 from unspool.errors import DivergenceError
 from unspool.learning.evaluation import measure, measure_best, merit, refuse_nonfinite
+from unspool.settings.training import Training
 
 
 def test_metrics_come_with_a_sample() -> None:
-    assert measure(Toy([1.0], [2.0]), Slope(), None, 0) == ({"loss": 2.0}, "w = 0")
+    assert measure(Toy([1.0], [2.0]), Slope(), Training()) == ({"loss": 2.0}, "w = 0")
     assert measure_best(Toy([1.0], [2.0]), Slope(), 0) == ({"loss": 2.0}, {}, "w = 0")
 
 
@@ -26,7 +27,7 @@ def test_less_is_better_after_a_change_of_sign() -> None:
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_is_divergence(loss: float) -> None:
-    for call in (lambda task: measure(task, Slope(), None, 0), lambda task: measure_best(task, Slope(), 0)):
+    for call in (lambda task: measure(task, Slope(), Training()), lambda task: measure_best(task, Slope(), 0)):
         with pytest.raises(DivergenceError, match="^the validation loss is not finite$"):
             call(Toy([1.0], [loss]))
 

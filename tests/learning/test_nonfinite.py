@@ -19,7 +19,7 @@ from unspool.learning import throughput
 from unspool.learning.events import Event, Saved, Stepped
 from unspool.learning.files import read_tensors
 from unspool.learning.loop import Loop
-from unspool.learning.nonfinite import diagnose, find_nonfinite, trace_nonfinite
+from unspool.learning.nonfinite import diagnose, find_absurd_loss, find_nonfinite, refuse_huge_weights, trace_nonfinite
 from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import Stop
 from unspool.runs.train import plan, train
@@ -74,6 +74,35 @@ def assert_finite(run: Path) -> None:
     for path in files:
         tensors, _ = read_tensors(path)
         assert all(tensor.isfinite().all() for tensor in tensors.values())
+
+
+# ── what cannot be ──
+
+
+@pytest.mark.parametrize(
+    ("loss", "first", "absurd"),
+    [
+        (2.3, None, False),
+        (1e28, None, False),  # there is nothing to compare it to
+        (math.nan, None, True),
+        (1e28, 2.3, True),
+        (-4.84e23, 2.3, True),
+        (-4.84, 2.3, True),  # a −log P is not negative
+        (-1e-5, 2.3, False),  # by rounding
+        (9e5, 2.3, False),
+        (2e6, 1e5, False),  # it was large from the start
+        (2e8, 1e5, True),
+    ],
+)
+def test_a_loss_that_only_a_diverged_model_has(loss: float, first: float | None, absurd: bool) -> None:
+    assert bool(find_absurd_loss(loss, first)) == absurd
+
+
+def test_weights_whose_squares_are_infinite_are_refused() -> None:
+    refuse_huge_weights(Chain(1e18, -1e18, 1.0))
+    with pytest.raises(DivergenceError, match=r"a weight is beyond 1.8e\+19"):
+        refuse_huge_weights(Chain(1.0, -2e19, 1.0))
+    refuse_huge_weights(Chain(1.0, 1.0, 1.0).double())
 
 
 # ── where it came from ──
@@ -303,7 +332,7 @@ def test_a_validation_loss_that_is_not_finite_ends_the_run_and_the_best_model_st
 
 
 def test_weights_that_overflow_in_an_update_are_neither_saved_nor_kept_as_the_best(tmp_path: Path) -> None:
-    loop, _ = make_loop(Toy([0.5, 8.0]), run=tmp_path / "run", steps=10, checkpoint_every=1, lr=5e37)
+    loop, _ = make_loop(Toy([0.0, 8.0]), run=tmp_path / "run", steps=10, checkpoint_every=1, lr=5e37)
     with pytest.raises(TrainingError, match="at step 2: the parameter w holds infinity.*step-000000001.safe"):
         loop.run()
     assert_finite(tmp_path / "run")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 from tests.tasks.slot_folders import travel_lines
 from torch.nn import functional
 
 from unspool.data.tagged import Sentence
+from unspool.errors import DataWarning
 from unspool.models.example_model import UNSEEN
 from unspool.models.joint import JointTargets
 from unspool.models.tagger import Tagger
@@ -37,6 +41,19 @@ def test_the_loss_is_that_of_the_tags_and_that_of_the_labels() -> None:
     assert torch.allclose(learner.summed_loss(scores, batch), of_tags + of_labels, rtol=1e-6)
     unknown = JointTargets(batch.targets.tags, torch.full_like(batch.targets.labels, UNSEEN))
     assert torch.allclose(learner.summed_loss(scores, batch._replace(targets=unknown)), of_tags, rtol=1e-6)
+
+
+def test_a_sentence_with_an_unseen_tag_has_no_part_in_the_loss() -> None:
+    task = small_task()
+    learner = task.make_learner(JointSettings(hidden=6, char_hidden=3, dropout=0.0, word_dropout=0.0)).eval()
+    known, odd = task.parts["training"].sentences.take(np.arange(2))
+    odd = replace(odd, tags=("O", "O", "O", "O", "B-new", "O", "O"))
+    with pytest.warns(DataWarning, match="B-new"):
+        part = task.part(Sentences([known, odd]))
+    found = task.evaluate_part(learner, part)
+    assert found["loss"] == pytest.approx(task.evaluate_part(learner, task.part(Sentences([known])))["loss"])
+    alone = part.batch(np.array([1]))
+    assert float(learner.summed_loss(learner.score(alone).levels[-1], alone).detach()) == 0.0
 
 
 def test_both_losses_reach_the_encoder_and_the_other_head_stays_out() -> None:

@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch.nn import functional
 
+from unspool.data import subwords
 from unspool.data.labelled import Raw
 from unspool.data.subwords import hash_ngrams
 from unspool.errors import ArgumentError
 from unspool.models.pooled import Classifier
+from unspool.models.token_embedding import UNKNOWN, drop_words
 from unspool.settings.data import LabelledData
 from unspool.settings.model import PooledSettings
 from unspool.tasks.classify import Classification
@@ -56,6 +58,20 @@ def test_an_unknown_word_has_the_ngrams_of_its_spelling(task: Classification) ->
     plain = make(task).eval()
     alike, other = plain.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
     assert torch.equal(alike, other)
+
+
+def test_without_subwords_no_ngram_is_hashed(task: Classification, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def watch(word: str) -> list[int]:
+        hashed.append(word)
+        return hash_ngrams(word)
+
+    monkeypatch.setattr(subwords, "hash_ngrams", watch)
+    make(task).eval().score(batch_of(task, 0, 1, 2))
+    assert not hashed
+    make(task, subwords=50).eval().score(batch_of(task, 0, 1, 2))
+    assert sorted(hashed) == sorted({word for text in TEXTS for word in text.split()})
 
 
 def test_word_dropout_leaves_the_ngrams(task: Classification) -> None:
@@ -116,3 +132,27 @@ def test_dropout_acts_on_baselines_too(task: Classification, backbone: str) -> N
     assert not torch.equal(first, second)
     learner.eval()
     torch.testing.assert_close(learner.score(batch).levels[-1], learner.score(batch).levels[-1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "given", "message"),
+    [
+        ("char", {"subwords": 20}, r"`subwords` \(=20\) has no effect where steps are characters"),
+        ("byte", {"word_dropout": 0.1}, r"`word_dropout` \(=0.1\) has no effect where steps are bytes"),
+    ],
+)
+def test_settings_that_the_tokens_cannot_have_are_refused(tokenizer: str, given: dict[str, Any], message: str) -> None:
+    raw = Raw(TEXTS, None, [*"0123"], str, [(label,) for label in LABELS])
+    task = Classification.of({"training": raw, "validation": raw}, LabelledData(files=("-",), tokenizer=tokenizer))
+    make(task)
+    with pytest.raises(ArgumentError, match=message):
+        make(task, **given)
+
+
+def test_word_dropout_reads_as_unknown_the_fraction_that_is_given() -> None:
+    torch.manual_seed(0)
+    ids = torch.arange(1, 10_001)
+    dropped = drop_words(ids, 0.3)
+    assert float((dropped == UNKNOWN).double().mean()) == pytest.approx(0.3, abs=0.02)
+    assert torch.equal(dropped[dropped != UNKNOWN], ids[dropped != UNKNOWN])
+    assert drop_words(ids, 0.0) is ids

@@ -146,14 +146,19 @@ def test_layers_that_were_ours_from_the_start_are_restored_too() -> None:
             "before": unspool.nn.GRU(3, 4, reset="before"),
             "parametrized": parametrized(unspool.nn.GRU(3, 4)),
             "own": OurOwn(3, 4),
+            "replaced": replaced(unspool.nn.LSTM(3, 4)),
+            "gru": unspool.nn.GRU(3, 4, recompute=2),
             "stack": unspool.nn.Stack("lstm", 3, 4),
         }
     )
     x = torch.randn(5, 2, 3)
     expected = model["lstm"](x)[0]
     found = unspool.restore(model)
-    assert found == ["lstm"]
+    assert found == ["lstm", "gru"]
+    for name in found:
+        assert vars(model[name]).keys() == vars(type(model[name])(3, 4)).keys()
     assert found.skipped == {
+        "replaced": "its forward was replaced",
         "before": "torch.nn has no GRU with reset='before'",
         "parametrized": "it is parametrized; remove its parametrizations first",
         "own": "OurOwn is a subclass of unspool.nn.GRU",

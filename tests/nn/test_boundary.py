@@ -111,6 +111,30 @@ UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: replaced(Equilibrium("gru", 3, 4).double(), "layer", Recurrent("lstm", 3, 4, dtype=torch.float64)),
         "has 2 states",
     ),
+    "an equilibrium of another width": (
+        lambda: replaced(Equilibrium("gru", 3, 4).double(), "output_size", 5),
+        "`h`.*is not of shape",
+    ),
+    "an equilibrium of no width": (
+        lambda: replaced(Equilibrium("gru", 3, 4).double(), "output_size", -1),
+        "output_size",
+    ),
+    "an equilibrium's parameter of another dtype": (
+        lambda: replaced(Equilibrium("gru", 3, 4).double(), "layer.U_z", zeros(4, 4).float()),
+        "`U_z`.*dtype",
+    ),
+    "heads of a block": (
+        lambda: replaced(DecoderTransformer(3, 3).double(), "blocks.0.num_heads", 1),
+        "`num_heads`.*of the cache",
+    ),
+    "attention's output": (
+        lambda: replaced(DecoderTransformer(3, 1).double(), "blocks.0.attention_out", nn.Linear(3, 9).double()),
+        "`attention_out.*is not of shape",
+    ),
+    "what follows attention": (
+        lambda: replaced(DecoderTransformer(3, 1).double(), "blocks.0.feed_forward_out", nn.Identity()),
+        "`feed_forward_out.*is not of shape",
+    ),
     "no weight of a drop-in": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "weight_hh_l0", None), "`weight_hh_l0`"),
     "a bias too many": (lambda: replaced(unspool.nn.GRU(3, 4).double(), "bias", False), "`bias`.*other weights"),
     "heads": (lambda: replaced(DecoderTransformer(3, 1).double(), "num_heads", 0), "`num_heads`"),
@@ -140,6 +164,22 @@ def test_a_part_that_does_not_fit(name: str, engine_setting: str, monkeypatch: p
     make_layer, said = UNFIT[name]
     with pytest.raises(UnspoolError, match=said):
         make_layer()(draw(5, 4, 3))
+
+
+def test_tokens_that_are_not_dense() -> None:
+    model = Seq2Seq(7, 6, 3, 4, 1, cell="gru")
+    with pytest.raises(ArgumentError, match="`source`.*to_dense"):
+        model.encode(torch.ones(2, 5, dtype=torch.long).to_sparse())
+
+
+def test_autocast_does_not_mix_float64() -> None:
+    layer, x = Recurrent("gru", 3, 4), torch.randn(5, 2, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x.bfloat16())[0].isfinite().all()
+        with pytest.raises(DTypeError, match="`x` has dtype torch.float64"):
+            layer(x.double())
+        with pytest.raises(DTypeError, match="`U_z` has dtype torch.float64"):
+            replaced(layer, "U_z", zeros(4, 4))(x)
 
 
 def test_states_of_a_replaced_layer_are_checked() -> None:

@@ -64,7 +64,7 @@ def test_quantize_dynamic_leaves_it_and_says_so(kind: str) -> None:
     model = nn.Sequential(KINDS[kind][1](3, 4))
     with (
         pytest.warns(DeprecationWarning, match="quantization is deprecated"),
-        pytest.warns(UserWarning, match=r"unspool\.restore\(model\) before"),
+        pytest.warns(UserWarning, match=r"stays as it is. To quantize it too, call unspool\.restore\(model\) before"),
     ):
         made = torch.ao.quantization.quantize_dynamic(model, {nn.LSTM, nn.GRU, nn.RNN}, dtype=torch.qint8)
     assert type(made[0]) is KINDS[kind][1]

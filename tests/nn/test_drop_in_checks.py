@@ -144,7 +144,7 @@ def test_a_changed_attribute_is_named(kind: str, name: str, steps: int, train: b
 
 def test_attributes_that_were_taken_back() -> None:
     for options, name, value in (({"bidirectional": True}, "bidirectional", False), ({"proj_size": 2}, "proj_size", 0)):
-        layer = unspool.nn.LSTM(3, 4, **options)  # type: ignore[arg-type]
+        layer = unspool.nn.LSTM(3, 4, **options)
         setattr(layer, name, value)
         with pytest.raises(ArgumentError, match=f"`{name}` .*other weights"):
             layer(torch.randn(5, 2, 3))

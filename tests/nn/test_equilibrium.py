@@ -324,3 +324,14 @@ def test_bad_options(options: dict[str, float], match: str) -> None:
 def test_bad_input(u: object, start: Tensor | None, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         Equilibrium("elman", 2, 3)(u, start)
+
+
+def test_a_backward_pass_under_autocast_is_as_exact_as_bfloat16() -> None:
+    torch.manual_seed(0)
+    layer, u = Equilibrium("gru", 3, 4), torch.randn(6, 3)
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            found.append(torch.autograd.grad(layer(u).square().sum(), tuple(layer.parameters())))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0.02 * float(one.abs().max()))

@@ -143,6 +143,48 @@ def test_one_node_of_fx_with_arguments_of_ours() -> None:
         torch.testing.assert_close(torch.fx.symbolic_trace(model)(x), model(x), rtol=0, atol=0)
 
 
+class FromState(nn.Module):
+    """A layer on a constant input, whose initial state is what the model is given."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.layer = layer
+        self.register_buffer("x", torch.ones(6, 2, 3))
+
+    def forward(self, h: Tensor) -> Tensor:
+        hx = (h, torch.tanh(h)) if self.layer.mode == "LSTM" else h
+        return self.layer(self.x, hx)[0]  # type: ignore[no-any-return]
+
+
+@each_kind
+def test_fx_where_only_the_state_is_a_symbol(kind: str) -> None:
+    theirs, ours = (FromState(layer) for layer in twins(kind, 3, 5))
+    recorded = [torch.fx.symbolic_trace(model) for model in (theirs, ours)]
+    assert recorded[1].code == recorded[0].code
+    h = torch.randn(1, 2, 5)
+    torch.testing.assert_close(recorded[1](h), theirs(h), rtol=0, atol=1e-6)
+
+
+def test_fx_where_only_the_lengths_or_a_state_of_our_layers_are_symbols() -> None:
+    class Symbols(nn.Module):
+        def __init__(self, layer: Any) -> None:
+            super().__init__()
+            self.layer = layer
+            self.register_buffer("x", torch.ones(6, 2, 3))
+
+        def forward(self, lengths: Tensor, h: Tensor) -> Tensor:
+            found: Tensor = self.layer(self.x, lengths=lengths)[0] + self.layer(self.x, h)[0]
+            return found
+
+    lengths = torch.tensor([2, 6])
+    for layer, h in (
+        (unspool.nn.GRU(3, 5), torch.randn(1, 2, 5)),
+        (unspool.nn.Recurrent("gru", 3, 5), torch.randn(2, 5)),
+    ):
+        model = Symbols(layer)
+        torch.testing.assert_close(torch.fx.symbolic_trace(model)(lengths, h), model(lengths, h), rtol=0, atol=0)
+
+
 def test_fx_does_not_look_inside() -> None:
     with pytest.raises(ArgumentError, match="torch.fx cannot look inside LSTM.*Trace a model"):
         torch.fx.symbolic_trace(unspool.nn.LSTM(3, 5))
@@ -203,6 +245,67 @@ def test_a_layer_alone_is_refused_as_inside_a_model(name: str, tmp_path: Path) -
     with pytest.raises(ArgumentError, match="cannot be traced by torch.jit or exported to ONNX"), torch.no_grad():
         torch.onnx.export(layer, (x,), tmp_path / "model.onnx", dynamo=False)
     assert not list(tmp_path.iterdir())
+
+
+class Calls(nn.Module):
+    """A method of a module as a model's forward."""
+
+    def __init__(self, module: nn.Module, name: str) -> None:
+        super().__init__()
+        self.module, self.name = module, name
+
+    def forward(self, *given: Tensor) -> Any:
+        return getattr(self.module, self.name)(*given)
+
+
+#: Loops of Python's that are not layers' loops: what is traced, and with what.
+LOOPS: dict[str, Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]] = {
+    "log_partition": lambda: (Calls(unspool.nn.LinearChainCRF(4), "log_partition"), (torch.randn(5, 2, 4),)),
+    "log_likelihood": lambda: (
+        Calls(unspool.nn.LinearChainCRF(4), "log_likelihood"),
+        (torch.randn(5, 2, 4), torch.zeros(5, 2, dtype=torch.long)),
+    ),
+    "marginals": lambda: (Calls(unspool.nn.LinearChainCRF(4), "marginals"), (torch.randn(5, 2, 4),)),
+    "decode": lambda: (Calls(unspool.nn.LinearChainCRF(4), "decode"), (torch.randn(5, 2, 4),)),
+    "equilibrium": lambda: (unspool.nn.Equilibrium("gru", 3, 4), (torch.randn(2, 3),)),
+    "greedy": lambda: (
+        Calls(unspool.nn.Seq2Seq(7, 6, 3, 4, 1, cell="gru"), "greedy"),
+        (torch.full((2, 5), 4),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_other_loops_are_refused(name: str, tmp_path: Path) -> None:
+    model, given = LOOPS[name]()
+    with pytest.raises(ArgumentError, match="cannot be traced"):
+        torch.jit.trace(model, given)
+    with pytest.raises(ArgumentError, match="cannot be traced"), torch.no_grad():
+        torch.onnx.export(model, given, tmp_path / "model.onnx", dynamo=False)
+
+
+@pytest.mark.parametrize("name", [name for name in LOOPS if name != "greedy"])  # torch refuses that in its own words
+def test_other_loops_are_refused_by_the_newer_exporter(name: str) -> None:
+    model, given = LOOPS[name]()
+    exporting = patch.object(torch.onnx, "is_in_onnx_export", return_value=True)
+    with exporting, pytest.raises(ArgumentError, match="exported to ONNX"):
+        torch.export.export(model, given)
+
+
+@pytest.mark.parametrize("pooling", [unspool.nn.MeanPooling, unspool.nn.MaxPooling, unspool.nn.AttentionPooling])
+def test_poolings_are_traced_for_any_length(pooling: type[Any]) -> None:
+    model = pooling(3)
+    recorded = torch.jit.trace(model, examples()[0])
+    assert_same_everywhere(recorded, model)
+
+
+def test_what_is_unfolded_is_traced_for_its_steps_only() -> None:
+    layer = unspool.nn.Recurrent("gru", 3, 5)
+    recorded = torch.jit.trace(unspool.nn.Unfolded(layer, 5), torch.randn(5, 2, 3))
+    x = torch.randn(5, 2, 3)
+    torch.testing.assert_close(recorded(x)[0], layer(x)[0], rtol=0, atol=1e-6)
+    with pytest.raises(RuntimeError, match="Expected 5 elements"):
+        recorded(torch.randn(9, 2, 3))
 
 
 @needs_compiler

@@ -98,6 +98,19 @@ def test_in_a_model_that_is_used(value: float, files: Files, tmp_path: Path, cap
         assert not (run / "xray.html").exists()
 
 
+@pytest.mark.parametrize(("lr", "said"), [(1e30, "its square is infinite"), (1e15, "the loss is")])
+def test_a_loss_that_is_finite_but_absurd(lr: float, said: str, tmp_path: Path, own_cache: None) -> None:
+    suffix, text, _ = DATA["tag"]
+    file = tmp_path / f"training.{suffix}"
+    file.write_text(text, encoding="utf-8")
+    options = {**TINY, "task": "tag", "steps": 12, "lr": lr, "eval_every": 1}
+    with pytest.raises(DivergenceError, match=r"training diverged at step \d+: ") as caught:
+        train(file, out=tmp_path / "run", **options)
+    settings, task = prepare_task(plan(file, **options))
+    assert said in str(caught.value)
+    assert names_a_layer(str(caught.value), task.make_learner(settings.model)), caught.value
+
+
 def test_a_learning_rate_that_is_far_too_high(files: Files) -> None:
     options = {**files.options, "steps": 30, "lr": 1e39, "optimizer": "sgd", "clip": None, "eval_every": 1}
     with pytest.raises(DivergenceError, match=r"training diverged at step \d+: ") as caught:

@@ -57,6 +57,8 @@ def idle(task: str, **options: Any) -> str:
         ("lm", {"variational_dropout": True}, "variational_dropout", "`dropout` is 0.0", "change `dropout`"),
         ("lm", {"forget_bias": 1.0, "init": 0.1}, "forget_bias", "`init` is 0.1", "`init`"),
         ("lm", {"split_seed": 3}, "split_seed", "`split` is tail", "give `split` lines"),
+        ("classify", {"tokenizer": "char", "subwords": 9}, "subwords", "`tokenizer` is char", "auto, word or jieba"),
+        ("regress", {"tokenizer": "bpe", "word_dropout": 0.1}, "word_dropout", "`tokenizer` is bpe", "`tokenizer`"),
         ("classify", {"time_column": "t"}, "time_column", "`id_column` is not given", "give `id_column`"),
         ("regress", {"features": ["u"]}, "features", "`id_column` is not given", "give `id_column`"),
         ("classify", {**NUMBERS, "tokenizer": "word"}, "tokenizer", "`id_column` is id", "change `id_column`"),

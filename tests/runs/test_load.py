@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 from tests.learning import odd_files
 from tests.runs.tiny_run import TinyRun
 
+from unspool.cli.train import find_resumed
 from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.insight.xray import xray
 from unspool.learning.files import forms_of, read_header, read_tensors, write_tensors
@@ -147,3 +149,35 @@ def test_a_checkpoint_that_is_not_finite_is_not_resumed(part: str, run: Path) ->
     rewrite(sorted((run / "checkpoints").iterdir())[-1], spoil)
     with pytest.raises(DivergenceError, match="training diverged at step 40: .* holds NaN"):
         train(out=run, resume=True, steps=60)
+
+
+@pytest.mark.parametrize("left", ["nothing", "pipe"])
+@pytest.mark.parametrize("gone", [(), ("model.safetensors",), ("checkpoints",)])
+def test_a_run_without_its_config_is_never_data(gone: tuple[str, ...], left: str, run: Path, tmp_path: Path) -> None:
+    (run / "config.toml").unlink()
+    if left == "pipe":
+        os.mkfifo(run / "config.toml")
+    for name in gone:
+        shutil.rmtree(run / name, ignore_errors=True)
+        (run / name).unlink(missing_ok=True)
+    before = sorted(run.rglob("*"))
+    with pytest.raises(DataError, match=r"is not the folder of a run: it has no config\.toml"):
+        find_and_resume(run)
+    with pytest.raises(ArgumentError, match="is a run folder"):
+        train(run, out=tmp_path / "new", quiet=True)
+    assert sorted(run.rglob("*")) == before
+    assert not (tmp_path / "new").exists()
+
+
+def find_and_resume(run: Path) -> None:
+    """What the command line does with `train RUN --resume`."""
+    files, out = find_resumed([str(run)], None, None)
+    train(files, out=out, resume=True, quiet=True)
+
+
+def test_a_message_about_cells_that_are_no_file_has_two_sentences(run: Path) -> None:
+    os.mkfifo(run / "cell.json")
+    with pytest.raises(
+        DataError, match=r"cell\.json cannot be read: it is a pipe, not a file\. Restore it from a copy\.$"
+    ):
+        load_run(run)

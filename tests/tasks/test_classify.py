@@ -248,3 +248,23 @@ def test_the_card_says_how_to_use_it(trained: Trained) -> None:
     assert "unspool predict" in card
     assert "unspool generate" not in card
     assert "| bag of vectors, validation |" in card
+
+
+def test_a_test_part_without_labels_is_left_out(tmp_path: Path) -> None:
+    rows = "".join(f"play {n},music\nrain {n},weather\n" for n in range(20))
+    (tmp_path / "train.csv").write_text(f"text,label\n{rows}")
+    (tmp_path / "test.csv").write_text("text\nplay it\nrain now\n")
+    for named in (None, "label"):
+        data = LabelledData(files=(str(tmp_path),), label_column=named)
+        with pytest.warns(DataWarning, match=r"test\.csv has no column 'label', and is not used as test data"):
+            task = Classification.prepare(data, seed=0)
+        assert {part: len(own.lengths) for part, own in task.parts.items() if len(own.lengths)} == {
+            "training": 36,
+            "validation": 4,
+        }
+    learner = task.make_learner(PooledSettings(hidden=4))
+    assert [row["text"] for row in task.predict_files(learner, str(tmp_path))] == ["play it", "rain now"]
+    with pytest.raises(DataError, match="has no column 'label'"):
+        Classification.prepare(data.model_copy(update={"test": (str(tmp_path / "test.csv"),)}), seed=0)
+    (tmp_path / "test.csv").write_text("text,label\nplay it,music\n")
+    assert len(Classification.prepare(data, seed=0).parts["test"].lengths) == 1

@@ -182,7 +182,13 @@ class TestRefused:
         refused(tmp_path, text, "t.csv has no column 'slaes'", "Did you mean 'sales'?", target=["slaes"])
         refused(tmp_path, text, "t.csv has no column 'mnth'", "Did you mean 'month'?", time_column="mnth")
         refused(tmp_path, text, "t.csv has no column 'moth'", "Did you mean 'month'?", future_covariates=["moth"])
-        refused(tmp_path, text, "t.csv has no column 'shop'", "It has: month, sales", series_column="shop")
+        refused(
+            tmp_path,
+            text,
+            "t.csv has no column 'shop'",
+            "It has: month, sales. Rename one, or give",
+            series_column="shop",
+        )
 
     def test_columns_that_cannot_be_guessed(self, tmp_path: Path) -> None:
         rows = [f"{row.replace('-', ' in ')},low,high" for row in ROWS]

@@ -12,12 +12,14 @@ from tests.tasks.slot_folders import Line, travel_lines, write_parts, write_slot
 
 import unspool
 from unspool.cli.main import main
+from unspool.cli.predict import choose_top
 from unspool.errors import DataError, DataWarning
 from unspool.models.joint import JointPrediction
 from unspool.models.tagger import TagPrediction
 from unspool.runs.load import load_run
 from unspool.runs.train import plan
 from unspool.settings.data import TaggedData
+from unspool.settings.model import JointSettings
 from unspool.tasks.joint import JointTagging
 
 SMALL: dict[str, Any] = {"hidden": 16, "char_hidden": 4, "lr": 0.02, "batch_size": 8, "dropout": 0.0}
@@ -69,6 +71,10 @@ def test_metrics_by_hand(tmp_path: Path) -> None:
     record = task.record(part, 0, predictions[0])
     assert tuple(record) == task.prediction_columns
     assert (record["label"], record["p(label)"]) == ("p", 0.9)
+    choose_top(task, 2)
+    ranked = task.record(part, 0, predictions[0])
+    assert tuple(ranked) == task.prediction_columns
+    assert list(ranked.values())[3:] == ["p", 0.9, "q", pytest.approx(0.1)]
 
 
 def test_a_label_of_the_test_data_alone_counts_as_wrong(tmp_path: Path) -> None:
@@ -93,6 +99,16 @@ def test_what_is_no_joint_data_is_refused(tmp_path: Path) -> None:
     (short / "label").write_text("book_flight\n", encoding="utf-8")
     with pytest.raises(DataError, match="Give files that match"):
         JointTagging.prepare(TaggedData(files=(str(short),)), 0)
+
+
+def test_an_empty_line_has_an_empty_prediction_and_a_note(tmp_path: Path) -> None:
+    task = JointTagging.prepare(TaggedData(files=(str(write_slots(tmp_path / "data", travel_lines(8))),)), 0)
+    learner = task.make_learner(JointSettings(hidden=4, char_hidden=2, engine="torch")).eval()
+    lines = [("book a flight", "O O O", "x"), ("", "", ""), ("to rome", "O O", "x")]
+    found = list(task.predict_files(learner, str(write_slots(tmp_path / "new", lines, labels=False))))
+    assert [row["words"] for row in found] == [["book", "a", "flight"], [], ["to", "rome"]]
+    assert [row["label"] is None for row in found] == [False, True, False]
+    assert found[1]["note"].startswith(f"{tmp_path / 'new' / 'seq.in'}, line 2: the sequence is empty.")
 
 
 @pytest.mark.parametrize("labels", [None, [], "ab", [1], {"a": 1}])

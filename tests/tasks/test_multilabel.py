@@ -16,6 +16,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from torch.nn import functional
 
 import unspool
+from unspool.cli.predict import choose_top
 from unspool.data.label_sets import guess_separator, holds_sets, split_labels
 from unspool.errors import DataError, DataWarning
 from unspool.runs.load import load_run
@@ -102,13 +103,27 @@ def test_the_loss_is_the_likelihood_of_each_label(tmp_path: Path) -> None:
 
 def test_labels_that_training_never_saw_are_missed(tmp_path: Path) -> None:
     train = write_table(tmp_path / "train.csv", ["text", "label"], [("a b", "x|y"), ("b", "y|z"), ("a", "x")] * 4)
-    test = write_table(tmp_path / "test.csv", ["text", "label"], [("a b", "x|new"), ("b", "y")])
+    test = write_table(tmp_path / "test.csv", ["text", "label"], [("a b", "x|new|odd"), ("b", "y")])
     data = MultiLabelData(files=(str(train),), test=(str(test),), validation=0.3, label_separator="|")
-    with pytest.warns(DataWarning, match="new"):
+    message = r"line 2: 1 of 2 examples have a label .*: 'new' \(1\), 'odd' \(1\)\. Each such label counts as missed"
+    with pytest.warns(DataWarning, match=message):
         task = MultiLabelClassification.prepare(data, 0)
     assert task.labels == ["x", "y", "z"]
     found = task.metrics(task.parts["test"], np.arange(2), [np.array([0.9, 0.1, 0.1]), np.array([0.1, 0.9, 0.1])])
-    assert found == pytest.approx({"micro-F1": 4 / 5, "macro-F1": 2 / 3, "exact match": 1 / 2})
+    scores = {"micro-F1": 2 / 3, "macro-F1": 1 / 2, "exact match": 1 / 2}  # of x, y, new and odd
+    assert found == pytest.approx({**scores, "examples": 2, "unseen labels": 1})
+
+
+def test_the_most_probable_labels(tmp_path: Path) -> None:
+    train = write_table(tmp_path / "train.csv", ["text", "label"], [("a b", "x|y"), ("b", "y|z"), ("a", "x")] * 4)
+    task = MultiLabelClassification.prepare(MultiLabelData(files=(str(train),), label_separator="|"), 0)
+    part = task.parts["validation"]
+    choose_top(task, 2)
+    found = task.record(part, 0, np.array([0.2, 0.4, 0.9]))
+    assert list(found.values())[1:] == ["z", 0.9, "y", 0.4]
+    assert tuple(found) == task.prediction_columns == ("text", "label", "probability", "label 2", "probability 2")
+    choose_top(task, 9)
+    assert tuple(task.record(part, 0, np.array([0.2, 0.4, 0.9]))) == task.prediction_columns
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from unspool.data.inputs import NumberInputs, TextInputs
 from unspool.data.labelled import Raw
-from unspool.errors import ArgumentError, DataError, TrainingError
+from unspool.errors import ArgumentError, DataError, DataWarning, TrainingError
 from unspool.models.example_model import Batch
 from unspool.models.pooled import Regressor
 from unspool.runs.config import read_config
@@ -349,6 +349,14 @@ def test_labels_of_series_are_no_numbers(tmp_path: Path) -> None:
     message = r"2 problems:\n.*a\.ts, line 3: the target is 'walk', not a number.*`task='classify'`.*\n.*line 5"
     with pytest.raises(DataError, match=message):
         Regression.prepare(MeasuredData(files=(str(file),)), seed=0)
+
+
+def test_a_test_part_without_targets_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "train.csv", "text,price", *(f"house {n},{n / 7}" for n in range(20)))
+    write(tmp_path / "test.csv", "text", "house 3")
+    with pytest.warns(DataWarning, match=r"test\.csv has no column 'price', and is not used as test data"):
+        task = Regression.prepare(MeasuredData(files=(str(tmp_path),), target=("price",)), seed=0)
+    assert {part: len(own.lengths) for part, own in task.parts.items()} == {"training": 18, "validation": 2}
 
 
 def test_no_score_where_nobody_knows() -> None:

@@ -279,3 +279,15 @@ def test_a_vocabulary_that_cannot_be_read(change: dict[str, Any]) -> None:
     missing = {name: value for name, value in small_task().dump().items() if name not in change}
     with pytest.raises(DataError, match="vocabulary.json does not say how"):
         Tagging.restore(missing, data())
+
+
+@pytest.mark.parametrize(
+    ("tags", "mended"), [("B-x L-x O U-x", ["U-x", "O"]), ("B-x E-x O S-x", ["S-x", "O"])], ids=["BILOU", "BIOES"]
+)
+def test_tags_are_mended_with_the_letters_of_the_training_data(tags: str, mended: list[str]) -> None:
+    task = small_task(["a b c d"] * 2, [tags] * 2)
+    with pytest.warns(DataWarning, match="leaves its span open") as caught:
+        part = task.part(sentences(["a b"], ["B-x O"]))
+    assert len(caught) == 1  # there is no unseen tag
+    assert part.tags is not None
+    assert task.name_tags(part.tags[0]) == mended

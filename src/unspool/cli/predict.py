@@ -68,7 +68,7 @@ def predict(
     if out is not None and out.suffix.lower() not in FORMATS:
         raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
     if bool(files) == bool(text):
-        raise ArgumentError.of("FILE", files, "must be given, or texts instead", "Give a file, - or `text`")
+        raise ArgumentError.of("FILE", files, "must be given, or texts instead", 'Give a file, -, or --text "…"')
     task, learner = load_predictor(run)
     if top is not None:
         choose_top(task, top)

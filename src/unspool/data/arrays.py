@@ -137,15 +137,16 @@ def _read_ts(file: Path) -> Arrays:
     problems = Problems()
     for line, text in rows:
         place = f"{file}, line {line}"
-        parts = text.split(":")
-        if labelled:
-            *parts, target = parts
-            targets.append(target.strip())
+        values, _, target = text.rpartition(":") if labelled else (text, "", "")
+        targets.append(target.strip())
+        places.append(place)
+        if not values:
+            problems.add(f"{place}: there is no label. Write it after the numbers: 1,2,3:label.")
+            continue
         try:
-            series.append(np.stack([_values(part, stamped) for part in parts], axis=1))
+            series.append(np.stack([_values(part, stamped) for part in values.split(":")], axis=1))
         except ValueError as error:
             problems.add(f"{place}: {error}. Give numbers, equally many in each dimension.")
-        places.append(place)
     problems.refuse()
     if not series:
         raise DataError(f"{file} has no sequences below @data. Give some.")

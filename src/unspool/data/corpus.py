@@ -14,13 +14,14 @@ from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
 
+from unspool.data import names
 from unspool.data.cache import made_once
 from unspool.data.text import LONG, Source, find_files, identity, read_pieces, split_lines, whole_lines
 from unspool.data.tokens import Ids, map_tokens, write_tokens
 from unspool.data.vocabulary import Vocabulary, find_tokenizer, load_vocabulary
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
-PARTS = ("training", "validation", "test")
+PARTS = tuple(names.PARTS)
 SPLITS = ("tail", "lines")
 #: Changes when what is in the folder of a corpus changes its meaning.
 FORMAT = 2

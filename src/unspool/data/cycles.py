@@ -174,6 +174,7 @@ def clean(series: Floats) -> Floats:
     rest = series - trend @ (trend.T @ series)
     if np.abs(rest).max() <= 1e-9 * np.abs(series).max():
         return np.zeros_like(rest)
+    rest = np.ldexp(rest, -np.frexp(np.abs(rest).max())[1])  # exact; squares of tiny numbers would be 0
     low, middle, high = np.quantile(rest, [0.25, 0.5, 0.75])
     reach = OUTLYING * (high - low) / 1.349
     if reach > 0:

@@ -15,7 +15,7 @@ import polars as pl
 
 from unspool.data.chunks import Columns, Lines, read_whole
 from unspool.data.problems import Problems
-from unspool.data.text import read_lines
+from unspool.data.text import LINES, read_lines
 from unspool.errors import DataError
 
 #: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
@@ -23,8 +23,6 @@ from unspool.errors import DataError
 CHUNK = 500
 #: Suffixes of tables whose columns are separated by a character.
 DELIMITED = (".csv", ".tsv")
-#: Lines that are looked at.
-LINES = 200
 
 
 def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None = None) -> Columns:

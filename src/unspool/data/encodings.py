@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from unspool.data.foreign import LONGEST, describe_foreign
 from unspool.data.problems import warn
 from unspool.errors import DataError
 
@@ -65,7 +66,9 @@ def find_encoding(file: Path) -> Encoding:
 @lru_cache(maxsize=4096)
 def _find(file: Path, _changed: int, _size: int) -> Encoding:
     with file.open("rb") as stream:
-        start = stream.read(4)
+        start = stream.read(LONGEST)
+    if kind := describe_foreign(file, start):
+        raise DataError(f"{file} is {kind}")
     for mark, name in MARKS:
         if start.startswith(mark) and _decodes(file, name):
             if name != "utf-8":

@@ -17,13 +17,11 @@ from unspool.data.delimited import DELIMITED, read_delimited
 from unspool.data.labelled_lines import find_form, read_labelled_lines
 from unspool.data.layouts import Layout, find_layout, read_layout
 from unspool.data.records import is_json, is_json_records, read_json, read_json_lines
-from unspool.data.text import read_lines
+from unspool.data.text import LINES, read_lines
 from unspool.errors import ArgumentError, DataError
 
 Format = Literal["delimited", "json lines", "json", "parquet", "labelled lines", "arrays", "text"] | Layout
 
-#: Lines that are looked at.
-LINES = 200
 #: Suffix → format, of those whose name is enough.
 BY_SUFFIX: Mapping[str, Format] = {
     **dict.fromkeys(DELIMITED, "delimited"),
@@ -44,11 +42,9 @@ ARRAY = b"\x93NUMPY"
 #: Suffix → language of files that hold data in ways that are not known; as plain text they would be learned letter by
 #: letter.
 MARKUP = {".xml": "XML", ".yaml": "YAML", ".yml": "YAML"}
-KNOWN = (
-    "CSV, TSV, JSON, JSON lines, Parquet, lines that start with their label (also fastText's __label__), CoNLL (a word "
-    "and its tag per line), .ts, .npz, plain text, and folders with one file or one subfolder per class or with "
-    "seq.in, seq.out and label"
-)
+TABLES = "CSV, TSV, JSON, JSON lines, Parquet, lines that start with their label (also fastText's __label__)"
+FOLDERS = "folders with one file or one subfolder per class or with seq.in, seq.out and label"
+KNOWN = f"{TABLES}, CoNLL (a word and its tag per line), .ts, .npz, plain text, and {FOLDERS}"
 
 
 def find_format(path: Path) -> Format:
@@ -98,14 +94,20 @@ def _find_by_lines(file: Path) -> Format:
     first = next((line.strip() for line in lines if line.strip()), "")
     if first.startswith("<?xml"):
         raise DataError(_refuse_markup(file, "XML"))
-    if first[:1] in ("{", "["):
-        if _is_record(first):
-            return "json lines"
-        if is_json(file):
-            if is_json_records(file):
-                return "json"
-            raise DataError(_refuse_markup(file, "JSON"))
+    if first[:1] in ("{", "[") and (found := _find_json(file, first)) is not None:
+        return found
     return "text" if find_form(lines) is None else "labelled lines"
+
+
+def _find_json(file: Path, first: str) -> Format | None:
+    """The format of a text that may be JSON, by its first line and its whole; None if it is not."""
+    if _is_record(first):
+        return "json lines"
+    if not is_json(file):
+        return None
+    if not is_json_records(file):
+        raise DataError(_refuse_markup(file, "JSON"))
+    return "json"
 
 
 def _refuse_markup(file: Path, language: str) -> str:
@@ -158,7 +160,7 @@ def _read_labelled(path: Path, kind: Format) -> Columns:
     form = None if kind == "arrays" else find_form(list(islice(read_lines(path), LINES)), certain=True)
     if form is None:
         what = "holds arrays" if kind == "arrays" else "is text without columns and labels"
-        raise DataError(f"{path} {what}, and a table is needed. Known formats: {KNOWN}.")
+        raise DataError(f"{path} {what}, and a table is needed. Known formats: {TABLES}, and {FOLDERS}.")
     return read_labelled_lines(path, form)
 
 

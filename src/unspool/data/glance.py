@@ -15,11 +15,9 @@ from unspool.data.layouts import LABELS, TAGS, looks_labelled
 from unspool.data.roles import Roles
 from unspool.data.sources import Item, find_items, training_part
 from unspool.data.tables import Table, read_table
-from unspool.data.text import read_lines
+from unspool.data.text import LINES, read_lines
 from unspool.errors import DataError
 
-#: Lines of a text that are looked at.
-LINES = 200
 #: Numbers of which at least this many are different are measurements rather than labels.
 MEASURED = 30
 

@@ -85,8 +85,7 @@ class NumberInputs:
                 f"{raw.place(0)}: the features are {read}, and the model reads {wanted}. Name them: `features`."
             )
         check_lengths([len(one) for one in raw.series], longest, raw)
-        for index, one in enumerate(raw.series):
-            check_width(one, self.features, raw.place(index))
+        check_widths(raw.series, self.features, raw)
         return Sequences.of(self.scale.apply(one) for one in raw.series)
 
     def spell(self, raw: Raw) -> None:
@@ -125,8 +124,7 @@ def fit_inputs(
 
 
 def _fit_numbers(raw: Raw, series: Sequence[NDArray[np.float64]], names: Sequence[str]) -> NumberInputs:
-    for index, one in enumerate(series):
-        check_width(one, series[0].shape[1], raw.place(index))
+    check_widths(series, series[0].shape[1], raw)
     values = np.concatenate(series)
     named = raw.columns or tuple(names) or tuple(str(place) for place in range(values.shape[1]))
     return NumberInputs(named, Scale.of(values))
@@ -171,11 +169,14 @@ def check_lengths(lengths: Sequence[int], longest: int, raw: Placed) -> None:
     problems.refuse()
 
 
-def check_width(series: NDArray[np.float64], features: int, place: str) -> None:
-    """Refuse a sequence of another number of features, and numbers that are not finite."""
-    if series.ndim != 2 or series.shape[1] != features:
-        raise DataError(f"{place}: the sequence has shape {series.shape}, not (steps, {features}). Give all features.")
-    bad = np.argwhere(~np.isfinite(series))
-    if len(bad):
-        step, feature = bad[0]
-        raise DataError(f"{place}: step {step}, feature {feature} is {series[step, feature]}. Fill it in.")
+def check_widths(several: Sequence[NDArray[np.float64]], features: int, raw: Placed) -> None:
+    """Refuse sequences of another number of features, and numbers that are not finite, all at once."""
+    problems = Problems()
+    for index, one in enumerate(several):
+        if one.ndim != 2 or one.shape[1] != features:
+            found = f"the sequence has shape {one.shape}, not (steps, {features}). Give all features."
+            problems.add(f"{raw.place(index)}: {found}")
+            continue
+        for step, feature in np.argwhere(~np.isfinite(one)):
+            problems.add(f"{raw.place(index)}: step {step}, feature {feature} is {one[step, feature]}. Fill it in.")
+    problems.refuse()

@@ -124,15 +124,16 @@ def read_array_items(items: Sequence[Item], known: bool, numbers: bool = False) 
     if known and found.targets is None:
         paths = ", ".join(str(item.path) for item in items)
         raise DataError(f"{paths}: there are no targets. Give files with a target for each sequence.")
-    targets = None
-    if known:
-        targets = _to_numbers(found) if numbers else [(str(target),) for target in found.targets or ()]
+    targets = _read_targets(found, numbers) if known else None
     names = [str(row) for row in range(len(found.series))]
     return Raw(None, found.series, names, found.places.__getitem__, targets)
 
 
-def _to_numbers(arrays: Arrays) -> list[tuple[float]]:
-    problems, found = Problems(), []
+def _read_targets(arrays: Arrays, numbers: bool) -> list[tuple[Any, ...]]:
+    """The targets of arrays as numbers, or as words; words in place of numbers are refused, all at once."""
+    if not numbers:
+        return [(str(target),) for target in arrays.targets or ()]
+    problems, found = Problems(), list[tuple[Any, ...]]()
     for target, place in zip(arrays.targets or (), arrays.places, strict=True):
         try:
             found.append((float(target),))
@@ -151,7 +152,7 @@ def _target_columns(table: Table, targets: Sequence[str], numbers: bool, empty: 
 def _group(
     table: Table, identity: str, time: str | None, names: Sequence[str]
 ) -> tuple[list[NDArray[np.intp]], dict[int, str]]:
-    """The rows of each sequence, and which sequences are not as they should be; refused unless the table is tolerant."""
+    """The rows of each sequence, and which sequences have problems; these are refused unless the table is tolerant."""
     lost = _find_lost(table, identity, names)
     named = np.setdiff1d(np.arange(len(names)), [*lost])
     if not len(named):

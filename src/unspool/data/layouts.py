@@ -48,7 +48,15 @@ def class_folders(folder: Path) -> list[Path]:
     found = [one for one in sorted(folder.glob("*")) if one.is_dir() and one.name[0] != "."]
     if not PART_NAMES.keys().isdisjoint(one.name.lower() for one in found):
         return []
-    return [one for one in found if one.name.lower() not in UNLABELLED and any(one.glob("*.txt"))]
+    return [one for one in found if one.name.lower() not in UNLABELLED and class_texts(one)]
+
+
+def class_texts(folder: Path) -> list[Path]:
+    """The texts of a class folder, in order, without those that are about the data.
+
+    A pipe or a device is no text: reading it may never end.
+    """
+    return [file for file in sorted(folder.glob("*.txt")) if file.is_file() and not is_about(file)]
 
 
 def looks_labelled(folder: Path) -> bool:
@@ -61,7 +69,7 @@ def looks_labelled(folder: Path) -> bool:
     if layout == "class files":
         return all(_has_examples(file) for file in class_files(folder))
     if layout == "class folders":
-        files = [[*one.glob("*.txt")] for one in class_folders(folder)]
+        files = [class_texts(one) for one in class_folders(folder)]
         sizes = [file.stat().st_size for several in files for file in several]
         return min(map(len, files)) > 1 and sum(sizes) < SHORT * len(sizes)
     return layout is not None
@@ -77,7 +85,7 @@ def read_layout(folder: Path, layout: Layout) -> Chunk:
         return _read_slot_texts(folder)
     if layout == "class files":
         return _read_class_files(class_files(folder))
-    files = [file for one in class_folders(folder) for file in sorted(one.glob("*.txt"))]
+    files = [file for one in class_folders(folder) for file in class_texts(one)]
     texts = [read_whole(file).strip() for file in files]
     frame = pl.DataFrame({"text": texts, "label": [file.parent.name for file in files]})
     return Chunk(frame, np.ones(len(files), np.int64), tuple(files), tuple(range(len(files))))
@@ -114,12 +122,12 @@ def read_slots(folder: Path, tags: bool = True) -> list[Sentence]:
 
     Args:
         folder: The folder.
-        tags: Whether tags are read.
+        tags: Whether tags are read; without them an empty line is a sentence without words.
     """
     texts = [text.split() for text in _read_column(folder / WORDS)]
     file = folder / WORDS
     if not tags:
-        return [Sentence(tuple(words), (), line, file, 0) for line, words in enumerate(texts, 1) if words]
+        return [Sentence(tuple(words), (), line, file, 0) for line, words in enumerate(texts, 1)]
     labels = _read_labels(folder, texts)
     if not (folder / TAGS).is_file():
         raise DataError(f"{folder} has no {TAGS}, which has the tags of the words. Add it, or give another `task`.")

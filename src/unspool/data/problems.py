@@ -38,7 +38,7 @@ class Problems:
             return self._found[0]
         listed = "\n".join(f"  {problem}" for problem in self._found[:LISTED])
         more = len(self._found) - LISTED
-        return f"{len(self._found):,} problems:\n{listed}" + (f"\n  … and {more:,} more" if more > 0 else "")
+        return f"{len(self._found):,} problems:\n{listed}" + (f"\n  … and {more:,} more." if more > 0 else "")
 
     def refuse(self) -> None:
         """Raise all of them as one error; nothing if there are none."""
@@ -56,20 +56,31 @@ def warn(text: str) -> None:
     warnings.warn(text, DataWarning, stacklevel=3)
 
 
-def warn_unseen(what: str, whole: str, total: int, unseen: Sequence[str], place: str) -> None:
+def warn_unseen(
+    what: str,
+    whole: str,
+    total: int,
+    unseen: Sequence[str],
+    place: str,
+    *,
+    having: int | None = None,
+    how: str = "They count as wrong; the loss is computed without them.",
+) -> None:
     """Say that some labels, or tags, do not occur in the training data; nothing if there are none.
 
     Args:
         what: What was not seen: "label", "tag".
         whole: What has it, in the plural: "examples", "words".
         total: How many there are in all.
-        unseen: Those that were not seen, one for each example that has it.
+        unseen: Those that were not seen, each as often as it occurs.
         place: The file and line of the first.
+        having: How many examples have any of them; None: as many as there are, one per example.
+        how: What they mean for the metrics.
     """
     if unseen:
         warn(
-            f"{place}: {len(unseen):,} of {total:,} {whole} have a {what} that does not occur in the training data: "
-            f"{_listed(unseen)}. They count as wrong; the loss is computed without them."
+            f"{place}: {len(unseen) if having is None else having:,} of {total:,} {whole} have a {what} that does not "
+            f"occur in the training data: {_listed(unseen)}. {how}"
         )
 
 

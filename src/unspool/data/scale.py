@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from unspool.errors import DataError, ShapeError
 
 Floats = NDArray[np.float64]
+#: Numbers below this have squares that are finite, and so have their sums.
+LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Scale:
         """The scale of the columns of (rows, columns); `name` says in an error message whose they are."""
         with np.errstate(over="ignore", invalid="ignore"):
             # The deviation of equal numbers is not always 0: their mean is rounded.
-            mean, deviation = values.mean(0), np.where(values.max(0) > values.min(0), values.std(0), 0.0)
+            mean, deviation = values.mean(0), np.where(values.max(0) > values.min(0), _deviations(values), 0.0)
         if not np.isfinite(mean + deviation).all():
             whose = f"{name}: " if name else ""
             largest = float(np.abs(values).max())
@@ -75,3 +77,10 @@ class Scale:
             of = "numbers in pairs" if columns is None else f"those of {columns} column(s)"
             raise DataError(f"`mean` and `deviation` are not {of}. Take the run's own.")
         return cls(mean, deviation)
+
+
+def _deviations(values: Floats) -> Floats:
+    """The standard deviation of each column, also of tiny numbers, whose squares would be 0."""
+    exponents = np.minimum(np.frexp(np.abs(values).max(0))[1], 0)
+    found: Floats = np.ldexp(np.ldexp(values, -exponents).std(0), exponents)
+    return found

@@ -21,6 +21,7 @@ from unspool.data.cycles import (
     find_recurrence,
     find_repetition,
 )
+from unspool.data.scale import LARGEST
 from unspool.data.times import DAY, HOUR, TimeAxis
 from unspool.errors import DataError
 
@@ -125,8 +126,10 @@ def guess_lookback(season: int, order: int, horizon: int, most: int) -> Steps:
 def check_history(values: ArrayLike) -> Floats:
     """Values as an array; refused where it is empty or has numbers that cannot be averaged."""
     array = np.asarray(values, np.float64)
-    if array.ndim == 0 or not array.size or not (np.abs(array) < 1e150).all():  # squares must be finite too
-        raise DataError("the history is empty, or has NaN or numbers beyond 1e150. Give one number for each step.")
+    if array.ndim == 0 or not array.size or not (np.abs(array) < LARGEST).all():
+        raise DataError(
+            f"the history is empty, or has NaN or numbers beyond {LARGEST:g}. Give one number for each step."
+        )
     return array
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.data.scale import Scale
+from unspool.data.problems import Problems
+from unspool.data.scale import LARGEST, Scale
 from unspool.data.tables import Table, group_rows
 from unspool.data.times import Moments, TimeAxis, Times
 from unspool.errors import ArgumentError, DataError, ShapeError, UnknownNameError
@@ -84,7 +85,7 @@ def read_series(
         _check_order(table, times, rows)
     longest = max(groups, key=len)
     axis = TimeAxis.infer(Times(times.moments[longest], times.form))
-    found = []
+    found, problems = [], Problems()
     for rows in groups:
         _check_axis(table, times, axis, rows)
         name = names[rows[0]]
@@ -92,10 +93,11 @@ def read_series(
         if not len(there):
             raise DataError(f"{table.place(int(rows[0]))}: the series {name!r} has no target. Give its past.")
         seen = rows[: int(there[-1]) + 1]
-        _check_filled(table, targets, values, seen)
-        _check_filled(table, past_covariates, past, seen)
-        _check_filled(table, future_covariates, future, rows)
+        _check_filled(problems, table, targets, values, seen)
+        _check_filled(problems, table, past_covariates, past, seen)
+        _check_filled(problems, table, future_covariates, future, rows)
         found.append(Series(name, axis, times.moments[rows], values[seen], future[rows], past[seen]))
+    problems.refuse()
     return found
 
 
@@ -165,9 +167,15 @@ def _check_axis(table: Table, times: Times, axis: TimeAxis, rows: NDArray[np.int
         )
 
 
-def _check_filled(table: Table, columns: Sequence[str], matrix: Floats, rows: NDArray[np.intp]) -> None:
-    for place, column in np.argwhere(np.isnan(matrix[rows]))[:1]:
-        raise DataError(
-            f"{table.place(int(rows[place]))}: `{columns[column]}` has no number within its series. "
-            "Fill it in; only targets at the end of a series may be empty, all of a row at once."
-        )
+def _check_filled(
+    problems: Problems, table: Table, columns: Sequence[str], matrix: Floats, rows: NDArray[np.intp]
+) -> None:
+    """Note entries that are missing, and numbers with which nothing can be computed."""
+    for place, column in np.argwhere(~(np.abs(matrix[rows]) < LARGEST)):
+        row, name = int(rows[place]), columns[column]
+        if np.isnan(matrix[row, column]):
+            problem = f"`{name}` has no number within its series. Fill it in; only targets at the end of a series may "
+            problem += "be empty, all of a row at once."
+        else:
+            problem = f"`{name}` is {matrix[row, column]:.3g}, beyond {LARGEST:g}. Give it in a larger unit."
+        problems.add(f"{table.place(row)}: {problem}")

@@ -182,6 +182,6 @@ def list_all_files(source: Source) -> Iterable[Path]:
     items = [one for part in parts.values() for one in find_items(part)] or find_items(source)
     for path in dict.fromkeys(item.path for item in items):
         if path.is_dir():
-            yield from sorted(file for file in path.rglob("*") if file.is_file())
+            yield from sorted(file for file in path.rglob("*") if file.is_file() and not is_about(file))
         else:
             yield path

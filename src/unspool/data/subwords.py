@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -41,21 +42,26 @@ def hash_ngrams(word: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Spellings:
-    """The word forms of sequences, and the n-grams of each form, which are found once.
+    """The word forms of sequences, and the n-grams of each form, which are found once, if anything reads them.
 
     Example:
         Spellings.of([["a", "cat"], ["cat"]]).batch(np.array([1]))  # one form, with the n-grams of "cat"
     """
 
     forms: Sequences  # of each sequence, the numbers of its forms
-    ngrams: Sequences  # of each form
+    words: tuple[str, ...]  # of each form
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]]) -> Self:
         """From the words of each text."""
         numbers: dict[str, int] = {}
         forms = [np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64) for words in texts]
-        return cls(Sequences.of(forms), Sequences.of(np.array(hash_ngrams(word), np.int64) for word in numbers))
+        return cls(Sequences.of(forms), tuple(numbers))
+
+    @cached_property
+    def ngrams(self) -> Sequences:
+        """The hashes of each form."""
+        return Sequences.of(np.array(hash_ngrams(word), np.int64) for word in self.words)
 
     def batch(self, indices: Indices) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The n-grams of some sequences.

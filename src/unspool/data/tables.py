@@ -27,6 +27,9 @@ from unspool.errors import DataError
 #: How a missing number is written, in lower case; a missing text is empty.
 MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
 
+#: What to do where a column is not there.
+COLUMN_REMEDY = "Rename one, or give the setting that names the column, such as `text_column`"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -211,5 +214,5 @@ def require_columns(known: Sequence[str], columns: Sequence[str], file: Path) ->
             nearest = difflib.get_close_matches(column.lower(), small, n=1, cutoff=0.5)
             hint = f"Did you mean {small[nearest[0]]!r}? " if nearest else ""
             there = ", ".join(known[:30]) + ("…" if len(known) > 30 else "")
-            raise DataError(f"{file} has no column {column!r}. {hint}It has: {there}.")
+            raise DataError(f"{file} has no column {column!r}. {hint}It has: {there}. {COLUMN_REMEDY}.")
     return list(dict.fromkeys(columns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -92,7 +92,6 @@ def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def split_columns(text: str) -> list[str]:
-    """The columns of a line; none where a sentence ends."""
     """The columns of a line, the first empty where it starts with a space; none if there is no word in it."""
     if not text.strip(" \t"):
         return []
@@ -119,7 +118,9 @@ def _find_problem(row: Sequence[str], width: int, tagged: bool) -> str | None:
     return None
 
 
-def mend_sentences(sentences: Iterable[Sentence], scheme: Scheme) -> list[Sentence]:
+def mend_sentences(
+    sentences: Iterable[Sentence], scheme: Scheme, letters: Mapping[str, str] | None = None
+) -> list[Sentence]:
     """Sentences with tags that obey the scheme.
 
     Tags that violate it are read as conlleval reads them: a tag that continues no span starts one, and an open span
@@ -128,6 +129,7 @@ def mend_sentences(sentences: Iterable[Sentence], scheme: Scheme) -> list[Senten
     Args:
         sentences: Tagged sentences.
         scheme: Their scheme.
+        letters: How B, I, E and S are spelled, as `find_letters` says; None: as in these sentences.
 
     Returns:
         The sentences; the same where nothing is wrong.
@@ -141,7 +143,8 @@ def mend_sentences(sentences: Iterable[Sentence], scheme: Scheme) -> list[Senten
     check_scheme(scheme)
     several = list(sentences)
     _refuse_strange_tags(several, scheme)
-    letters = find_letters(tag for sentence in several for tag in sentence.tags)
+    if letters is None:
+        letters = find_letters(tag for sentence in several for tag in sentence.tags)
     problems, found = Problems(), []
     for sentence in several:
         violations = find_violations(sentence.tags, scheme)

@@ -16,6 +16,8 @@ from unspool.errors import DataError
 
 #: Characters of a line above which it may be read in parts: some texts are a single line.
 LONG = 1 << 16
+#: Lines of a text that are looked at to see what it is.
+LINES = 200
 
 Source = str | Path | Sequence[str | Path]
 

@@ -139,8 +139,8 @@ class SequenceTagger(Estimator):
         check_there(y)
         words, tags = _lists("X", X), _lists("y", y)
         _check_paired(words, tags)
-        figures = self.task_.evaluate_part(self.learner_, self.task_.part(Sentences.of(words, tags)))
-        return float(figures[self.task_.chosen_by])
+        metrics = self.task_.evaluate_part(self.learner_, self.task_.part(Sentences.of(words, tags)))
+        return float(metrics[self.task_.chosen_by])
 
 
 def _lists(name: str, given: Any) -> list[list[str]]:

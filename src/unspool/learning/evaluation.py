@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from unspool.errors import DivergenceError
 from unspool.learning.contract import Learner, Task
+from unspool.learning.nonfinite import find_absurd_loss, refuse_huge_weights
+
+if TYPE_CHECKING:
+    from unspool.settings.training import Training
 
 #: The batch size of evaluations during training.
 BATCH_SIZE = 16
 
 
-def measure(task: Task, learner: Learner, limit: int | None, seed: int) -> tuple[dict[str, float], str]:
-    """Metrics on validation data, or on `limit` units of it, and a sample.
+def measure(
+    task: Task, learner: Learner, settings: Training, earlier: Sequence[float] = ()
+) -> tuple[dict[str, float], str]:
+    """Metrics on validation data, or on `eval_limit` units of it, and a sample.
+
+    Args:
+        task: Evaluates and samples.
+        learner: The model.
+        settings: Section [training] of the config.
+        earlier: The validation losses before this one.
 
     Raises:
-        DivergenceError: The loss, or the metric by which the best model is chosen, is not finite.
+        DivergenceError: The loss, or the metric by which the best model is chosen, is not finite; or the loss, or a
+            weight, is too large.
     """
-    metrics = task.evaluate(learner, "validation", BATCH_SIZE, limit)
+    metrics = task.evaluate(learner, "validation", BATCH_SIZE, settings.eval_limit)
     refuse_nonfinite("validation", metrics, {"loss", task.chosen_by})
-    return metrics, task.sample(learner, seed)
+    refuse_huge_weights(learner)
+    if fault := find_absurd_loss(metrics.get("loss", 0.0), next(iter(earlier), None), "validation loss"):
+        raise DivergenceError(fault)
+    return metrics, task.sample(learner, settings.seed)
 
 
 def measure_best(task: Task, learner: Learner, seed: int) -> tuple[dict[str, float], dict[str, float], str]:

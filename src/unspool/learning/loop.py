@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ from unspool.learning.contract import Batches, Learner, Task
 from unspool.learning.device_batches import BatchesOnDevice
 from unspool.learning.evaluation import measure, measure_best, merit
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
-from unspool.learning.nonfinite import REMEDY, diagnose, find_nonfinite, trace_nonfinite
+from unspool.learning.nonfinite import REMEDY, diagnose, find_absurd_loss, find_nonfinite, trace_nonfinite
 from unspool.learning.position import Parts, Position
 from unspool.learning.ranks import Ranks
 from unspool.learning.rules import make_rule
@@ -163,9 +163,8 @@ class Loop:
         self._logged = None  # what is logged from now on stays
         self.learner.train()
         for path in self._damaged:
-            self._report(
-                Advised(self.position.step, f"{path} cannot be read: resuming from an earlier checkpoint.", True)
-            )
+            said = f"{path} cannot be read: resuming from an earlier checkpoint."
+            self._report(Advised(self.position.step, said, True))
         self._agree()
         self._saved = self._clock
         while not (reason := self.reason_to_end()):
@@ -205,9 +204,10 @@ class Loop:
         return (time.perf_counter() - begun) / count
 
     def try_lr(self, lr: float) -> float:
-        """Make one update at this learning rate, whatever the schedule is; returns the loss."""
+        """Make one update at this learning rate, whatever the schedule is, unless it diverges; returns the loss."""
         loss, units = self.position.loss, self.position.units
-        self._update(0.0, lr)
+        with suppress(DivergenceError):
+            self._update(0.0, lr)
         return (self.position.loss - loss) / (self.position.units - units)
 
     def _advance(self) -> None:
@@ -234,11 +234,12 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         last = min(position.batch + self.settings.grad_accum, len(self.batches))
         found = self._accumulate(last, self.teacher_forcing.probability(fraction))
-        total = self._agree(found.loss, found.units)
+        fault = find_absurd_loss(loss := self._agree(found.loss, found.units), position.first_loss)
         clip = self.settings.clip or None
         self._norm = clip_gradients(self.parameters, clip)
-        if not (math.isfinite(total) and math.isfinite(self._norm)):
-            self._fail(position.step + 1, self._trace_nonfinite(*found.suspect, found.bad))
+        if fault or not math.isfinite(self._norm):
+            self._fail(position.step + 1, self._trace_nonfinite(*found.suspect, found.bad, fault))
+        position.first_loss = loss if position.first_loss is None else position.first_loss
         position.clipped += clip is not None and self._norm > clip
         self.optimizer.step()
         position.step += 1
@@ -251,13 +252,12 @@ class Loop:
 
     def _accumulate(self, last: int, teacher_forcing: float) -> Gradients:
         """Gradients of the batches up to `last`, each of which starts in the state that the one before ended in."""
-        first = self.position.batch
-        weight, loss, units = 1 / (last - first), 0.0, 0
+        first, loss, units = self.position.batch, 0.0, 0
         bad: tuple[Any, Any] | None = None
         for number in range(first, last):
             batch = self.batches[number]
             with nullcontext() if number == last - 1 else self.ranks.no_sync(self.model):
-                outcome = self.rule.learn(self.model, batch, self.state, teacher_forcing, weight)
+                outcome = self.rule.learn(self.model, batch, self.state, teacher_forcing, 1 / (last - first))
             loss, units = loss + float(outcome.loss.detach()) * outcome.units, units + outcome.units
             if bad is None and not math.isfinite(loss):
                 bad = batch, self.state
@@ -265,8 +265,7 @@ class Loop:
         return Gradients(loss, units, bad or (batch, before), bad is not None)
 
     def _scheduled_lr(self, fraction: float) -> float:
-        position = self.position
-        progress = Progress(position.step, fraction, position.epoch, tuple(position.validation))
+        progress = Progress(self.position.step, fraction, self.position.epoch, tuple(self.position.validation))
         return self.settings.lr * self.schedule.factor(progress)
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -280,18 +279,18 @@ class Loop:
         return found if self.device.type == "cpu" else BatchesOnDevice(found, self.device)
 
     def _agree(self, loss: float = 0.0, units: int = 0) -> float:
-        """The losses of all processes are summed; the first one's clock, and anyone's wish to stop, hold for all."""
+        """The mean loss of all processes; the first one's clock, and anyone's wish to stop, hold for all."""
         seconds = self._seconds() if self.ranks.first else 0.0
         total, count, self._clock, asked = self.ranks.sum([loss, units, seconds, self._stop.asked])
         self._asked = asked > 0
         self._throughput.count(total, count)
         self.position.loss += total
         self.position.units += int(count)
-        return total
+        return total / max(count, 1)
 
-    def _trace_nonfinite(self, batch: Any, state: Any, mine: bool) -> str:
+    def _trace_nonfinite(self, batch: Any, state: Any, mine: bool, fault: str) -> str:
         # A gradient is everyone's, a loss one's own: where that is bad, it began.
-        return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state), mine)
+        return self.ranks.broadcast_from(trace_nonfinite(self.learner, batch, state, fault), mine)
 
     def _refuse_nonfinite(self) -> None:
         """All processes fail if one has what must not be kept: in the model, the optimizer, its state, an average."""
@@ -309,15 +308,12 @@ class Loop:
         said = f"training diverged at step {step}: {fault}.{where} {REMEDY}."
         raise self.ranks.agreed(DivergenceError(said)) from cause
 
-    # ── evaluation ──
-
     def _evaluate(self) -> None:
         training = self.position.take_training_loss()
         with self._averaged():
             metrics, sample = self._use_first(self._measure, ({"loss": math.nan}, ""))
-            loss, chosen, self._clock = self.ranks.broadcast(
-                [metrics["loss"], merit(self.task, metrics), self._seconds()]
-            )
+            mine = [metrics["loss"], merit(self.task, metrics), self._seconds()]
+            loss, chosen, self._clock = self.ranks.broadcast(mine)
             best = self.position.add_evaluation(training, loss, chosen)
             if best and (self.folder is None or self.ranks.first):
                 self._best.keep(self.learner, self.position.step, metrics)
@@ -336,7 +332,7 @@ class Loop:
         return found if found is not None else elsewhere
 
     def _measure(self) -> tuple[dict[str, float], str]:
-        metrics, sample = measure(self.task, self.learner, self.settings.eval_limit, self.settings.seed)
+        metrics, sample = measure(self.task, self.learner, self.settings, self.position.validation)
         return metrics | self.rule.measure(self.batches, self.position.batch, self.state), sample
 
     def _averaged(self) -> Any:

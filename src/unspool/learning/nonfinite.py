@@ -1,8 +1,9 @@
-"""NaN and infinity in a model: which parameter, output or gradient held them first, in training or in use."""
+"""Divergence: losses that cannot be, and which parameter, output or gradient first held NaN or infinity."""
 
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,15 +23,51 @@ REMEDY = "Lower `lr`, or clip gradients with `clip=1`"
 #: What Python, torch and NumPy raise where they cannot compute with NaN or infinity, and how they speak of them.
 NUMERIC = (ArithmeticError, ValueError, RuntimeError)
 NONFINITE = re.compile(r"\b(nans?|infs?|infinity|infinite|finite|nonfinite)\b|∞", re.IGNORECASE)
+#: Training has diverged at a loss per unit above the first number that is also the second times the first loss.
+LARGEST_LOSS, GROWTH = 1e6, 1e3
+#: Rounding may bring a loss of almost 0 below it, but by less than this. No task has a loss that is negative in itself.
+ROUNDING = 1.0
 
 
-def trace_nonfinite(learner: nn.Module, batch: Any, state: Any) -> str:
+def find_absurd_loss(loss: float, first: float | None, name: str = "loss") -> str:
+    """Describe a loss that only a model that has diverged can have; empty for any other.
+
+    Args:
+        loss: The mean loss per unit.
+        first: The first one of the run; None if this is it.
+        name: What a message calls it.
+
+    Example:
+        find_absurd_loss(1e28, 2.3)  # "the loss is 1e+28, after 2.3 at first"
+    """
+    if not math.isfinite(loss):
+        return f"the {name} is not finite"
+    if first is None:
+        return ""
+    exploded = abs(loss) > max(LARGEST_LOSS, GROWTH * abs(first))
+    return f"the {name} is {loss:.3g}, after {first:.3g} at first" if exploded or loss < -ROUNDING < 0 < first else ""
+
+
+def refuse_huge_weights(learner: nn.Module) -> None:
+    """Refuse weights with which nothing can be computed: their squares are beyond the numbers of their type.
+
+    Raises:
+        DivergenceError: `diagnose` adds which parameter has the largest.
+    """
+    for parameter in learner.parameters():
+        limit = math.sqrt(torch.finfo(parameter.dtype).max) if parameter.is_floating_point() else math.inf
+        if parameter.numel() and float(parameter.detach().abs().max()) > limit:
+            raise DivergenceError(f"a weight is beyond {limit:.2g}, so that its square is infinite")
+
+
+def trace_nonfinite(learner: nn.Module, batch: Any, state: Any, fault: str = "the loss is not finite") -> str:
     """Describe where NaN or infinity came from: a parameter, the first output that held it, or a gradient.
 
     Args:
         learner: The model. It is not changed: a copy of it reads the batch once more.
         batch: What it read when the loss or a gradient was not finite.
         state: The state that it started in.
+        fault: What is wrong where all of these are finite.
     """
     if bad := find_nonfinite(learner):
         return bad
@@ -42,7 +79,7 @@ def trace_nonfinite(learner: nn.Module, batch: Any, state: Any) -> str:
         gradient = parameter.grad
         if gradient is not None and not (gradient._values() if gradient.is_sparse else gradient).isfinite().all():
             return f"the gradient of {name} holds {_kind(gradient.to_dense())}"
-    return f"the loss is not finite; {seen.low or _describe_largest(learner)}"
+    return f"{fault}; {seen.low or _describe_largest(learner)}"
 
 
 def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state: Any = None) -> str | None:

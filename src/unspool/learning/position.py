@@ -43,6 +43,7 @@ class Position:
     clipped: Count = 0  # updates whose gradient was clipped
     loss: Finite = 0.0  # summed over the units since the last evaluation
     units: Count = 0
+    first_loss: Finite | None = None  # of the first update, to which later ones are compared
     training: list[Number] = field(default_factory=list)  # mean loss at each evaluation; NaN where there was no update
     validation: list[Finite] = field(default_factory=list)  # loss at each evaluation
     evaluated: list[Count] = field(default_factory=list)  # steps at which it was evaluated

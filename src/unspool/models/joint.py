@@ -69,11 +69,11 @@ class JointTagger(Tagger):
         return JointScores(self.heads[level](drop(sequence)), self.label_heads[level](drop(pooled)))
 
     def summed_loss(self, scores: JointScores, batch: Batch) -> Tensor:
-        """−log P(tags, label), summed over the sentences; a tag or label that training never saw has no likelihood."""
-        of_tags = super().summed_loss(scores.tags, batch._replace(targets=batch.targets.tags))
-        return of_tags + functional.cross_entropy(
-            scores.labels, batch.targets.labels, reduction="sum", ignore_index=UNSEEN
-        )
+        """−log P(tags, label), summed over the sentences whose tags are all known; of an unseen label, −log P(tags)."""
+        tags, labels = batch.targets
+        of_tags = super().summed_loss(scores.tags, batch._replace(targets=tags))
+        labels = labels.masked_fill((tags == UNSEEN).any(0), UNSEEN)
+        return of_tags + functional.cross_entropy(scores.labels, labels, reduction="sum", ignore_index=UNSEEN)
 
     def predictions(self, scores: JointScores, batch: Batch) -> Sequence[Any]:
         tags = super().predictions(scores.tags, batch)

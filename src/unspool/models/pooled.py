@@ -18,7 +18,7 @@ from unspool.models.backbone_model import with_lower
 from unspool.models.baselines.encoders import MemorylessEncoder
 from unspool.models.encoder import Encoder, embedding_width
 from unspool.models.example_model import Batch, ExampleLearner, Scores
-from unspool.models.token_embedding import TokenEmbedding
+from unspool.models.token_embedding import TokenEmbedding, check_tokens
 from unspool.nn import make_pooling
 from unspool.settings.model import PooledSettings
 
@@ -28,6 +28,7 @@ class PooledModel(ExampleLearner):
 
     def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
         super().__init__()
+        check_tokens(settings, inputs)
         self.supervision = list(settings.supervised.values()) if settings.backbone == "recurrent" else []
         self.window = settings.input_window
         tokens, width = inputs.tokens, embedding_width(settings)

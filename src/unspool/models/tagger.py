@@ -15,12 +15,10 @@ from unspool.models.backbone import initialize_weights, make_backbone
 from unspool.models.baselines.encoders import WordwiseEncoder
 from unspool.models.encoder import Encoder, embedding_width
 from unspool.models.example_model import UNSEEN, Batch, ExampleLearner, Scores
+from unspool.models.token_embedding import drop_words
 from unspool.nn import LastState, LinearChainCRF
 from unspool.nn.layer import valid_steps
 from unspool.settings.model import TaggerSettings
-
-#: The id of all words, and of all characters, that have none of their own.
-UNKNOWN = 0
 
 
 class WordBatch(NamedTuple):
@@ -57,9 +55,7 @@ class WordVectors(nn.Module):
             self.output_size += self.ends.output_size
 
     def forward(self, words: WordBatch) -> Tensor:
-        ids = words.ids
-        if self.training and self.word_dropout:
-            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, UNKNOWN)
+        ids = drop_words(words.ids, self.word_dropout) if self.training else words.ids
         vectors: Tensor = self.embedding(ids)
         if self.letters is None:
             return vectors

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool.data.inputs import Inputs, TextInputs
+from unspool.data.vocabulary import Listed, Words
+from unspool.errors import ArgumentError
 from unspool.settings.model import PooledSettings
 
-#: The id of all tokens that have none of their own.
+#: The id of all words, characters and other listed tokens that have none of their own.
 UNKNOWN = 0
 
 
+def check_tokens(settings: PooledSettings, inputs: Inputs) -> None:
+    """Refuse settings of the embedding that its tokens cannot have.
+
+    Args:
+        settings: `subwords` is for words; `word_dropout` for tokens among which one stands for all that are unknown.
+        inputs: What the tokens are.
+
+    Raises:
+        ArgumentError: The name of the setting and what to do.
+    """
+    vocabulary = inputs.vocabulary if isinstance(inputs, TextInputs) else None
+    if settings.subwords and not isinstance(vocabulary, Words):
+        problem = f"has no effect where steps are {inputs.unit}: only words have n-grams"
+        raise ArgumentError.of("subwords", settings.subwords, problem, "Leave it out, or give `tokenizer='word'`")
+    if settings.word_dropout and not isinstance(vocabulary, Listed):
+        problem = f"has no effect where steps are {inputs.unit}: none of them stands for the unknown"
+        raise ArgumentError.of("word_dropout", settings.word_dropout, problem, "Leave it out")
+
+
+def drop_words(ids: Tensor, fraction: float) -> Tensor:
+    """Ids of words, some of which are read as unknown.
+
+    Args:
+        ids: Of any shape.
+        fraction: The probability with which each is.
+
+    Example:
+        drop_words(torch.tensor([[3, 7]]), 0.5)  # perhaps [[0, 7]]
+    """
+    return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < fraction, UNKNOWN) if fraction else ids
+
+
 class SpelledWords(NamedTuple):
-    """A batch of words; the n-grams of each different form are there once."""
+    """A batch of words, and what finds their n-grams, which only an embedding with `subwords` reads.
+
+    `spell` returns which of the batch's different forms each word is, (time, batch); the hashes of all forms, one form
+    after the other; and where those of each form start.
+    """
 
     ids: Tensor  # (time, batch)
-    forms: Tensor  # (time, batch): which of the different forms it is
-    ngrams: Tensor  # hashes of all forms, one form after the other
-    starts: Tensor  # of each form in `ngrams`
+    spell: Callable[[], Iterable[NDArray[np.int64]]]
 
 
 class TokenEmbedding(nn.Embedding):
@@ -47,11 +87,12 @@ class TokenEmbedding(nn.Embedding):
 
     def forward(self, inputs: Tensor | SpelledWords) -> Tensor:
         ids = inputs.ids if isinstance(inputs, SpelledWords) else inputs
-        if self.training and self.word_dropout:
-            ids = ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, UNKNOWN)
+        if self.training:
+            ids = drop_words(ids, self.word_dropout)
         vectors = super().forward(ids)
         if self.ngrams is None or not isinstance(inputs, SpelledWords):
             return vectors
-        spelled = self.ngrams(inputs.ngrams % self.ngrams.num_embeddings, inputs.starts)
+        forms, ngrams, starts = (torch.from_numpy(one).to(ids.device) for one in inputs.spell())
+        spelled = self.ngrams(ngrams % self.ngrams.num_embeddings, starts)
         # embedding, not an index: the gradients of a form that many words share are summed without sorting
-        return vectors + functional.embedding(inputs.forms, spelled)
+        return vectors + functional.embedding(forms, spelled)

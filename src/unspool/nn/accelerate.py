@@ -12,6 +12,7 @@ from unspool.nn.drop_in import DropIn
 from unspool.nn.rnn import GRU, LSTM, RNN
 
 OURS: dict[type[nn.Module], type[DropIn]] = {ours.torch_class: ours for ours in (RNN, GRU, LSTM)}
+REPLACED = "its forward was replaced"
 
 
 class Changed(list[str]):
@@ -69,7 +70,11 @@ def restore(module: nn.Module) -> Changed:
         >>> unspool.restore(model)
         ['0']
     """
-    return _change(module, _restored, _why_not_restored)
+    changed = _change(module, _restored, _why_not_restored)
+    for name in changed:
+        for extra in ("recompute", "reset"):  # torch.nn's layers have no such attributes
+            vars(module.get_submodule(name)).pop(extra, None)
+    return changed
 
 
 def _change(
@@ -101,7 +106,7 @@ def _why_not_accelerated(layer: nn.Module) -> str | None:
         return "it is parametrized; accelerate first, then parametrize"
     if kind not in OURS:
         return f"{kind.__name__} is a subclass of torch.nn.{_base(kind).__name__}"
-    return "its forward was replaced" if "forward" in vars(layer) else None
+    return REPLACED if "forward" in vars(layer) else None
 
 
 def _base(kind: type[nn.Module]) -> type[nn.Module]:
@@ -121,4 +126,6 @@ def _why_not_restored(layer: nn.Module) -> str | None:
         return "it is parametrized; remove its parametrizations first"
     if type(layer) not in OURS.values():
         return f"{type(layer).__name__} is a subclass of unspool.nn.{type(layer).torch_class.__name__}"
+    if "forward" in vars(layer):
+        return REPLACED
     return None if layer._matches_torch() else "torch.nn has no GRU with reset='before'"

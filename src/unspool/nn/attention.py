@@ -51,14 +51,21 @@ class Block(nn.Module):
         (time, keys) says which key is the step's own.
         """
         attended, cache, attention = self._attend(self.attention_norm(h), cache, mask, own)
-        h = h + functional.dropout(self.attention_out(attended), self.dropout, self.training)
+        mixed = self.attention_out(attended)
+        check_shape("attention_out(h)", mixed, h.shape)
+        h = h + functional.dropout(mixed, self.dropout, self.training)
         hidden = functional.gelu(self.feed_forward_in(self.feed_forward_norm(h)))
-        return h + functional.dropout(self.feed_forward_out(hidden), self.dropout, self.training), cache, attention
+        fed = self.feed_forward_out(hidden)
+        check_shape("feed_forward_out(h)", fed, h.shape)
+        return h + functional.dropout(fed, self.dropout, self.training), cache, attention
 
     def _attend(self, h: Tensor, cache: Cache, mask: Tensor, own: Tensor) -> tuple[Tensor, Cache, Tensor]:
         projected = self.query_key_value(h)
         check_shape("query_key_value(h)", projected, (*h.shape[:-1], 3 * h.shape[-1]))
         q, k, v = projected.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        if cache[0].shape[1] != self.num_heads:
+            problem = f"is not the number of heads of the cache, {cache[0].shape[1]}"
+            raise ArgumentError.of("num_heads", self.num_heads, problem, "Make a layer of these sizes")
         keys, values = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
         if self.detach_cache:  # a step's own key and value are added again as zeros that have their gradient
             keys, values, k, v = keys.detach(), values.detach(), k - k.detach(), v - v.detach()

@@ -46,10 +46,10 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
             f"`{name}` is on {value.device} where {whose} is on {like.device}. Move it by "
             f"{name}.to({str(like.device)!r}), or the layer by layer.to(device)."
         )
-    autocast = is_autocast(value.device)
+    mixed = is_autocast(value.device) and torch.float64 not in (value.dtype, like.dtype)  # which autocast leaves alone
     if not like.is_floating_point():  # a layer without parameters takes any real floating point
         raise DTypeError(f"`{name}` has dtype {value.dtype}. Give real numbers: {name}.float().")
-    if not value.is_floating_point() or (value.dtype != like.dtype and not autocast):
+    if not value.is_floating_point() or (value.dtype != like.dtype and not mixed):
         raise DTypeError(
             f"`{name}` has dtype {value.dtype} where {whose} has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."

@@ -15,6 +15,7 @@ from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths, check_like, check_memory, check_shape
 from unspool.nn.layer import from_time_major, to_time_major, valid_steps
+from unspool.nn.recording import refuse_if_recorded
 
 
 class LinearChainCRF(nn.Module):
@@ -151,6 +152,9 @@ class LinearChainCRF(nn.Module):
 
     def _check(self, emissions: Any, lengths: Sequence[int] | Tensor | None) -> tuple[Tensor, Tensor]:
         """Emissions, time-major and zero beyond each sequence's length, in the dtype of the scores; and the lengths."""
+        refuse_if_recorded(
+            "LinearChainCRF", "Record the model that gives the emissions, and call the CRF on its output"
+        )
         if not isinstance(emissions, Tensor):
             raise ArgumentTypeError.of("emissions", emissions, "is not a torch tensor", "Convert it by torch.as_tensor")
         if emissions.dim() != 3 or emissions.shape[-1] != self.tags:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from operator import is_
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from unspool.cells import Cell
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
+from unspool.nn.between_layers import drop, join_directions
 from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
 from unspool.nn.drop_in_checks import (
+    QUANTIZED,
     check_assigned,
     check_attributes,
     check_call,
@@ -26,6 +26,7 @@ from unspool.nn.drop_in_checks import (
     check_weights,
     find_changed,
     is_batched,
+    is_settled,
     with_batch,
 )
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
@@ -33,7 +34,15 @@ from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
 from unspool.nn.onnx_layers import export_layers
-from unspool.nn.recording import is_exported_to_onnx, is_symbol, is_traced, record_call, refuse, refuse_script, untraced
+from unspool.nn.recording import (
+    find_symbol,
+    is_exported_to_onnx,
+    is_traced,
+    record_call,
+    refuse,
+    refuse_script,
+    untraced,
+)
 from unspool.nn.route import (
     Route,
     choose_route,
@@ -49,10 +58,6 @@ from unspool.nn.torch_layout import name_parts
 FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
 #: Output, final states (layers · directions, batch, width), and the named values of each layer and direction.
 Found = tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]
-QUANTIZED = (
-    "torch.ao.quantization looks up the exact type of a layer and leaves those of unspool.nn as they are. "
-    "Call unspool.restore(model) before you quantize it."
-)
 
 
 class DropIn(nn.RNNBase):
@@ -161,13 +166,12 @@ class DropIn(nn.RNNBase):
             found = self._run_unchecked(input, hx)
             if found is not None:
                 return found
-        if is_symbol(input):
-            return record_call(self, input, *(() if hx is None else (hx,)), lengths=lengths, trace=trace)
+        if (symbol := find_symbol(input, hx, lengths)) is not None:
+            return record_call(self, symbol, input, hx, lengths=lengths, trace=trace)
         if is_traced():
             self._refuse_unless_recordable(lengths, trace)
             with untraced():
-                weights, states = self._weights(), self._states(hx)
-                check_for_torch(self, weights, input[0] if isinstance(input, PackedSequence) else input, states)
+                check_for_torch(self, self._weights(), input, self._states(hx))
             return super().forward(input, hx)
         if isinstance(input, PackedSequence):
             if lengths is not None:
@@ -208,7 +212,7 @@ class DropIn(nn.RNNBase):
         return self._run_if_quick(input) if hx is None else None
 
     def _step_by_torch(self, input: Tensor, hx: Any) -> Any:
-        if not self._matches_torch() or is_traced() or not self._is_settled() or find_changed(self):
+        if not self._matches_torch() or is_traced() or not is_settled(self) or find_changed(self):
             return None
         try:
             check_for_torch(self, self._flat_weights, input, self._states(hx))  # type: ignore[arg-type]
@@ -218,9 +222,8 @@ class DropIn(nn.RNNBase):
 
     def _run_if_quick(self, input: Tensor) -> Any:
         """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
-        if len(self._all_weights) > 1 or self.batch_first or self.recompute is not None or not self._is_settled():
-            return None
-        if find_changed(self):
+        several = len(self._all_weights) > 1 or find_changed(self) is not None
+        if several or self.batch_first or self.recompute is not None or not is_settled(self):
             return None
         runner, parameters = self._runner(self.input_size), self._flat_weights
         if not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
@@ -288,10 +291,8 @@ class DropIn(nn.RNNBase):
             return *export_layers(self, weights, x, hx), {}
         if len(self._all_weights) > 1:
             return self._run_several(weights, x, hx, ends, trace, packed)
-        if hx is None:
-            start, route = None, None  # from zeros there may be a quicker one
-        else:
-            start = tuple(part[0] for part in hx)
+        start = None if hx is None else tuple(part[0] for part in hx)
+        route = None if hx is None else route  # from zeros there may be a quicker one
         output, final, values = self._run_one(0, weights, x, start, ends, trace, stacked=True, route=route)
         return output, final, {"l0": values}
 
@@ -309,24 +310,15 @@ class DropIn(nn.RNNBase):
         found: list[FoundOne] = []
         for place, start in enumerate(starts):
             if place and place % directions == 0:
-                x = self._drop(self._joined(found), ends if packed else None)
+                x = drop(self, join_directions(self, [one[0] for one in found]), ends if packed else None)
             found.append(self._run_one(place, weights, x, start, ends, trace))
-        _, finals, each = zip(*found, strict=True)
+        outputs, finals, each = zip(*found, strict=True)
         named = dict(zip(self.weight_names(), each, strict=True)) if trace else {}
-        return self._joined(found), tuple(torch.stack(parts) for parts in zip(*finals, strict=True)), named
-
-    def _joined(self, found: Sequence[FoundOne]) -> Tensor:
-        """The output of the uppermost layer, its directions side by side."""
-        return torch.cat([found[-2][0], found[-1][0]], -1) if self.bidirectional else found[-1][0]
-
-    def _drop(self, x: Tensor, ends: Tensor | None) -> Tensor:
-        """Dropout between layers. With `ends` only the steps of a packed sequence draw, as in torch.nn."""
-        if not self.dropout or not self.training:
-            return x
-        if ends is None:
-            return functional.dropout(x, self.dropout)
-        data, batch_sizes, _, _ = pack_padded_sequence(x, ends.cpu())
-        return pad_packed_sequence(PackedSequence(functional.dropout(data, self.dropout), batch_sizes))[0]
+        return (
+            join_directions(self, list(outputs)),
+            tuple(torch.stack(parts) for parts in zip(*finals, strict=True)),
+            named,
+        )
 
     def _run_one(
         self,
@@ -342,16 +334,12 @@ class DropIn(nn.RNNBase):
         """One layer in one direction, whose parameters stand at `place` in torch.nn's list of all weights."""
         parameters = self._parameters_at(place, weights)
         reverse = self.bidirectional and place % 2 == 1
-        if torch.compiler.is_compiling():
-            made_of = self._made_of(x.shape[2])
-            inside = choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of))
-            if inside.name == "operator":
-                document, order, widths = find_constants(*made_of)
-                named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
-                start = zeros(x, widths) if start is None else start
-                ordered = [named[name] for name in order]
-                found = run_operator(document, self.hidden_size, x, start, ordered, ends, reverse)
-                return stack_states(found, stacked)
+        made_of = self._made_of(x.shape[2])
+        if torch.compiler.is_compiling() and _is_operator(x, trace, made_of):
+            document, order, widths = find_constants(*made_of)
+            named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
+            start, ordered = zeros(x, widths) if start is None else start, [named[name] for name in order]
+            return stack_states(run_operator(document, self.hidden_size, x, start, ordered, ends, reverse), stacked)
         given = parameters, x, start, ends, reverse, trace, self.recompute, stacked
         return self._runner(x.shape[2]).run(*given, None if torch.compiler.is_compiling() else route)
 
@@ -360,19 +348,12 @@ class DropIn(nn.RNNBase):
         if lengths is not None or trace or not self._matches_torch():
             raise refuse(type(self).__name__)
 
-    # Its parts
-
     def _made_of(self, width: int) -> tuple[Any, ...]:
         """What determines the runner of a layer that reads this many numbers per step."""
         return self._kind(), self.bias, self.gates, width, self.hidden_size
 
     def _runner(self, width: int) -> Runner:
         return find_runner(*self._made_of(width))
-
-    def _is_settled(self) -> bool:
-        """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
-        weights, names = self._flat_weights, self._flat_weights_names
-        return len(weights) == len(names) and all(map(is_, weights, map(self._parameters.get, names)))
 
     def _weights(self) -> list[Tensor]:
         """torch.nn's list of all weights, as its forward reads it: what was assigned last, to the list or to a name.
@@ -384,7 +365,7 @@ class DropIn(nn.RNNBase):
             check_attributes(self)
             changed = self._weights_have_changed()  # type: ignore[no-untyped-call]
             return [getattr(self, name) for name in names] if changed else self._flat_weights  # type: ignore[return-value]
-        if not self._is_settled():
+        if not is_settled(self):
             self._update_flat_weights()
         check_weights(self._flat_weights, names)
         check_attributes(self)
@@ -394,8 +375,6 @@ class DropIn(nn.RNNBase):
         """The parameters of one layer in one direction."""
         count = len(self._all_weights[place])
         return weights[place * count : (place + 1) * count]
-
-    # What differs between the three
 
     def _kind(self) -> Kind:
         """The cell's class and options."""
@@ -414,3 +393,7 @@ class DropIn(nn.RNNBase):
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         """States as torch.nn returns them."""
         return states[0]
+
+
+def _is_operator(x: Tensor, trace: bool, made_of: tuple[Any, ...]) -> bool:
+    return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of)).name == "operator"

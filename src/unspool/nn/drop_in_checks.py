@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
+from operator import is_
 from typing import Any
 
 import torch
@@ -17,6 +18,10 @@ from unspool.nn.boundary import check_quickly
 from unspool.nn.checks import Shape, check_like, check_memory, check_probability, is_autocast
 from unspool.nn.compiling import constant_result
 
+QUANTIZED = (
+    "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
+    "To quantize it too, call unspool.restore(model) before."
+)
 States = tuple[Tensor, ...]
 REPACK = "Make the PackedSequence by torch.nn.utils.rnn.pack_padded_sequence"
 
@@ -42,6 +47,12 @@ def with_batch(states: States | None, batched: bool) -> States | None:
     if any(part.dim() != (3 if batched else 2) for part in states):
         raise _wrong_rank(states, batched)
     return states if batched else tuple(part.unsqueeze(1) for part in states)
+
+
+def is_settled(layer: nn.RNNBase) -> bool:
+    """Whether torch.nn's list of all weights holds the registered parameters, so that it is up to date."""
+    weights, names = layer._flat_weights, layer._flat_weights_names
+    return len(weights) == len(names) and all(map(is_, weights, map(layer._parameters.get, names)))
 
 
 def check_weights(weights: Sequence[Any], names: Sequence[str]) -> None:
@@ -87,8 +98,9 @@ def check_attributes(layer: nn.RNNBase) -> None:
         raise ArgumentError.of(name, getattr(layer, name), problem, "Make a layer with it")
 
 
-def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Tensor, hx: States | None) -> None:
+def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Any, hx: States | None) -> None:
     """What torch.nn's forward does not ask before its native code: the fit and the memory of every tensor."""
+    input = input.data if isinstance(input, PackedSequence) else input
     autocast = is_autocast(input.device)
     gates: tuple[str, ...] = layer.gates  # type: ignore[assignment]
     sizes = layer.input_size, layer.hidden_size, layer.proj_size

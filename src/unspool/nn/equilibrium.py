@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells import Cell
+from unspool.cells.cell import check_size
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, ArgumentTypeError, ConvergenceError, ShapeError, UnspoolError
 from unspool.nn.checks import check_like, check_state
 from unspool.nn.fixed_point import FixedPoint, check_solver, solve_fixed_point
-from unspool.nn.recording import is_traced, refuse_search
+from unspool.nn.recording import refuse_if_recorded
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.spectral import KRYLOV_STEPS, Linearized, estimate_radii, spectral_radius
 
@@ -136,8 +137,7 @@ class Equilibrium(nn.Module):
         Returns:
             z*, (…, hidden_size).
         """
-        if is_traced():
-            raise refuse_search(type(self).__name__)
+        refuse_if_recorded("Equilibrium", "Record the rest of the model without it")
         _check_layer(self.layer)
         shape = self._check(u, start)
         parameters = self.layer.cell_parameters()
@@ -148,6 +148,7 @@ class Equilibrium(nn.Module):
             u, start = (_plain(v, like) for v in (u, u.new_zeros(shape) if start is None else start))
             F = _StepOn(self.layer.step, parameters, u.reshape(-1, self.input_size))
             z = start.detach().reshape(-1, self.output_size)
+            self.layer.check_step(tuple(parameters.values()), F.u, (z,))
             at, radius = self._find(F, z) if len(z) else (Linearized(F, z), 0.0)
             if not needed:
                 return at.value.detach().reshape(shape)
@@ -217,7 +218,7 @@ class Equilibrium(nn.Module):
             raise ShapeError.of("u", tuple(u.shape), f"is not (…, {self.input_size})", "Give u as wide as input_size")
         like = next(self.parameters(), u)
         check_like("u", u, like)
-        shape = torch.Size((*u.shape[:-1], self.output_size))
+        shape = torch.Size((*u.shape[:-1], check_size("output_size", self.output_size)))
         if start is not None:
             check_state(start, shape, like, "start")
         for name, value in (("u", u), ("start", start)):

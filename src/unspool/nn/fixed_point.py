@@ -53,7 +53,8 @@ def solve_fixed_point(
         tensor([[0.7391]])
     """
     check_solver(tolerance, max_iterations, memory)
-    with torch.no_grad():
+    # Autocast, which may be on in a backward pass, would lose the digits that the residual is made of.
+    with torch.no_grad(), torch.autocast(start.device.type, enabled=False):
         fast = _iterate(F, start, tolerance, max_iterations, memory)
         if fast.converged or memory == 0:
             return fast

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.nn.checks import check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
-from unspool.nn.recording import is_symbol, record_call, refuse_script
+from unspool.nn.recording import find_symbol, record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
 
 
@@ -55,9 +55,8 @@ class Layer(nn.Module):
         Returns:
             `(output, state)`, or with `trace=True` `(output, state, values)`.
         """
-        if is_symbol(x):
-            given = () if state is None else (state,)
-            return record_call(self, x, *given, lengths=lengths, trace=trace, **options)
+        if (symbol := find_symbol(x, state, lengths)) is not None:
+            return record_call(self, symbol, x, state, lengths=lengths, trace=trace, **options)
         like: Tensor | None = next(self.parameters(), None)
         check_input(x, self.input_size, like)
         like = x if like is None else like

@@ -26,11 +26,11 @@ def is_traced() -> bool:
 def untraced() -> Iterator[None]:
     """A part of a traced call that torch.jit.trace does not see, such as a check."""
     tracing = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        torch._C._set_tracing_state(tracing)
+        torch._C._set_tracing_state(tracing)  # type: ignore[attr-defined]
 
 
 def is_exported_to_onnx() -> bool:
@@ -46,12 +46,13 @@ def refuse(title: str) -> ArgumentError:
     )
 
 
-def refuse_search(title: str) -> ArgumentError:
-    """The error about a layer that iterates until it has converged."""
-    return ArgumentError(
-        f"{title} cannot be traced by torch.jit or exported to ONNX: how many iterations it takes depends on its "
-        "input. Save its state_dict and run it in Python."
-    )
+def refuse_if_recorded(title: str, remedy: str) -> None:
+    """Refuse a loop of Python's that would be recorded with as many rounds as the example needs."""
+    if is_traced() or is_exported_to_onnx():
+        raise ArgumentError(
+            f"{title} cannot be traced by torch.jit or exported to ONNX: its loop would be kept with as many rounds as "
+            f"the example needs. {remedy}."
+        )
 
 
 def refuse_script(module: nn.Module) -> ArgumentError:
@@ -62,16 +63,32 @@ def refuse_script(module: nn.Module) -> ArgumentError:
     )
 
 
-def is_symbol(value: object) -> bool:
-    """Whether torch.fx.symbolic_trace gives a value that it has no number for."""
-    return isinstance(value, Proxy)
+def find_symbol(*values: object) -> Proxy | None:
+    """The first of the values, or of what tuples and lists among them hold, for which torch.fx has no number yet."""
+    for value in values:
+        found = find_symbol(*value) if isinstance(value, tuple | list) else value
+        if isinstance(found, Proxy):
+            return found
+    return None
 
 
 def record_call(module: nn.Module, proxy: Any, *args: Any, **kwargs: Any) -> Proxy:
-    """A call of the module as one node of torch.fx's graph, which is how torch.nn's own modules are written down."""
+    """A call of the module as one node of torch.fx's graph, which is how torch.nn's own modules are written down.
+
+    Args:
+        module: what is called.
+        proxy: one of the arguments, which knows the graph.
+        *args: the arguments by position, without those at the end that are None.
+        **kwargs: the others; those that are None or False are left out.
+
+    Returns:
+        What stands for the result.
+    """
+    while args and args[-1] is None:
+        args = args[:-1]
     path = proxy.tracer.path_of_module(module)
     if not path:
         raise ArgumentError(f"torch.fx cannot look inside {type(module).__name__}. Trace a model that contains it.")
     given = {name: value for name, value in kwargs.items() if value is not None and value is not False}
-    call: Proxy = proxy.tracer.create_proxy("call_module", path, (proxy, *args), given)
+    call: Proxy = proxy.tracer.create_proxy("call_module", path, args, given)
     return call

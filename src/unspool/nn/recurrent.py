@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -108,6 +109,10 @@ class Recurrent(Layer):
         self._runner.boundary.check_parameters(parameters)
         return dict(zip(self.equations.parameters, parameters, strict=True))
 
+    def check_step(self, parameters: Sequence[Tensor], x: Tensor, states: tuple[Tensor, ...]) -> None:
+        """Refuse what one step on x (batch, input_size) and these states cannot run on."""
+        self._runner.boundary.check(x.unsqueeze(0), states, parameters)
+
     @property
     def step(self) -> Evaluator:
         """One step on tensors: (parameters, x, states) → (new states, named values)."""
@@ -116,7 +121,7 @@ class Recurrent(Layer):
     def take_step(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """One step on tensors that are checked: x (batch, input_size), and the states at t−1 → the states at t."""
         parameters = self._ordered_parameters()
-        self._runner.boundary.check(x.unsqueeze(0), states, parameters)
+        self.check_step(parameters, x, states)
         new, _ = self.step(dict(zip(self.equations.parameters, parameters, strict=True)), x, states)
         return tuple(value.expand(len(x), -1) for value in new)
 

@@ -293,6 +293,10 @@ class Seq2Seq(nn.Module):
             raise ShapeError.of(name, tuple(tokens.shape), f"has {tokens.dim()} dimension(s)", f"Give {layout}")
         if tokens.device != (device := self._device()):
             raise DeviceError.of(name, tokens.device, f"is not the model's {device}", "Move one of the two")
+        if tokens.layout != torch.strided:
+            raise ArgumentError.of(
+                name, tokens.layout, "is not a dense tensor", f"Give dense numbers: {name}.to_dense()"
+            )
         check_memory(name, tokens)
         whole: Tensor = tokens.long()
         outside = whole[(whole < 0) | (whole >= size)]

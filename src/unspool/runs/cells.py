@@ -36,7 +36,7 @@ def load_own_cells(folder: Path) -> dict[str, Cell]:
     try:
         return load_cells(read_text(path, LONGEST))
     except (OSError, ValueError, CellError) as error:
-        raise DataError(f"{path} cannot be read: {error} Restore it from a copy.") from error
+        raise DataError(f"{path} cannot be read: {str(error).removesuffix('.')}. Restore it from a copy.") from error
 
 
 def read_run_config(run: Path) -> Config:

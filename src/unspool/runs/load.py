@@ -14,7 +14,7 @@ from unspool.learning.contract import Learner, Task
 from unspool.learning.documents import read_sealed
 from unspool.learning.files import Form, find_mismatch, forms_of, read_header, read_tensors
 from unspool.learning.nonfinite import REMEDY, diagnose
-from unspool.learning.run_folder import MODEL, VOCABULARY, check_run, read_origin
+from unspool.learning.run_folder import MODEL, VOCABULARY, RunFolder, check_run, read_origin
 from unspool.runs.cells import read_run_config
 from unspool.runs.config import Config
 
@@ -32,8 +32,9 @@ class Loaded(NamedTuple):
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder is that of a run."""
-    return (path / "config.toml").is_file()
+    """Whether a folder is that of a run, be it damaged: it has a config.toml, a model or checkpoints."""
+    left = (path / "config.toml", path / MODEL)
+    return path.is_dir() and (any(map(os.path.lexists, left)) or bool(RunFolder(path).checkpoints()))
 
 
 def load_run(run: str | Path) -> Loaded:

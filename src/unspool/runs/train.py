@@ -45,6 +45,7 @@ from unspool.runs.extension import check_ahead, is_over
 from unspool.runs.fitting import prepare_task
 from unspool.runs.follow_up import with_follow_up
 from unspool.runs.load import expected_forms, is_kept, is_run
+from unspool.runs.memory import check_memory, explaining_memory
 from unspool.runs.names import choose_folder
 from unspool.runs.progress import print_progress, silent
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
@@ -222,6 +223,7 @@ def train(
             _check_baselines(settings, ranks)
             stop = held.enter_context(listening())
             settings, prepared = prepare_task(settings)
+            held.enter_context(explaining_memory(prepared, settings))
             loop = make_loop(settings, prepared, folder, tell, stop, new=not (resume and folder.checkpoints()))
             if watch is not None and ranks.first:
                 loop.tell = _showing(tell, watch, settings, loop, path)
@@ -273,6 +275,7 @@ def make_loop(
     training, ranks = settings.training, Ranks()
     if not new and folder is not None and ranks.first:
         _check_checkpoint(folder, task, settings, ranks.count)
+    check_memory(task, settings)
     torch.manual_seed(training.seed)
     learner, notes = make_model(task, settings, new)
     if ranks.together:

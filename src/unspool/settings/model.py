@@ -270,6 +270,8 @@ class PooledSettings(EncoderSettings):
         Effect((*OF_LAYERS, *OF_OUTPUT, "bidirectional", "pooling", "input_window"), "backbone", ("recurrent",)),
         Effect(("cnn_layers",), "backbone", ("cnn",)),
         Effect(OF_EMBEDDING, "id_column", (None,)),
+        Effect(("subwords",), "tokenizer", ("auto", "word", "jieba")),
+        Effect(("word_dropout",), "tokenizer", ("byte", "bpe"), among=False),
         Effect(("label_smoothing",), "task", ("classify",)),
     )
 

@@ -25,12 +25,10 @@ from unspool.settings.data import LabelledData
 from unspool.settings.defaults import DataFacts
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import check_validation, digest_files, read_divided
+from unspool.tasks.examples import check_validation, digest_files
+from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import accuracy, macro_f1
-
-#: Labels that a description lists.
-LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Classification(LabelledTask):
 
     @classmethod
     def prepare(cls, data: LabelledData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: labelled.read_raw(data, source, label_columns(data)))
+        raws = labelled.read_parts(data, label_columns(data))
         digest = digest_files(data.files, data.validation, data.test)
         return cls.of(raws, data, digest=digest, seed=seed)
 
@@ -116,8 +114,7 @@ class Classification(LabelledTask):
         return {**self.inputs.dump(), "labels": self.labels, "columns": columns}
 
     def describe(self) -> Mapping[str, str]:
-        listed = ", ".join(map(str, self.labels[:LISTED])) + ", …" * (len(self.labels) > LISTED)
-        return {**super().describe(), "labels": f"{len(self.labels)}: {listed}"}
+        return {**super().describe(), "labels": f"{len(self.labels)}: {list_some(self.labels)}"}
 
     def target_columns(self) -> TargetColumns:
         return label_columns(self.data)
@@ -168,16 +165,13 @@ class Classification(LabelledTask):
     def prediction_columns(self) -> tuple[str, ...]:
         if self.top is None:
             return (self.input_column, "label", *(f"p({label})" for label in self.labels))
-        ranks = ["", *(f" {rank}" for rank in range(2, min(self.top, len(self.labels)) + 1))]
-        return (self.input_column, *(f"{name}{rank}" for rank in ranks for name in ("label", "probability")))
+        return (self.input_column, *ranked_columns(self.labels, self.top))
 
     def record(self, part: LabelledPart, index: int, prediction: Any) -> dict[str, Any]:
-        values: list[Any] = [labelled.show_input(part.raw, index)]
-        if self.top is None:
-            values += [self.labels[int(prediction.argmax())], *map(float, prediction)]
-        else:
-            for best in np.argsort(-prediction, kind="stable")[: self.top]:
-                values += [self.labels[best], float(prediction[best])]
+        shown = labelled.show_input(part.raw, index)
+        if self.top is not None:
+            return {self.input_column: shown, **dict(rank_labels(self.labels, prediction, self.top))}
+        values = [shown, self.labels[int(prediction.argmax())], *map(float, prediction)]
         return dict(zip(self.prediction_columns, values, strict=True))
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:

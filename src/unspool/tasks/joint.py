@@ -21,8 +21,9 @@ from unspool.models.example_model import UNSEEN, Batch
 from unspool.models.joint import JointPrediction, JointTagger, JointTargets
 from unspool.settings.data import TaggedData
 from unspool.settings.model import JointSettings, TaggerSettings
+from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
 from unspool.tasks.metrics import accuracy
-from unspool.tasks.tag import LISTED, Sentences, TaggedPart, Tagging, permitted
+from unspool.tasks.tag import Sentences, TaggedPart, Tagging, permitted
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class JointTagging(Tagging):
     """
 
     name = "joint"
+    #: How many of the best labels a prediction lists; None: the best one.
+    top: int | None = None
 
     def __init__(self, *args: Any, labels: Sequence[str] = (), **of: Any) -> None:
         super().__init__(*args, **of)
@@ -94,8 +97,7 @@ class JointTagging(Tagging):
         return {**super().dump(), "labels": self.labels}
 
     def describe(self) -> Mapping[str, str]:
-        listed = ", ".join(self.labels[:LISTED]) + ", …" * (len(self.labels) > LISTED)
-        return {**super().describe(), "labels": f"{len(self.labels)}: {listed}"}
+        return {**super().describe(), "labels": f"{len(self.labels)}: {list_some(self.labels)}"}
 
     def part(self, sentences: Sentences) -> JointPart:
         found = super().part(sentences)
@@ -140,9 +142,12 @@ class JointTagging(Tagging):
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:
-        return (*super().prediction_columns, "label", "p(label)")
+        of_label = ("label", "p(label)") if self.top is None else ranked_columns(self.labels, self.top)
+        return (*super().prediction_columns, *of_label)
 
     def record(self, part: TaggedPart, index: int, prediction: JointPrediction) -> dict[str, Any]:  # type: ignore[override]
+        of_tags = super().record(part, index, prediction.tags)
+        if self.top is not None:
+            return {**of_tags, **dict(rank_labels(self.labels, prediction.labels, self.top))}
         best = int(prediction.labels.argmax())
-        chosen = {"label": self.labels[best], "p(label)": float(prediction.labels[best])}
-        return {**super().record(part, index, prediction.tags), **chosen}
+        return {**of_tags, "label": self.labels[best], "p(label)": float(prediction.labels[best])}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, find_column, guess_column
-from unspool.data.formats import find_format
+from unspool.data.formats import find_format, has_columns
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, NumberInputs, TextInputs
 from unspool.data.labelled import Raw, of_texts, read_array_items, read_steps, read_texts
+from unspool.data.problems import warn
 from unspool.data.roles import Roles
 from unspool.data.sequences import Indices, Sequences
-from unspool.data.sources import find_items
+from unspool.data.sources import find_folder_parts, find_items
 from unspool.data.subwords import Spellings
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
@@ -28,6 +30,7 @@ from unspool.learning.contract import TrainingSequences, WholeSequence
 from unspool.models.example_model import Batch
 from unspool.models.token_embedding import SpelledWords
 from unspool.settings.data import SequenceData
+from unspool.tasks.examples import read_divided
 from unspool.tasks.tokens import Tokens, decode_steps
 from unspool.tasks.tolerant import TolerantTask
 
@@ -69,7 +72,7 @@ class LabelledPart:
         lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
         inputs: Any = torch.from_numpy(self.inputs.padded(indices))
         if self.spellings is not None:
-            inputs = SpelledWords(inputs, *map(torch.from_numpy, self.spellings.batch(indices)))
+            inputs = SpelledWords(inputs, partial(self.spellings.batch, indices))
         return Batch(inputs, lengths, targets, units)
 
 
@@ -100,6 +103,42 @@ def read_raw(
     if text in asked:
         raise ArgumentError.of("text_column", text, "is also the column to predict", "Name another column")
     return read_texts(table, text, asked, targets.numbers, targets.empty)
+
+
+def read_parts(data: SequenceData, targets: TargetColumns) -> dict[str, Raw]:
+    """Read training, validation and test sequences, as `read_divided` does.
+
+    A folder may have a test part without targets, as competitions publish it. It is left out with a warning.
+
+    Args:
+        data: The settings, with the columns that are named.
+        targets: The columns of targets.
+
+    Returns:
+        Part → its sequences; those of the test part may be none.
+
+    Example:
+        read_parts(data, label_columns(data))["training"].texts
+    """
+    training: list[Raw] = []  # what is read first
+    test = find_folder_parts(data.files).get("test")
+
+    def read(_: SequenceData, source: Source) -> Raw:
+        missing = _missing_columns(source, training[0].target_columns) if source == test else []
+        if missing:
+            warn(f"{source} has no column {missing[0]!r}, and is not used as test data. It can be given to `predict`.")
+            return training[0].take(np.arange(0))
+        training.append(read_raw(data, source, targets))
+        return training[-1]
+
+    return read_divided(data, read)
+
+
+def _missing_columns(source: Source, columns: Sequence[str]) -> list[str]:
+    if not columns or not all(has_columns(item.path) for item in find_items(source)):
+        return []
+    known = read_table(source, tolerant=True).columns
+    return [column for column in columns if column not in known]
 
 
 def _guess_text(table: Table, targets: Sequence[str]) -> str:

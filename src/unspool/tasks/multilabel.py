@@ -22,12 +22,11 @@ from unspool.models.multilabel import MultiLabelClassifier
 from unspool.settings.data import MultiLabelData
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import digest_files, read_divided
+from unspool.tasks.examples import digest_files
+from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import label_set_scores
 
-#: Labels that a description lists.
-LISTED = 8
 #: An example has a label if its probability is at least this.
 THRESHOLD = 0.5
 
@@ -44,6 +43,8 @@ class MultiLabelClassification(LabelledTask):
     name = "multilabel"
     predicted = "labels"
     chosen_by, more_is_better = "micro-F1", True
+    #: How many of the most probable labels a prediction lists; None: those it has, and the probabilities of all.
+    top: int | None = None
 
     def __init__(
         self, parts: Mapping[str, LabelledPart], inputs: Inputs, labels: Sequence[str], data: Any, **of: Any
@@ -67,7 +68,7 @@ class MultiLabelClassification(LabelledTask):
 
     @classmethod
     def prepare(cls, data: MultiLabelData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: labelled.read_raw(data, source, label_columns(data)))
+        raws = labelled.read_parts(data, label_columns(data))
         return cls.of(raws, data, digest=digest_files(data.files, data.validation, data.test), seed=seed)
 
     @classmethod
@@ -108,12 +109,11 @@ class MultiLabelClassification(LabelledTask):
         return {**self.inputs.dump(), "labels": self.labels, "columns": columns}
 
     def describe(self) -> Mapping[str, str]:
-        listed = ", ".join(self.labels[:LISTED]) + ", …" * (len(self.labels) > LISTED)
         targets = self.parts["training"].targets
         assert targets is not None
         return {
             **super().describe(),
-            "labels": f"{len(self.labels)}, {targets.sum(1).mean():.1f} per example: {listed}",
+            "labels": f"{len(self.labels)}, {targets.sum(1).mean():.1f} per example: {list_some(self.labels)}",
         }
 
     def target_columns(self) -> TargetColumns:
@@ -132,7 +132,9 @@ class MultiLabelClassification(LabelledTask):
             unseen += [(row, label) for label in own if label not in number]
         if unseen:
             names = [label for _, label in unseen]
-            warn_unseen("label", "examples", len(raw), names, raw.place(unseen[0][0]))
+            having = len({row for row, _ in unseen})
+            how = "Each such label counts as missed; the loss is that of the others."
+            warn_unseen("label", "examples", len(raw), names, raw.place(unseen[0][0]), having=having, how=how)
         return LabelledPart(inputs, targets, raw, spellings)
 
     # ── the model ──
@@ -143,7 +145,10 @@ class MultiLabelClassification(LabelledTask):
     def metrics(self, part: LabelledPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         chosen = part.raw.take(indices)
         y_true = list(_label_sets(chosen, self.data))
-        return label_set_scores(y_true, [self.choose(one) for one in predictions])
+        scores = label_set_scores(y_true, [self.choose(one) for one in predictions])
+        known = {*self.labels}
+        unseen = sum(not known.issuperset(own) for own in y_true)
+        return {**scores, "examples": len(y_true), "unseen labels": unseen} if unseen else scores
 
     def choose(self, probabilities: NDArray[np.float64]) -> list[str]:
         """The labels that are more likely than not."""
@@ -157,11 +162,16 @@ class MultiLabelClassification(LabelledTask):
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:
+        if self.top is not None:
+            return (self.input_column, *ranked_columns(self.labels, self.top))
         return (self.input_column, "labels", *(f"p({label})" for label in self.labels))
 
     def record(self, part: LabelledPart, index: int, prediction: Any) -> dict[str, Any]:
+        shown = labelled.show_input(part.raw, index)
+        if self.top is not None:
+            return {self.input_column: shown, **dict(rank_labels(self.labels, prediction, self.top))}
         chosen = (self.data.label_separator or "|").join(self.choose(prediction))
-        values = [labelled.show_input(part.raw, index), chosen, *map(float, prediction)]
+        values = [shown, chosen, *map(float, prediction)]
         return dict(zip(self.prediction_columns, values, strict=True))
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:

@@ -25,7 +25,7 @@ from unspool.models.pooled import Regressor
 from unspool.settings.data import MeasuredData
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
-from unspool.tasks.examples import Part, digest_files, read_divided
+from unspool.tasks.examples import Part, digest_files
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import mae, r_squared, rmse
 
@@ -86,7 +86,7 @@ class Regression(LabelledTask):
 
     @classmethod
     def prepare(cls, data: MeasuredData, seed: int) -> Self:
-        raws = read_divided(data, lambda _, source: labelled.read_raw(data, source, number_columns(data.target)))
+        raws = labelled.read_parts(data, number_columns(data.target))
         digest = digest_files(data.files, data.validation, data.test)
         return cls.of(raws, data, digest=digest, seed=seed)
 

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from unspool.data import saved
-from unspool.data.glance import LINES, Glance
+from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
-from unspool.data.schemes import OUTSIDE, Scheme, Span, guess_scheme, spans, transitions
+from unspool.data.schemes import OUTSIDE, Scheme, Span, find_letters, guess_scheme, spans, transitions
 from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import Sentence, mend_sentences, split_columns
-from unspool.data.text import Source, read_lines
+from unspool.data.text import LINES, Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.learning.contract import Claim, TrainingSequences
 from unspool.models.example_model import UNSEEN, Batch
@@ -30,6 +30,7 @@ from unspool.models.tagger import Tagger, TagPrediction, WordBatch
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
 from unspool.tasks.examples import check_validation, digest_files, read_divided
+from unspool.tasks.label_lists import list_some
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
 from unspool.tasks.tolerant import TolerantTask
@@ -40,8 +41,6 @@ SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
 SPELLED = 40
 #: Characters of a sentence with its tags that a line of a sample shows.
 SHOWN = 160
-#: Tags that a description lists.
-LISTED = 8
 
 
 class Sentences(list[Sentence]):
@@ -258,11 +257,10 @@ class Tagging(TolerantTask):
     def describe(self) -> Mapping[str, str]:
         sizes = ", ".join(f"{len(part.lengths):,} for {name}" for name, part in self.parts.items())
         words = self.parts["training"].lengths
-        listed = ", ".join(self.tags[:LISTED]) + ", …" * (len(self.tags) > LISTED)
         return {
             "data": f"{sizes} (sentences of {words.min()} to {words.max()} words)",
             "words": f"{len(self.lexicon.words):,} that occur more than once",
-            "tags": f"{len(self.tags)} ({self.scheme}): {listed}",
+            "tags": f"{len(self.tags)} ({self.scheme}): {list_some(self.tags)}",
         }
 
     def gather(self, source: Source, *, targets: bool = True) -> Sentences:
@@ -277,7 +275,7 @@ class Tagging(TolerantTask):
     def part(self, sentences: Sentences) -> TaggedPart:
         """Sentences, encoded as the training data is."""
         if any(sentence.tags for sentence in sentences):
-            sentences = Sentences(mend_sentences(sentences, self.scheme))
+            sentences = Sentences(mend_sentences(sentences, self.scheme, find_letters(self.tags)))
         check_lengths([len(sentence.words) for sentence in sentences], self.data.max_length, sentences)
         forms: dict[str, int] = {}
         numbers = [[forms.setdefault(word, len(forms)) for word in sentence.words] for sentence in sentences]

@@ -1,0 +1,23 @@
+"""What stands between the layers of a drop-in: the directions side by side, and dropout, as in torch.nn."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+
+def join_directions(layer: nn.RNNBase, outputs: list[Tensor]) -> Tensor:
+    """The output of the uppermost layer, its directions side by side."""
+    return torch.cat(outputs[-2:], -1) if layer.bidirectional else outputs[-1]
+
+
+def drop(layer: nn.RNNBase, x: Tensor, ends: Tensor | None) -> Tensor:
+    """Dropout between layers. With `ends` only the steps of a packed sequence draw, as in torch.nn."""
+    if not layer.dropout or not layer.training:
+        return x
+    if ends is None:
+        return functional.dropout(x, layer.dropout)
+    data, batch_sizes, _, _ = pack_padded_sequence(x, ends.cpu())
+    return pad_packed_sequence(PackedSequence(functional.dropout(data, layer.dropout), batch_sizes))[0]
