@@ -115,9 +115,11 @@ def _guarded(text: str, path: Path, problem: str, call: Callable[..., Made], **o
     """Call what runs code of the file; a mistake in it is shown with its line."""
     try:
         return call(**options)
-    except CellError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's file may raise anything
+    except (Exception, SystemExit) as raised:  # a user's file may raise anything
+        cause = raised.__cause__
+        if isinstance(raised, CellError) and (cause is None or isinstance(cause, TypeError | AttributeError)):
+            raise  # it says how equations are written
+        error = cause if isinstance(raised, CellError) and cause is not None else raised
         own = isinstance(error, SyntaxError) and error.filename == str(path)  # its text would name the line again
         said = error.msg if isinstance(error, SyntaxError) and own else str(error)
         what = f"{type(error).__name__}: {said}".rstrip(".: ")

@@ -142,12 +142,16 @@ def check_packed(packed: PackedSequence) -> None:
     if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != len(data):
         problem = f"are not positive numbers that never rise and sum to the {len(data)} rows of data"
         raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
-    for name, order in zip(("sorted_indices", "unsorted_indices"), orders, strict=True):
+    for name, order in zip(("input.sorted_indices", "input.unsorted_indices"), orders, strict=True):
         if order is not None:
-            _check_integers(f"input.{name}", order, (torch.int64, torch.int32))
-            if sorted(order.tolist()) != list(range(sizes[0])):
-                problem = f"are not the numbers from 0 to {sizes[0] - 1}, each once"
-                raise ShapeError.of(f"input.{name}", order.tolist(), problem, REPACK)
+            _check_order(name, order, sizes[0])
+
+
+def _check_order(name: str, order: Any, rows: int) -> None:
+    """`order` holds the number of every row of the batch once."""
+    _check_integers(name, order, (torch.int64, torch.int32))
+    if sorted(order.tolist()) != list(range(rows)):
+        raise ShapeError.of(name, order.tolist(), f"are not the numbers from 0 to {rows - 1}, each once", REPACK)
 
 
 def _check_integers(name: str, value: Any, dtypes: tuple[torch.dtype, ...]) -> None:
