@@ -1,4 +1,4 @@
-"""Foreign files: archives, workbooks, PDF and images, which are no text even where their bytes could be read as such."""
+"""Foreign files: archives, workbooks, PDF and images, which are no text even if their bytes can be read as such."""
 
 from __future__ import annotations
 
