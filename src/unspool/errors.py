@@ -110,7 +110,7 @@ class TrainingError(UnspoolError):
 
 
 class DivergenceError(TrainingError):
-    """A model has NaN, infinity or absurdly large numbers, in its weights or results; the message says where and when."""
+    """A model has NaN, infinity or absurd numbers, in its weights or results; the message says where and when."""
 
 
 class OthersFailedError(TrainingError):
