@@ -110,7 +110,7 @@ class TrainingError(UnspoolError):
 
 
 class DivergenceError(TrainingError):
-    """A model has NaN or infinity, in its weights or in what it computes; the message says where and at which step."""
+    """A model has NaN, infinity or absurd numbers, in its weights or results; the message says where and when."""
 
 
 class OthersFailedError(TrainingError):

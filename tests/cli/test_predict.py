@@ -323,5 +323,5 @@ def test_a_text_for_each_task(example: Example, capsys: Output) -> None:
 
 
 def test_either_files_or_texts(intents: Path, capsys: Output) -> None:
-    assert "must be given" in refused(capsys, "predict", intents)
+    assert 'must be given, or texts instead. Give a file, -, or --text "…".' in refused(capsys, "predict", intents)
     assert "must be given" in refused(capsys, "predict", intents, "a.csv", "--text", "red")

@@ -1,4 +1,4 @@
-"""Models too large for the memory of the machine: one error before anything is allocated, or in place of torch's."""
+"""Models that are too large for the machine's memory: one error, before anything is allocated or in torch's place."""
 
 from __future__ import annotations
 

@@ -70,9 +70,10 @@ def count_bytes(task: Task, config: Config) -> int:
 def machine_memory() -> int | None:
     """The bytes of the machine's memory; None where the system does not tell (Windows)."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        size: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
+    return size
 
 
 def _widest(config: Config) -> int:
