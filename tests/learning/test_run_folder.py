@@ -319,7 +319,8 @@ def test_logs_have_one_line_of_json_an_event_and_null_for_what_json_has_not(tmp_
     folder.log(Advised(4, "later"))
     folder.log_sample(4, "later")
     folder.truncate_logs(sizes)
-    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"event": "advised", "step": 3, "text": "é\n"}
+    logged = {"event": "advised", "step": 3, "text": "é\n", "is_note": False}
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == logged
     assert (tmp_path / "samples.txt").read_text() == "── step 3 ──\ntwo\nlines\n\n"
     folder.truncate_logs({})
     assert (tmp_path / "metrics.jsonl").read_bytes() == b""

@@ -90,7 +90,8 @@ class DropIn(nn.RNNBase):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "qconfig":
             warnings.warn(QUANTIZED, stacklevel=2)
-        check_assigned(name, value)
+        if "_flat_weights" in self.__dict__:  # before that torch.nn's constructor asks, in its own words
+            check_assigned(name, value)
         super().__setattr__(name, value)
 
     def __prepare_scriptable__(self) -> nn.RNNBase:
