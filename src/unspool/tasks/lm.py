@@ -204,7 +204,7 @@ class LanguageModelling(Task):
 
     def prompt(self) -> str:
         words = self.vocabulary.decode(self.corpus.validation[:PROMPT].tolist()).split()
-        known = [word for word in words if word.isprintable() and "\ufffd" not in word and word[0] != "-"]
+        known = [word for word in words if word.isprintable() and word[0].isalpha()]
         return known[1] if len(known) > 2 else "".join(known[:1])  # the first and the last may be cut
 
     # ── what plan and X-ray ask ──
