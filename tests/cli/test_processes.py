@@ -176,13 +176,13 @@ def test_torchrun_makes_one_run(place: Path) -> None:
 def test_mistakes_are_said_once(place: Path) -> None:
     assert command(*TOGETHER, "text.txt", "--out", "run", "--nproc", "2", "--steps", "2", *OPTIONS)[0] == 0
     for words, expected, message in [
-        (["text.txt", "--nproc", "3", *OPTIONS], 2, "`batch` (=4) does not divide among 3 processes"),
+        (["text.txt", "--nproc", "3", *OPTIONS], 2, "--batch-size (=4) does not divide among 3 processes"),
         (["missing.txt", "--nproc", "2"], 2, "there is no file missing.txt"),
-        (["text.txt", "--nproc", "2", "--hidden", "-1"], 2, "model.hidden (=-1)"),
-        (["text.txt", "--nproc", "2", "--bptt", "10000"], 2, "`window` (=10000) is longer"),
-        (["text.txt", "--nproc", "2", "--out", "run"], 2, "`out` (='run') exists"),
-        (["run", "--resume", "--nproc", "4"], 2, "`nproc` (=4) differs from the run's 2"),
-        (["run", "--resume"], 2, "`nproc` (=1) differs from the run's 2"),
+        (["text.txt", "--nproc", "2", "--hidden", "-1"], 2, "--hidden (=-1)"),
+        (["text.txt", "--nproc", "2", "--bptt", "10000"], 2, "--bptt (=10000) is longer"),
+        (["text.txt", "--nproc", "2", "--out", "run"], 2, "--out (='run') exists"),
+        (["run", "--resume", "--nproc", "4"], 2, "--nproc (=4) differs from the run's 2"),
+        (["run", "--resume"], 2, "--nproc (=1) differs from the run's 2"),
         (["--resume", "--nproc", "2"], 2, "FILE (=None) is missing"),
         (["text.txt", "--nproc", "2", "--lr", "1e30", "--set", "clip=1e9", *OPTIONS], 1, "training diverged at step"),
     ]:
