@@ -179,14 +179,14 @@ def check_room(name: str, value: object, count: int, like: Tensor) -> None:
         like: a tensor of their dtype, on their device.
     """
     needed = count * like.element_size()
-    room = _physical_memory() if like.device.type == "cpu" else ADDRESSES
+    room = machine_memory() if like.device.type == "cpu" else ADDRESSES
     if needed > room:
         said = f"{needed / 2**30:,.1f} GiB of memory" if needed < 2**80 else "more memory than any machine has"
         raise ArgumentError.of(name, value, f"needs {said}; there are {room / 2**30:,.1f} GiB", "Make it smaller")
 
 
 @lru_cache
-def _physical_memory() -> int:
+def machine_memory() -> int:
     """The bytes of this machine's memory; as many as can be counted where it does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

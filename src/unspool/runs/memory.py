@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ import torch
 
 from unspool.errors import TrainingError
 from unspool.learning.contract import Task
+from unspool.nn.checks import machine_memory
 from unspool.runs.config import Config
 
 #: Tensors of a parameter's size that every optimizer needs: the weight and its gradient.
@@ -35,7 +35,7 @@ def check_memory(task: Task, config: Config) -> None:
         check_memory(task, config)  # "the model needs 7,451 GB …, and this machine has 16 GB. …"
     """
     available = machine_memory()
-    if available is not None and _widest(config) > SMALL and (needed := count_bytes(task, config)) > available:
+    if _widest(config) > SMALL and (needed := count_bytes(task, config)) > available:
         raise TrainingError(f"{_describe(needed, config)}, and this machine has {_gigabytes(available)}. {REMEDY}.")
 
 
@@ -65,15 +65,6 @@ def count_bytes(task: Task, config: Config) -> int:
     with torch.device("meta"):
         parameters = task.make_learner(config.model).parameters()
     return COPIES * sum(one.numel() * one.element_size() for one in parameters)
-
-
-def machine_memory() -> int | None:
-    """The bytes of the machine's memory; None where the system does not tell (Windows)."""
-    try:
-        size: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-    return size
 
 
 def _widest(config: Config) -> int:
