@@ -31,6 +31,7 @@ class Room:
 ROOMS = (
     Room("errors", "the exception tree, and which extra brings which package"),
     Room("harmless", "text of unknown origin without control characters"),
+    Room("language", "texts in the reader's language, and their catalogues", ("errors",)),
     Room("cache", "the user's cache folder"),
     Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
@@ -43,8 +44,12 @@ ROOMS = (
     Room("tasks", "what is learned: one task per file", ("models",)),
     Room("runs", "from settings to a finished run: config, recipes, train, load", ("tasks", "harmless")),
     Room("estimators", "the tasks in scikit-learn's manner, on data in memory", ("runs",)),
-    Room("insight", "X-ray: measures, figures, verdicts, report; and `plan`", ("runs",)),
-    Room("lab", "measurements; `lab/bench/` is what `unspool bench` and `benchmarks/` run", ("insight",)),
+    Room("insight", "X-ray: measures, figures, verdicts, report; and `plan`", ("runs", "language")),
+    Room(
+        "lab",
+        "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
+        ("insight", "exchange", "unspool"),
+    ),
     Room("runtime", "plays a run folder as a stream, without torch", ("engine", "data")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
@@ -56,7 +61,7 @@ ROOMS = (
 )
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
-STANDARD_LIBRARY_ONLY = ("errors", "harmless", "cells")
+STANDARD_LIBRARY_ONLY = ("errors", "harmless", "language", "cells")
 WITHOUT_TORCH = ("cache", "engine", "data", "settings", "runtime", "server")
 
 

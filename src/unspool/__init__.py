@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from unspool import errors as errors
     from unspool import estimators as estimators
     from unspool import exchange as exchange
+    from unspool import insight as insight
+    from unspool import lab as lab
     from unspool import learning as learning
     from unspool import nn as nn
     from unspool.cells import Cell as Cell
@@ -31,6 +33,8 @@ __all__ = [
     "errors",
     "estimators",
     "exchange",
+    "insight",
+    "lab",
     "learning",
     "nn",
     "restore",

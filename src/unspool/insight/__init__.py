@@ -1,1 +1,64 @@
-"""X-ray: what a recurrent network remembers and where its gradients die; measures → figures → verdicts → report."""
+"""X-ray: what a recurrent network remembers and where its gradients die; measures → figures → verdicts → report.
+
+`record` observes a model; every measure takes the recording. Every name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unspool.insight.measures.activation import measure_activations as measure_activations
+    from unspool.insight.measures.attenuation import measure_attenuation as measure_attenuation
+    from unspool.insight.measures.depth import optimal_depth as optimal_depth
+    from unspool.insight.measures.fixed_points import find_points as find_points
+    from unspool.insight.measures.fixed_points import measure_fixed_points as measure_fixed_points
+    from unspool.insight.measures.flow import measure_flow as measure_flow
+    from unspool.insight.measures.forgetting import measure_forgetting as measure_forgetting
+    from unspool.insight.measures.frequency import measure_frequency as measure_frequency
+    from unspool.insight.measures.jacobians import measure_jacobians as measure_jacobians
+    from unspool.insight.measures.lyapunov import measure_lyapunov as measure_lyapunov
+    from unspool.insight.measures.sensitivity import measure_sensitivity as measure_sensitivity
+    from unspool.insight.measures.shares import measure_shares as measure_shares
+    from unspool.insight.measures.streams import measure_streams as measure_streams
+    from unspool.insight.measures.time_constants import measure_time_constants as measure_time_constants
+    from unspool.insight.measures.truncation import measure_truncation as measure_truncation
+    from unspool.insight.recording import Recording as Recording
+    from unspool.insight.recording import record as record
+
+#: Module → the names that it provides here.
+_PROVIDED = {
+    "measures.activation": ("measure_activations",),
+    "measures.attenuation": ("measure_attenuation",),
+    "measures.depth": ("optimal_depth",),
+    "measures.fixed_points": ("find_points", "measure_fixed_points"),
+    "measures.flow": ("measure_flow",),
+    "measures.forgetting": ("measure_forgetting",),
+    "measures.frequency": ("measure_frequency",),
+    "measures.jacobians": ("measure_jacobians",),
+    "measures.lyapunov": ("measure_lyapunov",),
+    "measures.sensitivity": ("measure_sensitivity",),
+    "measures.shares": ("measure_shares",),
+    "measures.streams": ("measure_streams",),
+    "measures.time_constants": ("measure_time_constants",),
+    "measures.truncation": ("measure_truncation",),
+    "recording": ("Recording", "record"),
+}
+_MODULE_OF = {name: module for module, names in _PROVIDED.items() for name in names}
+__all__ = sorted(_MODULE_OF)
+
+
+if not TYPE_CHECKING:  # type checkers shall refuse other names
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used (PEP 562)."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = found  # found without this function from now on
+        return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

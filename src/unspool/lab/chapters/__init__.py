@@ -1,0 +1,1 @@
+"""The experiments, one claim per file, each written with public names only."""
