@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "predict": "Predict labels, tags, numbers, forecasts or texts.",
     "generate": "Generate text with a trained language model.",
     "xray": "Look inside a recurrent network: what it remembers, where gradients vanish, what to do.",
+    "lab": "Re-run what is said about recurrent networks: each claim with its verdict.",
     "demo": "Train a small model on the Python language reference and look inside it.",
     "bench": "Measure speed on this machine against torch.nn, JAX and ONNX Runtime.",
     "check": "Show what unspool finds on this machine and whether its kernels are correct.",

@@ -43,12 +43,16 @@ class Study:
         """One of two values: a cheap one for a quick study, or the full one."""
         return quick if self.quick else full
 
+    @property
+    def number(self) -> int:
+        """How many seeds there are."""
+        return self.count or self.choose(3, 5)
+
     def seeds(self) -> Iterator[int]:
         """The seeds, with progress told after each."""
-        count = self.count or self.choose(3, 5)
-        for place in range(count):
+        for place in range(self.number):
             yield self.first + place
-            self.tell((place + 1) / count)
+            self.tell((place + 1) / self.number)
 
 
 @dataclass(frozen=True)

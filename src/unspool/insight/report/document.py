@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 from unspool.insight.figures.theme import RELAYOUT
 from unspool.insight.report.plain import to_json
 from unspool.insight.report.templating import templates_of
+from unspool.language import ENGLISH
 
 #: Bytes of a whole page, and what its shell takes of them, most of which is plotly's script.
 LARGEST, SHELL = 8_000_000, 5_000_000
@@ -22,14 +23,25 @@ LARGEST, SHELL = 8_000_000, 5_000_000
 ROOM = LARGEST - SHELL
 
 
-def render_document(template: str, title: str, data: Mapping[str, str], scripts: Sequence[str], **context: Any) -> str:
-    """A page from one of the report's templates.
+def render_document(
+    template: str,
+    title: str,
+    data: Mapping[str, str],
+    scripts: Sequence[str],
+    *,
+    package: str = "unspool.insight.report",
+    language: str = ENGLISH,
+    **context: Any,
+) -> str:
+    """A page from a template.
 
     Args:
         template: its file.
         title: of the browser's window.
         data: ids of script elements with their JSON, as `to_json` writes it.
         scripts: files of `assets` that run after plotly.
+        package: whose template it is.
+        language: of the texts.
         context: what the template shows.
 
     Returns:
@@ -38,10 +50,11 @@ def render_document(template: str, title: str, data: Mapping[str, str], scripts:
     themes = to_json({theme: update["template"] for theme, update in RELAYOUT.items()})
     run = [_plotly(), *map(read_asset, scripts)]
     return (
-        templates_of("unspool.insight.report")
+        templates_of(package)
         .get_template(template)
         .render(
             title=title,
+            language=language,
             policy=_policy(run),
             style=Markup(read_asset("page.css")),
             data=[(name, Markup(text)) for name, text in {**data, "templates": themes}.items()],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from unspool.harmless import for_page
@@ -18,13 +18,13 @@ LONGEST = 2000
 
 @cache
 def templates_of(package: str) -> Environment:
-    """The templates in a package's folder `templates`.
+    """The templates in a package's folder `templates`, and those of reports, which they may extend.
 
     Filters: `text` shortens any text and drops what a page cannot hold; `json` writes data for a script element.
     Test: `mathml`, whether a text is MathML and nothing else.
     """
     environment = Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("unspool.insight.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -92,8 +92,10 @@ const unspool = (() => {
   function setTheme(value) {
     if (value) root.dataset.theme = value;
     const button = document.getElementById("theme");
-    button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", isDark() ? "Show in light colors" : "Show in dark colors");
+    const words = button.dataset; // a page in another language brings its own
+    button.textContent = isDark() ? (words.light ?? "Light") : (words.dark ?? "Dark");
+    const long = isDark() ? (words.toLight ?? "Show in light colors") : (words.toDark ?? "Show in dark colors");
+    button.setAttribute("aria-label", long);
     recolor();
   }
 
