@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import settings
 from tests.runs.tiny_run import TinyRun, train_tiny
 
 from unspool.engine import build
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 settings.register_profile("busy", deadline=None)  # a machine may be slow at any moment
 settings.load_profile("busy")
@@ -42,3 +49,18 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     chosen: str = request.param
     monkeypatch.setenv("UNSPOOL_ENGINE", "off" if chosen == "eager" else "on")
     return chosen
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, driven by playwright."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+    )
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()

@@ -194,7 +194,7 @@ MISTAKES: Mapping[str, Mistake] = {
 
 
 def make_cases(seed: int = 0) -> tuple[Case, ...]:
-    """A square case, in which transposed weights have the same shape, and one with the sizes of the document."""
+    """A square case, in which transposed weights have the same shape, and one with the width and the state of the document."""
     chance = np.random.default_rng(seed)
 
     def case(batch: int, steps: int, width: int, hidden: int) -> Case:
@@ -202,7 +202,7 @@ def make_cases(seed: int = 0) -> tuple[Case, ...]:
         x, W, U, b, h0 = (chance.standard_normal(size) for size in sizes)
         return Case(x, W / np.sqrt(width), U / np.sqrt(hidden), b / 2, h0 / 2)
 
-    return case(3, 5, 4, 4), case(1, 4, 128, 3)
+    return case(3, 5, 4, 4), case(2, 4, 128, 3)
 
 
 def diagnose(output: Array, case: Case, tolerance: float = 1e-5) -> Mistake | None:
