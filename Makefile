@@ -50,6 +50,7 @@ lint: setup
 # What the documents take from the code.
 docs: setup
 	$(BIN)/python -m tools.write_rooms
+	$(BIN)/python -m tools.write_lab
 
 clean:
 	rm -rf .venv build dist src/*.egg-info
