@@ -1,4 +1,4 @@
-"""Writes the tables of docs/lab.md: `make docs`, or `python -m tools.write_lab runs/lab` with the results of a full run."""
+"""Writes the tables of docs/lab.md: `make docs`, or `python -m tools.write_lab runs/lab` with the results of a run."""
 
 from __future__ import annotations
 
