@@ -49,7 +49,7 @@ def train(signal: str, steps: int, seed: int) -> Found:
 
 
 def measure(study: Study) -> Found:
-    steps = study.choose(500, 2000)
+    steps = study.choose(500, 1000)
     runs: dict[str, list[Found]] = {signal: [] for signal in SIGNALS}
     for seed in study.seeds():
         for signal in SIGNALS:
