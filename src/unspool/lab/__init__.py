@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unspool.lab.chapter import Table as Table
     from unspool.lab.claims import CLAIMS as CLAIMS
     from unspool.lab.claims import Claim as Claim
+    from unspool.lab.theory.depth import fit_depth as fit_depth
     from unspool.lab.training import accuracy as accuracy
     from unspool.lab.training import fit as fit
     from unspool.lab.verdict import Interval as Interval
@@ -40,6 +41,7 @@ _PROVIDED = {
     "catalogue": ("find_chapter", "find_claim"),
     "chapter": ("Bars", "Chapter", "Found", "HeatMap", "Lines", "Mark", "Series", "Shown", "Study", "Table"),
     "claims": ("CLAIMS", "Claim"),
+    "theory.depth": ("fit_depth",),
     "training": ("accuracy", "fit"),
     "verdict": ("Interval", "Verdict", "above", "all_of", "at_least", "at_most", "below", "interval_of"),
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unspool.learning.gates import gate_penalty as gate_penalty
     from unspool.learning.gates import neighboring_gates as neighboring_gates
     from unspool.learning.layer_dropout import best_dropout as best_dropout
+    from unspool.learning.layer_dropout import measure_activity as measure_activity
     from unspool.learning.lr_finder import find_lr as find_lr
     from unspool.learning.lr_finder import restored as restored
     from unspool.learning.optimizers import make_optimizer as make_optimizer
@@ -41,7 +42,7 @@ _PROVIDED = {
     "cross_entropy": ("linear_cross_entropy",),
     "device": ("choose_device", "to_device"),
     "gates": ("double_closed", "gate_penalty", "neighboring_gates"),
-    "layer_dropout": ("best_dropout",),
+    "layer_dropout": ("best_dropout", "measure_activity"),
     "lr_finder": ("find_lr", "restored"),
     "optimizers": ("make_optimizer",),
     "penalties": ("activation_penalty", "temporal_penalty"),

@@ -59,6 +59,17 @@ def measure_activity(sequence: Tensor, lengths: Sequence[int] | Tensor | None = 
     eigenvalues of the covariance as fractions of their sum. It is 1 where all directions vary alike, 1/width where one
     does. Co-adaptation is the mean squared correlation between two different units: 0 where they are independent, 1
     where all are the same. A unit that never changes correlates with none.
+
+    Args:
+        sequence: The output of a layer.
+        lengths: Of the sequences; steps beyond them do not count.
+
+    Returns:
+        Information a and co-adaptation b, as `best_dropout` takes them; None also if a value is not finite.
+
+    Example:
+        >>> measure_activity(torch.eye(4).unsqueeze(1)).information < 1
+        True
     """
     steps, batch_size, width = sequence.shape
     if lengths is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from scipy.optimize import minimize
 from tests.insight.models import loss_of, small_input, small_stack
 from tests.variants import each_cell
 
@@ -12,7 +14,7 @@ from unspool.cells import Cell, DeepTransition, Elman
 from unspool.errors import ArgumentError
 from unspool.insight.measures.depth import optimal_depth
 from unspool.insight.recording import Recording, record
-from unspool.lab.theory.depth import Depth, effective_depth, measure_depth
+from unspool.lab.theory.depth import Depth, effective_depth, fit_depth, measure_depth
 
 
 def recorded(cell: Cell, layers: int, both: bool = False) -> Recording:
@@ -54,3 +56,35 @@ def test_wrong_arguments_are_refused() -> None:
     for layers in ((0,), (1, -1), (1, 1, 0), (True,)):
         with pytest.raises(ArgumentError, match="number of layers"):
             effective_depth(*layers)
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.3, 0.8), (0.7, 0.93), (1.5, 0.97), (3.0, 0.6)])
+def test_a_fit_finds_the_curve_that_made_the_numbers(gain: float, kept: float) -> None:
+    depths = [1, 2, 3, 4, 6, 8]
+    curve = Depth(1, optimal_depth(gain, kept), gain, kept, 0.1, 0.9)
+    found = fit_depth(depths, curve.accuracy(depths), lowest=0.1, highest=0.9)
+    assert (found.gain, found.kept) == pytest.approx((gain, kept), abs=1e-6)
+    assert found.optimum == pytest.approx(curve.optimum, abs=1e-5)
+
+
+def test_a_fit_of_noisy_numbers_is_the_least_squares() -> None:
+    depths = np.arange(1.0, 9.0)
+    curve = Depth(1, optimal_depth(0.9, 0.95), 0.9, 0.95, 0.25, 1.0)
+    noisy = curve.accuracy(depths) + 0.02 * np.random.default_rng(0).standard_normal(8)
+    found = fit_depth(depths, noisy, lowest=0.25)
+
+    def error(values: np.ndarray) -> float:  # type: ignore[type-arg]
+        b, m = values
+        return float(np.square(0.25 + 0.75 * (1 - np.exp(-b * depths)) * m**depths - noisy).sum())
+
+    other = min((minimize(error, start, method="Nelder-Mead") for start in ([1, 0.9], [0.3, 0.99])), key=lambda o: o.fun)
+    assert error(np.array([found.gain, found.kept])) <= other.fun + 1e-9
+    assert found.effective == int(depths[noisy.argmax()])
+
+
+def test_numbers_that_cannot_be_fitted_are_refused() -> None:
+    for depths, values in (([1, 2], [0.5]), ([1, 1], [0.5, 0.6]), ([1, 2], [0.5, math.nan])):
+        with pytest.raises(ArgumentError, match="do not fit the depths"):
+            fit_depth(depths, values)
+    with pytest.raises(ArgumentError, match="lowest"):
+        fit_depth([1, 2], [0.5, 0.6], lowest=1.0)
