@@ -5,3 +5,10 @@ unless there is one per step. `unspool lab data NAME --out FILE` writes a file o
 """
 
 from unspool.lab.data.adding import adding as adding
+from unspool.lab.data.flip_flop import flip_flop as flip_flop
+from unspool.lab.data.formulas import formulas as formulas
+from unspool.lab.data.linear_gaussian import linear_gaussian as linear_gaussian
+from unspool.lab.data.state_tracking import counting as counting
+from unspool.lab.data.state_tracking import parity as parity
+from unspool.lab.data.state_tracking import permutations as permutations
+from unspool.lab.data.state_tracking import word_problem as word_problem
