@@ -69,8 +69,9 @@ CHAPTER = Chapter(
     equation="h_t = relu(s h_{t−1})\n‖h_t‖ = s^{t} ‖h_0‖ for h_0 ≥ 0",
     method=(
         "A relu network with the recurrent matrix s·I starts from a random positive state and reads zeros. The claim "
-        "holds if the norm of its state after t steps, and the norm of the gradient of that state, are s^t times those "
-        "at the start, to 10⁻¹⁰, for 100 steps and four values of s. With s < 1 both vanish, with s > 1 both explode."
+        "holds if the norm of its state after t steps, and the norm of the gradient of that state, are s^t times "
+        "those at the start, to 10⁻¹⁰, for 100 steps and four values of s. With s < 1 both vanish, with s > 1 both "
+        "explode."
     ),
     measure=measure,
     judge=judge,

@@ -78,8 +78,8 @@ CHAPTER = Chapter(
     ),
     method=(
         "The Jacobian of each step of a tanh network, as automatic differentiation has it, is compared with the "
-        "formula with the document's indices and with the right ones. The claim would hold if the first agreed to 10⁻¹⁰. It "
-        "does not; the formula with the indices j−1 and j does."
+        "formula with the document's indices and with the right ones. The claim would hold if the first agreed to "
+        "10⁻¹⁰. It does not; the formula with the indices j−1 and j does."
     ),
     measure=measure,
     judge=judge,

@@ -92,7 +92,8 @@ CHAPTER = Chapter(
     ),
     method=(
         "Linear networks with random weights become VARMA processes, and random VARMA processes become linear "
-        "networks. Both read the same random input for 50 steps. The claim holds if their outputs agree to 10⁻¹⁰ both ways."
+        "networks. Both read the same random input for 50 steps. The claim holds if their outputs agree to 10⁻¹⁰ both "
+        "ways."
     ),
     measure=measure,
     judge=judge,
