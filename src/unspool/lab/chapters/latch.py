@@ -44,7 +44,7 @@ def decay(gate: float) -> tuple[float, float]:
     steps = 100
     start = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
     x = torch.zeros(steps, 1, 1, dtype=torch.float64)
-    left = float(layer(x, start)[1][1])
+    left = float(layer(x, start)[1][1].detach())
     found = measure_time_constants(record(layer, lambda model: model(x)[0].sum()), dt=INTERVAL)
     return -steps * INTERVAL / math.log(left), float(found.sets[0].tau[0])
 
@@ -85,7 +85,7 @@ def measure(study: Study) -> Found:
     constants: dict[str, list[float]] = {cell: [] for cell in CELLS}
     for seed in study.seeds():
         for cell in CELLS:
-            model = train(cell, study.choose(300, 600), seed)
+            model = train(cell, study.choose(600, 1200), seed)
             held[cell].append(hold(model, seed))
             constants[cell].append(longest(model))
     taus = [decay(gate) for gate in GATES]

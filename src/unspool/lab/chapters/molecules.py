@@ -83,7 +83,7 @@ def compare(count: int, updates: int, seed: int) -> dict[str, list[float]]:
 
 
 def measure(study: Study) -> Found:
-    count, updates = study.choose((4000, 1200), (8000, 3000))
+    count, updates = study.choose((4000, 900), (8000, 2400))
     runs = [compare(count, updates, seed) for seed in study.seeds()]
     return {name: [run[name] for run in runs] for name in ("network", "bag")}
 
