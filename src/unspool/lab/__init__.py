@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from unspool.lab.claims import CLAIMS as CLAIMS
     from unspool.lab.claims import Claim as Claim
     from unspool.lab.theory.depth import fit_depth as fit_depth
+    from unspool.lab.theory.cost import count_kept as count_kept
+    from unspool.lab.theory.cost import measure_cost as measure_cost
+    from unspool.lab.theory.kalman import Process as Process
+    from unspool.lab.theory.kalman import filter_states as filter_states
+    from unspool.lab.theory.kalman import smooth_states as smooth_states
     from unspool.lab.training import accuracy as accuracy
     from unspool.lab.training import fit as fit
     from unspool.lab.verdict import Interval as Interval
@@ -42,6 +47,8 @@ _PROVIDED = {
     "chapter": ("Bars", "Chapter", "Found", "HeatMap", "Lines", "Mark", "Series", "Shown", "Study", "Table"),
     "claims": ("CLAIMS", "Claim"),
     "theory.depth": ("fit_depth",),
+    "theory.cost": ("count_kept", "measure_cost"),
+    "theory.kalman": ("Process", "filter_states", "smooth_states"),
     "training": ("accuracy", "fit"),
     "verdict": ("Interval", "Verdict", "above", "all_of", "at_least", "at_most", "below", "interval_of"),
 }

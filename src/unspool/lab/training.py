@@ -17,6 +17,7 @@ def fit(
     lr: float = 3e-3,
     clip: float | None = 1.0,
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+    stop: Callable[[int], bool] | None = None,
 ) -> list[float]:
     """Train a model.
 
@@ -27,6 +28,7 @@ def fit(
         lr: the learning rate.
         clip: the largest norm of the gradient; None does not clip.
         optimizer: a class of `torch.optim`.
+        stop: asked after each update, with the number of updates so far; training ends when it says so.
 
     Returns:
         The loss before each update.
@@ -47,6 +49,8 @@ def fit(
         clip_gradients(model.parameters(), clip)
         rule.step()
         losses.append(float(found.detach()))
+        if stop is not None and stop(step + 1):
+            break
     model.eval()
     return losses
 

@@ -9,15 +9,8 @@ import pytest
 import torch
 
 from unspool.errors import ArgumentError, ShapeError
-from unspool.lab.theory.smoothing import (
-    Array,
-    Process,
-    StateReader,
-    filter_states,
-    measure_smoothing,
-    smooth_states,
-    train_reader,
-)
+from unspool.lab.theory.kalman import Array, Process, filter_states, smooth_states
+from unspool.lab.theory.smoothing import StateReader, measure_smoothing, train_reader
 
 SCALAR = Process(0.95, 1.0, 0.1, 1.0)
 ROTATING = Process([[0.8, 0.4], [-0.4, 0.8]], [[1.0, 0.2]], [[0.3, 0.1], [0.1, 0.2]], [[0.5]])

@@ -9,3 +9,10 @@ from unspool.lab.data.copy_memory import copy_memory as copy_memory
 from unspool.lab.data.lorenz import lorenz as lorenz
 from unspool.lab.data.two_scales import two_scales as two_scales
 from unspool.lab.data.teacher import teacher as teacher
+from unspool.lab.data.flip_flop import flip_flop as flip_flop
+from unspool.lab.data.formulas import formulas as formulas
+from unspool.lab.data.linear_gaussian import linear_gaussian as linear_gaussian
+from unspool.lab.data.state_tracking import counting as counting
+from unspool.lab.data.state_tracking import parity as parity
+from unspool.lab.data.state_tracking import permutations as permutations
+from unspool.lab.data.state_tracking import word_problem as word_problem

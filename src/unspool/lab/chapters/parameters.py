@@ -1,0 +1,80 @@
+"""Parameters: an LSTM has four affine maps and a GRU three."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from unspool import nn as unspool_nn
+from unspool.lab import Bars, Chapter, Found, Series, Shown, Study, Table, Verdict, all_of, at_most
+
+SIZES = ((1, 1), (3, 5), (28, 128), (64, 64), (300, 512))
+BLOCKS = {"elman": 1, "gru": 3, "lstm": 4}
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def measure(_study: Study) -> Found:
+    counts = {
+        cell: [count(unspool_nn.Recurrent(cell, inputs, units)) for inputs, units in SIZES]
+        for cell in (*BLOCKS, "gru-reset-after")
+    }
+    return {
+        "sizes": SIZES,
+        "counts": counts,
+        "torch": {
+            "lstm": [count(nn.LSTM(inputs, units)) for inputs, units in SIZES],
+            "gru": [count(nn.GRU(inputs, units)) for inputs, units in SIZES],
+        },
+    }
+
+
+def formula_error(found: Found) -> int:
+    """The largest difference from blocks · d (m + d + 1)."""
+    return max(
+        abs(number - BLOCKS[cell] * units * (inputs + units + 1))
+        for cell in BLOCKS
+        for number, (inputs, units) in zip(found["counts"][cell], found["sizes"], strict=True)
+    )
+
+
+def ratios(counts: Found) -> list[float]:
+    return [lstm / gru for lstm, gru in zip(counts["lstm"], counts["gru"], strict=True)]
+
+
+def judge(found: Found) -> Verdict:
+    both = [*ratios(found["counts"]), *ratios(found["torch"])]
+    return all_of(
+        at_most("difference from the formula, in parameters", formula_error(found), 0),
+        at_most("difference of the ratio from 4/3", max(abs(ratio - 4 / 3) for ratio in both), 1e-12),
+    )
+
+
+def show(found: Found) -> Shown:
+    names = [f"{inputs} → {units}" for inputs, units in found["sizes"]]
+    counts = found["counts"]
+    columns = (counts["elman"], counts["gru"], counts["lstm"], ratios(counts), ratios(found["torch"]))
+    heading = ("input → units", "elman", "gru", "lstm", "LSTM / GRU", "LSTM / GRU in torch.nn")
+    series = [Series(cell, names, counts[cell]) for cell in (*BLOCKS, "gru-reset-after")]
+    return Shown(
+        tables=(Table(heading, list(zip(names, *columns, strict=True))),),
+        figures=(Bars("Parameters of one layer", "parameters", series, log_y=True),),
+        remarks=(
+            "torch.nn has two bias vectors per map, in both cells, which leaves the ratio as it is. A GRU whose reset "
+            "gate acts after the product (gru-reset-after) has one bias more, and so slightly more parameters.",
+        ),
+    )
+
+
+CHAPTER = Chapter(
+    claim="S1-8",
+    equation="N_{LSTM} = 4 d (m + d + 1)\nN_{GRU} = 3 d (m + d + 1)\nN_{LSTM} / N_{GRU} = 4/3",
+    method=(
+        "Layers of five sizes are made, with m inputs and d units, and their parameters are counted. The claim holds "
+        "if each affine map has d (m + d + 1) of them, and if the ratio of LSTM to GRU is 4/3, here and in torch.nn."
+    ),
+    measure=measure,
+    judge=judge,
+    show=show,
+)
