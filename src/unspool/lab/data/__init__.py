@@ -5,3 +5,10 @@ unless there is one per step. `unspool lab data NAME --out FILE` writes a file o
 """
 
 from unspool.lab.data.adding import adding as adding
+from unspool.lab.data.digits import digits as digits
+from unspool.lab.data.dyck import dyck as dyck
+from unspool.lab.data.intents import chinese_commands as chinese_commands
+from unspool.lab.data.intents import order_intents as order_intents
+from unspool.lab.data.pairs import dates as dates
+from unspool.lab.data.pairs import reversal as reversal
+from unspool.lab.data.reference import python_reference as python_reference
