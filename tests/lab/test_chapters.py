@@ -80,7 +80,10 @@ def test_a_chapter_uses_public_names_only(name: str) -> None:
 
 
 def check_public(module: str, names: list[str]) -> None:
-    """The module is a public room, or a room's public module, and lists these names."""
+    """The module is a public room, or a room's public module, and lists these names; texts may be `Message`s."""
+    if module == "unspool.language":
+        assert names == ["Message"]
+        return
     room, _, inner = module.removeprefix("unspool").lstrip(".").partition(".")
     assert not room or room in unspool.__all__, module
     assert inner in ("", "data", "init"), module
