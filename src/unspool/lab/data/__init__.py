@@ -11,4 +11,6 @@ from unspool.lab.data.intents import chinese_commands as chinese_commands
 from unspool.lab.data.intents import order_intents as order_intents
 from unspool.lab.data.pairs import dates as dates
 from unspool.lab.data.pairs import reversal as reversal
+from unspool.lab.data.reference import encode as encode
 from unspool.lab.data.reference import python_reference as python_reference
+from unspool.lab.data.reference import windows as windows
