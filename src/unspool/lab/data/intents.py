@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[tuple[Words, ...], ...]] = {
 VERBS = ("帮", "等", "送", "教", "接", "找", "陪", "叫", "请", "谢")
 #: Words that say nothing about who does it.
 WHENS = ("今天", "明天", "后天", "晚上", "早上", "一会儿")
+WHERES = ("在家", "在学校", "在公司", "在车站", "在楼下", "在路上")
 HOWS = ("一定", "马上", "先", "再", "慢慢", "一起")
 
 
@@ -69,7 +70,7 @@ def chinese_commands(count: int, seed: int = 0, separator: str = "") -> Labelled
 def order_intents(count: int, seed: int = 0, separator: str = "") -> Labelled:
     """Offers (明天我送你) and requests (明天你送我): both have the same words, and only their order tells them apart.
 
-    The intent is drawn first and independently of the words, so that a model that ignores order has an accuracy of ½.
+    The intent is drawn independently of the words, so that a model that ignores order has an accuracy of ½.
 
     Args:
         count: sentences.
@@ -88,8 +89,7 @@ def order_intents(count: int, seed: int = 0, separator: str = "") -> Labelled:
     for _ in range(count):
         offer = bool(chance.integers(2))
         who, whom = ("我", "你") if offer else ("你", "我")
-        when, how, verb = (words[chance.integers(len(words))] for words in (WHENS, HOWS, VERBS))
-        first = [when] if chance.integers(2) else []
-        words = [*first, who, how, verb, whom] if chance.integers(2) else [*first, who, verb, whom]
-        found.append((separator.join(words), "offer" if offer else "request"))
+        when, where, how = (words[chance.integers(len(words))] * chance.integers(2) for words in (WHENS, WHERES, HOWS))
+        words = (when, who, where, how, VERBS[chance.integers(len(VERBS))], whom)
+        found.append((separator.join(word for word in words if word), "offer" if offer else "request"))
     return found
