@@ -129,7 +129,7 @@ def order_seen() -> float:
 
 
 def measure(study: Study) -> Found:
-    steps = study.choose(120, 300)
+    steps = study.choose(80, 200)
     stacks = [
         {"layers": L, "kernel": k, "field": 1 + L * (k - 1), "seen": steps_seen(L, k), "accuracy": []}
         for L, k in STACKS
@@ -179,10 +179,11 @@ def show(found: Found) -> Shown:
         for stack in found["stacks"]
     ]
     recurrence = [statistics.fmean(values) for values in zip(*found["recurrence"], strict=True)]
-    rows = [
+    rows: list[tuple[float | str, ...]] = [
         (stack["layers"], stack["kernel"], stack["field"], stack["seen"], *curve.y)
         for stack, curve in zip(found["stacks"], series, strict=True)
     ]
+    rows.append(("GRU", "", "", "", *recurrence))
     heading = ("layers", "k", "1 + layers·(k−1)", "steps with a gradient", *(f"d = {d}" for d in DISTANCES))
     return Shown(
         tables=(Table(heading, rows),),

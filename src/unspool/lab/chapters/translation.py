@@ -99,7 +99,7 @@ def show(found: Found) -> Shown:
 
 CHAPTER = Chapter(
     claim="S2-7",
-    equation="P(y | x) = Π_t P(y_t | y_{t−1}, …, y_1, x), decoder layer ℓ starts from the last state of encoder layer ℓ",
+    equation="P(y | x) = Π_t P(y_t | y_{t−1}, …, y_1, x)",
     method=(
         "Encoder–decoders translate dates such as “Tuesday, 3 March 1998”, in five notations, into “1998-03-03”, "
         "character by character. All see the same pairs in the same order. The claim holds if after training the loss "
