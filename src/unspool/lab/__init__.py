@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from unspool.lab.chapter import Table as Table
     from unspool.lab.claims import CLAIMS as CLAIMS
     from unspool.lab.claims import Claim as Claim
-    from unspool.lab.theory.depth import fit_depth as fit_depth
     from unspool.lab.theory.cost import count_kept as count_kept
     from unspool.lab.theory.cost import measure_cost as measure_cost
+    from unspool.lab.theory.depth import fit_depth as fit_depth
     from unspool.lab.theory.kalman import Process as Process
     from unspool.lab.theory.kalman import filter_states as filter_states
     from unspool.lab.theory.kalman import smooth_states as smooth_states

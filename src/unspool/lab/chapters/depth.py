@@ -103,7 +103,9 @@ def show(found: Found) -> Shown:
         rows.append((kind, curve["b"], curve["m"], curve["N*"], curve["best"]))
         columns = list(zip(*found["accuracies"][kind], strict=True))
         mean = [statistics.fmean(column) for column in columns]
-        series.append(Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns]))
+        series.append(
+            Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns])
+        )
     for kind in KINDS:
         series.append(Series(f"{kind}: A(N)", depths, fitted(found, kind)["curve"]))
     return Shown(

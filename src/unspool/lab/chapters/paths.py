@@ -120,7 +120,13 @@ def show(found: Found) -> Shown:
                 [Series(kind, depths, fractions[kind]) for kind in KINDS],
                 log_y=True,
             ),
-            Lines("Paths from the top layer to the lowest", "layers", "paths", [Series("paths", depths, found["paths"])], log_y=True),
+            Lines(
+                "Paths from the top layer to the lowest",
+                "layers",
+                "paths",
+                [Series("paths", depths, found["paths"])],
+                log_y=True,
+            ),
         ),
     )
 

@@ -96,7 +96,11 @@ def judge(found: Found) -> Verdict:
     local, exact, head = (accuracies(found, rule) for rule in RULES)
     cosines = [statistics.fmean(run["cosines"]) for run in found["runs"]["local"]]
     return all_of(
-        above("accuracy of local learning less backpropagation", [a - b for a, b in zip(local, exact, strict=True)], -CLOSE),
+        above(
+            "accuracy of local learning less backpropagation",
+            [a - b for a, b in zip(local, exact, strict=True)],
+            -CLOSE,
+        ),
         above("accuracy of local learning less the head alone", [a - b for a, b in zip(local, head, strict=True)]),
         above("cosine between local gradients and backpropagation", cosines, 0.5),
     )

@@ -77,7 +77,11 @@ def judge(found: Found) -> Verdict:
     last, every = (found["runs"][where] for where in LOSSES)
     gains = [early(more["after"]) - early(less["after"]) for less, more in zip(last, every, strict=True)]
     return all_of(
-        below("loss at T: log₁₀ of what the lowest layer gets early", [early(run["after"]) for run in last], math.log10(STARVED)),
+        below(
+            "loss at T: log₁₀ of what the lowest layer gets early",
+            [early(run["after"]) for run in last],
+            math.log10(STARVED),
+        ),
         below("loss at T: log₁₀ of the lowest layer's gradient over the top's", [lowest(run["after"]) for run in last]),
         above("losses at all steps: log₁₀ of what the lowest layer gains early", gains),
     )
@@ -97,7 +101,15 @@ def show(found: Found) -> Shown:
     return Shown(
         tables=(Table(("loss at steps", "training", "lowest layer, early: log₁₀", "lowest over top: log₁₀"), rows),),
         figures=(
-            HeatMap("Gradient with the loss at T only", "step", "layer", times, names[::-1], heat[::-1], "log₁₀ of the largest"),
+            HeatMap(
+                "Gradient with the loss at T only",
+                "step",
+                "layer",
+                times,
+                names[::-1],
+                heat[::-1],
+                "log₁₀ of the largest",
+            ),
             Lines("Gradient of the lowest layer", "step", "fraction of the largest of all layers", curves, log_y=True),
         ),
     )
