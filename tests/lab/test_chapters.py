@@ -80,14 +80,8 @@ def test_a_chapter_uses_public_names_only(name: str) -> None:
 
 
 def check_public(module: str, names: list[str]) -> None:
-<<<<<<< HEAD
     """The module is a public room, or a room's public module, and lists these names; texts with values are messages."""
     if (module, names) == ("unspool.language", ["Message"]):
-=======
-    """The module is a public room, or a room's public module, and lists these names; texts may be `Message`s."""
-    if module == "unspool.language":
-        assert names == ["Message"]
->>>>>>> s2
         return
     room, _, inner = module.removeprefix("unspool").lstrip(".").partition(".")
     assert not room or room in unspool.__all__, module

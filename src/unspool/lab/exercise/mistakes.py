@@ -194,7 +194,7 @@ MISTAKES: Mapping[str, Mistake] = {
 
 
 def make_cases(seed: int = 0) -> tuple[Case, ...]:
-    """A square case, in which transposed weights have the same shape, and one with the width and the state of the document."""
+    """A square case, in which transposed weights have the same shape, and one with the sizes of the document."""
     chance = np.random.default_rng(seed)
 
     def case(batch: int, steps: int, width: int, hidden: int) -> Case:
