@@ -95,8 +95,9 @@ CHAPTER = Chapter(
     method=(
         "Two sequences have different first 5 steps and the same 80 steps after them. The distance of their states "
         "must be s^k in a linear network with W = s Q, ‖W^k δ‖ with any matrix, and at most ‖W‖^k times the first "
-        "distance in a tanh network. In Elman, GRU and LSTM networks with usual initial weights less than 1/1000 of the "
-        "difference may be left at the end. A linear network with s = 1 is shown as a counterexample: it forgets nothing."
+        "distance in a tanh network. In Elman, GRU and LSTM networks with usual initial weights less than 1/1000 of "
+        "the difference may be left at the end. A linear network with s = 1 is shown as a counterexample: it forgets "
+        "nothing."
     ),
     measure=measure,
     judge=judge,
