@@ -8,7 +8,7 @@ import json as json_
 import math
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from unspool.data.delimited import find_suffix
 from unspool.data.formats import find_format
 from unspool.data.problems import Problems
 from unspool.errors import ArgumentError, DataError, DivergenceError
+from unspool.insight.states import check_npz, extract_states
 from unspool.learning.contract import Learner, Task
 from unspool.learning.events import finite
 from unspool.learning.files import write_file
@@ -50,6 +51,14 @@ def predict(
         Path | None, typer.Option(help="A .csv or .jsonl file. Default: the table is printed.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    states: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the hidden states, one row per token, to this .npz file instead of predictions: features for "
+            "another model. Any task; the data needs targets.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Labels with probabilities, tags, numbers, forecasts with quantiles, or texts: one row per example.
 
@@ -64,7 +73,11 @@ def predict(
     - `cat questions.txt | unspool predict runs/intents -`
     - `unspool predict runs/co2 co2.csv`: the next months
     - `unspool predict runs/slots sentences.conll --json | head`
+    - `unspool predict runs/book chapter.txt --states features.npz`
     """
+    if states is not None:
+        write_states(run, files, states, {"text": text, "top": top, "out": out, "json": json})
+        return
     if out is not None and out.suffix.lower() not in FORMATS:
         raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
     if bool(files) == bool(text):
@@ -75,6 +88,20 @@ def predict(
     records = use(run, learner, lambda: check_finite(predict_records(task, learner, text, files or [])))
     columns = note_missing(records, task.prediction_columns)
     write_records(records, columns, out, json)
+
+
+def write_states(run: Path, files: Sequence[str] | None, states: Path, others: Mapping[str, object]) -> None:
+    """Write the states of a run over one file; refused beside options that are about predictions."""
+    for name, value in others.items():
+        if value:
+            raise ArgumentError.of(name, value, "is about predictions, and `states` writes none", "Leave one out")
+    if not files or len(files) > 1 or files[0] == STDIN:
+        raise ArgumentError.of("FILE", files, "must be one file if states are written", "Give one file")
+    path = check_npz("states", states)
+    found = extract_states(run, files[0])
+    found.save(path)
+    rows, width = found.values.shape
+    console(error=True).print(f"{rows:,} states of {width} numbers in {path}", soft_wrap=True)
 
 
 def predict_records(

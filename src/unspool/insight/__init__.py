@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unspool.insight.measures.activation import measure_activations as measure_activations
     from unspool.insight.measures.attenuation import measure_attenuation as measure_attenuation
+    from unspool.insight.measures.clusters import measure_clusters as measure_clusters
     from unspool.insight.measures.depth import optimal_depth as optimal_depth
     from unspool.insight.measures.fixed_points import find_points as find_points
     from unspool.insight.measures.fixed_points import measure_fixed_points as measure_fixed_points
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
     from unspool.insight.measures.truncation import measure_truncation as measure_truncation
     from unspool.insight.recording import Recording as Recording
     from unspool.insight.recording import record as record
+    from unspool.insight.states import States as States
+    from unspool.insight.states import extract_states as extract_states
 
 #: Module → the names that it provides here.
 _PROVIDED = {
     "measures.activation": ("measure_activations",),
     "measures.attenuation": ("measure_attenuation",),
+    "measures.clusters": ("measure_clusters",),
     "measures.depth": ("optimal_depth",),
     "measures.fixed_points": ("find_points", "measure_fixed_points"),
     "measures.flow": ("measure_flow",),
@@ -44,6 +48,7 @@ _PROVIDED = {
     "measures.time_constants": ("measure_time_constants",),
     "measures.truncation": ("measure_truncation",),
     "recording": ("Recording", "record"),
+    "states": ("States", "extract_states"),
 }
 _MODULE_OF = {name: module for module, names in _PROVIDED.items() for name in names}
 __all__ = sorted(_MODULE_OF)

@@ -7,6 +7,8 @@ from unspool.nn.bidirectional import Bidirectional as Bidirectional
 from unspool.nn.crf import LinearChainCRF as LinearChainCRF
 from unspool.nn.equilibrium import Equilibrium as Equilibrium
 from unspool.nn.layer import Layer as Layer
+from unspool.nn.opinions import linear_pool as linear_pool
+from unspool.nn.opinions import log_pool as log_pool
 from unspool.nn.pooling import AttentionPooling as AttentionPooling
 from unspool.nn.pooling import LastState as LastState
 from unspool.nn.pooling import MaxPooling as MaxPooling

@@ -69,7 +69,7 @@ def measure_token_states(
     return TokenStates(
         types=types,
         counts=np.array([count for _, count in frequent], dtype=np.int64),
-        centres2d=_plane(centres),
+        centres2d=plane(centres),
         linkage=linkage,
         order=_leaves(linkage, len(types)),
         same=same,
@@ -114,7 +114,7 @@ def _leaves(linkage: Array, count: int) -> Counts:
     return np.array(below[-1] if below else [], dtype=np.int64)
 
 
-def _plane(centres: Array) -> Array:
+def plane(centres: Array) -> Array:
     """The points in their first two principal components, each with its largest part positive."""
     plane = np.zeros((len(centres), 2))
     if len(centres):

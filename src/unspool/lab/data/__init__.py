@@ -25,3 +25,11 @@ from unspool.lab.data.state_tracking import permutations as permutations
 from unspool.lab.data.state_tracking import word_problem as word_problem
 from unspool.lab.data.teacher import teacher as teacher
 from unspool.lab.data.two_scales import two_scales as two_scales
+from unspool.lab.data.elman_language import ELMAN_CLASSES as ELMAN_CLASSES
+from unspool.lab.data.elman_language import ELMAN_SENTENCE as ELMAN_SENTENCE
+from unspool.lab.data.elman_language import ELMAN_WORDS as ELMAN_WORDS
+from unspool.lab.data.elman_language import NO_ROLE as NO_ROLE
+from unspool.lab.data.elman_language import OBJECT as OBJECT
+from unspool.lab.data.elman_language import SUBJECT as SUBJECT
+from unspool.lab.data.elman_language import ElmanText as ElmanText
+from unspool.lab.data.elman_language import elman_language as elman_language
