@@ -21,6 +21,11 @@ def test_braces_may_be_nested_or_left_open() -> None:
     assert is_mathml(to_mathml("_x <b> & c"))
 
 
+def test_words_stand_apart() -> None:
+    assert "<mspace" in to_mathml("x_t at rest")
+    assert "<mspace" not in to_mathml("a + b")
+
+
 def test_lines_are_separate() -> None:
     assert to_mathml("a = b\nc = d").count("<math") == 2
 

@@ -31,11 +31,17 @@ def _parse(text: str) -> str:
         assert piece is not None  # the last alternative takes any sign
         place = piece.end()
         if piece[0][0] not in "_^" or not parts:
-            parts.append(piece[0])
+            parts.append(piece[0] if piece[0].strip() else _space(text, piece.start(), place))
             continue
         indices, place = _indices(text, piece.start())
         parts.append(_attached(parts.pop(), indices))
     return row(*parts)
+
+
+def _space(text: str, begin: int, end: int) -> str:
+    """White space that is there for a word; beside letters and signs MathML knows better."""
+    beside_a_word = text[:begin][-2:].isalpha() or text[end:][:2].isalpha()
+    return '<mspace width="0.3em"/>' if beside_a_word else ""
 
 
 def _indices(text: str, place: int) -> tuple[dict[str, str], int]:
