@@ -111,7 +111,9 @@ def show(found: Found) -> Shown:
             Table(("LSTM", "cross-entropy, mean over seeds", "worst seed", "gates closed on both sides"), rows),
         ),
         figures=(
-            Bars("Error of two-layer LSTMs", "cross-entropy", [Series("error", kinds, [r[1] for r in rows])], log_y=True),
+            Bars(
+                "Error of two-layer LSTMs", "cross-entropy", [Series("error", kinds, [r[1] for r in rows])], log_y=True
+            ),
             Bars("Gates closed on both sides", "fraction", [Series("closed", kinds, [r[3] for r in rows])]),
         ),
     )

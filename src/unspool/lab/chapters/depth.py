@@ -30,6 +30,7 @@ from unspool.lab.data import teacher
 from unspool.nn import Layer, Recurrent, Stack
 
 KINDS = ("stacked", "deep transition")
+CURVES = {"stacked": "stacked, A(N)", "deep transition": "deep transition, A(N)"}
 UNITS, FEATURES, CLASSES = 16, 4, 4
 #: The accuracy of guessing, and the highest one.
 LOWEST, HIGHEST = 1 / CLASSES, 1.0
@@ -103,12 +104,13 @@ def show(found: Found) -> Shown:
         rows.append((kind, curve["b"], curve["m"], curve["N*"], curve["best"]))
         columns = list(zip(*found["accuracies"][kind], strict=True))
         mean = [statistics.fmean(column) for column in columns]
-        series.append(Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns]))
-    for kind in KINDS:
-        series.append(Series(f"{kind}: A(N)", depths, fitted(found, kind)["curve"]))
+        series.append(
+            Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns])
+        )
+    curves = [Series(CURVES[kind], depths, fitted(found, kind)["curve"]) for kind in KINDS]
     return Shown(
         tables=(Table(("kind of depth", "b", "m", "N* of the fit", "best depth measured"), rows),),
-        figures=(Lines("Accuracy by effective depth", "N_eff", "accuracy on new sequences", series),),
+        figures=(Lines("Accuracy by effective depth", "N_eff", "accuracy on new sequences", [*series, *curves]),),
     )
 
 

@@ -117,7 +117,9 @@ def show(found: Found) -> Shown:
     curves = [Series("K", lags, example["kernel"])]
     curves += [Series(name, lags, values) for name, values in zip(names, example["removed"], strict=True)]
     layers = ["layer 1", "layer 2"]
-    bars = [Series(task, layers, np.mean([r["delta"] for r in found["trained"] if r["task"] == task], 0)) for task in TASKS]
+    bars = [
+        Series(task, layers, np.mean([r["delta"] for r in found["trained"] if r["task"] == task], 0)) for task in TASKS
+    ]
     return Shown(
         tables=(
             Table(("linear stack", "layer", "a", "Δ measured", "Δ closed form"), rows),

@@ -14,6 +14,7 @@ from unspool.lab.data import two_scales
 from unspool.nn import Stack
 
 LAYERS, UNITS, STEPS = 3, 24, 40
+NAMES = ("layer 1", "layer 2", "layer 3")
 #: At the last step only, or at every step.
 LOSSES = ("last", "all")
 #: Starving: less than this fraction of the largest gradient of the map.
@@ -77,7 +78,11 @@ def judge(found: Found) -> Verdict:
     last, every = (found["runs"][where] for where in LOSSES)
     gains = [early(more["after"]) - early(less["after"]) for less, more in zip(last, every, strict=True)]
     return all_of(
-        below("loss at T: log₁₀ of what the lowest layer gets early", [early(run["after"]) for run in last], math.log10(STARVED)),
+        below(
+            "loss at T: log₁₀ of what the lowest layer gets early",
+            [early(run["after"]) for run in last],
+            math.log10(STARVED),
+        ),
         below("loss at T: log₁₀ of the lowest layer's gradient over the top's", [lowest(run["after"]) for run in last]),
         above("losses at all steps: log₁₀ of what the lowest layer gains early", gains),
     )
@@ -91,13 +96,20 @@ def show(found: Found) -> Shown:
             rows.append((where, when, early(mean), lowest(mean)))
     maps = {where: np.mean([run["after"] for run in runs], axis=0) for where, runs in found["runs"].items()}
     times = list(range(1, STEPS + 1))
-    names = [f"layer {number + 1}" for number in range(LAYERS)]
     heat = np.log10(maps["last"] / maps["last"].max())
     curves = [Series(where, times, (norms[0] / norms.max()).tolist()) for where, norms in maps.items()]
     return Shown(
         tables=(Table(("loss at steps", "training", "lowest layer, early: log₁₀", "lowest over top: log₁₀"), rows),),
         figures=(
-            HeatMap("Gradient with the loss at T only", "step", "layer", times, names[::-1], heat[::-1], "log₁₀ of the largest"),
+            HeatMap(
+                "Gradient with the loss at T only",
+                "step",
+                "layer",
+                times,
+                NAMES[::-1],
+                heat[::-1],
+                "log₁₀ of the largest",
+            ),
             Lines("Gradient of the lowest layer", "step", "fraction of the largest of all layers", curves, log_y=True),
         ),
     )

@@ -102,7 +102,11 @@ def show(found: Found) -> Shown:
         tables=(Table(("λ", "lowest layer's share", "accuracy, mean over seeds", "worst seed"), rows),),
         figures=(
             Lines("Share of the gradient that the lowest layer gets", "updates", "fraction of the norm", curves),
-            Bars("Accuracy of the top layer", "accuracy on new sequences", [Series("accuracy", names, [r[2] for r in rows])]),
+            Bars(
+                "Accuracy of the top layer",
+                "accuracy on new sequences",
+                [Series("accuracy", names, [r[2] for r in rows])],
+            ),
         ),
     )
 

@@ -7,5 +7,5 @@ unless there is one per step. `unspool lab data NAME --out FILE` writes a file o
 from unspool.lab.data.adding import adding as adding
 from unspool.lab.data.copy_memory import copy_memory as copy_memory
 from unspool.lab.data.lorenz import lorenz as lorenz
-from unspool.lab.data.two_scales import two_scales as two_scales
 from unspool.lab.data.teacher import teacher as teacher
+from unspool.lab.data.two_scales import two_scales as two_scales
