@@ -136,7 +136,8 @@ CHAPTER = Chapter(
         "energy E for 30 iterations and each layer then learns from its own prediction errors; by backpropagation; and "
         "with the layers left at random and only the head trained. The claim holds if local learning is at most 3 "
         "points of accuracy below backpropagation and better than the head alone, and if its gradients have a "
-        "cosine above 0.5 with those of backpropagation."
+        "cosine above 0.5 with those of backpropagation. It depends on the steps down the energy: with 20 steps of 0.3 "
+        "in place of 30 of 0.1, accuracy and cosine were much lower."
     ),
     measure=measure,
     judge=judge,
