@@ -28,10 +28,10 @@ def signal_left(o: float, i: float) -> float:
         for layer in (lower, upper):
             for parameter in layer.parameters():
                 parameter.zero_()
-        lower.b_o.fill_(logit(o))
-        lower.b_f.fill_(40.0)
-        upper.b_i.fill_(logit(i))
-        upper.W_g.fill_(1.0)
+        lower.get_parameter("b_o").fill_(logit(o))
+        lower.get_parameter("b_f").fill_(40.0)
+        upper.get_parameter("b_i").fill_(logit(i))
+        upper.get_parameter("W_g").fill_(1.0)
     zero = torch.zeros(1, 1, dtype=torch.float64)
     c = zero.clone().requires_grad_()
     shown, _ = lower.take_step(zero, (zero, c))

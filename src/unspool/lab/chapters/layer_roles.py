@@ -47,8 +47,8 @@ def linear(weights: tuple[float, ...]) -> Found:
     stack = Stack("linear", 1, 1, len(weights), dtype=torch.float64)
     with torch.no_grad():
         for layer, a in zip(stack.layers, weights, strict=True):
-            layer.W_h.fill_(1.0)
-            layer.U_h.fill_(a)
+            layer.get_parameter("W_h").fill_(1.0)
+            layer.get_parameter("U_h").fill_(a)
     x = torch.zeros(STEPS, 1, 1, dtype=torch.float64)
     found = measure_sensitivity(record(stack, lambda model: model(x)[0].sum()))
     whole = np.abs(kernel(list(weights))).sum()
@@ -73,7 +73,8 @@ def train(task: str, steps: int, seed: int) -> Found:
 
     def loss(step: int) -> Tensor:
         x, y = batch(task, seed * 100_000 + step)
-        return (head(stack(x)[0]) - y).square().mean()
+        error: Tensor = (head(stack(x)[0]) - y).square().mean()
+        return error
 
     fit(torch.nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
     x, y = batch(task, seed * 100_000 + 99_999)

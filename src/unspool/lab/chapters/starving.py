@@ -29,7 +29,7 @@ class Network(torch.nn.Module):
         self.stack, self.head = Stack("elman", 1, UNITS, LAYERS), torch.nn.Linear(UNITS, 1)
 
     def loss(self, x: Tensor, y: Tensor, where: str) -> Tensor:
-        errors = (self.head(self.stack(x)[0]) - y).square()
+        errors: Tensor = (self.head(self.stack(x)[0]) - y).square()
         return errors[-1].mean() if where == "last" else errors.mean()
 
 
