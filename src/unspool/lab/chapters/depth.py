@@ -122,7 +122,7 @@ CHAPTER = Chapter(
         "that a random network gives to the last two inputs, with the same number of updates. b and m of A(N) are "
         "fitted to the mean accuracies, with A_min = 1/4 and A_max = 1. The claim holds if the depth nearest to N* is "
         "more accurate than depth 1 and than depth 8, and the best measured depth is within one of N*, in both kinds. "
-        "An optimum appears because deeper networks learn more slowly; with many more updates it moves up."
+        "The updates are few and the same for all, so that a depth that learns slowly is less accurate."
     ),
     measure=measure,
     judge=judge,
