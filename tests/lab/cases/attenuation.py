@@ -14,7 +14,7 @@ def found(opened: list[float], left: float = 0.01) -> Found:
     networks = {
         "plain": runs([0.10, 0.11, 0.12], 0.3),
         "open": runs(opened, 0.0),
-        "penalized": runs([0.10, 0.10, 0.12], 0.05),
+        "penalized": runs([0.10, 0.11, 0.12], 0.05),
     }
     return {"left": [{"o": 0.1, "i": 0.1, "measured": left}], "runs": networks}
 

@@ -30,10 +30,12 @@ def test_targets_are_the_next_states() -> None:
 
 def test_trajectories_are_on_the_attractor() -> None:
     x, _ = lorenz(1000, 40, seed=1)
-    assert x[..., 2].min() > 0 and x[..., 2].max() < 50
+    assert x[..., 2].min() > 0
+    assert x[..., 2].max() < 50
     assert x[..., 2].mean() == pytest.approx(23.55, abs=0.3)  # the known time average of z
     assert np.abs(x[..., 0].mean()) < 2  # both wings are visited
-    assert (x[..., 0].min(0) < -10).all() and (x[..., 0].max(0) > 10).all()
+    assert (x[..., 0].min(0) < -10).all()
+    assert (x[..., 0].max(0) > 10).all()
 
 
 def test_starts_differ_and_a_seed_repeats_them() -> None:

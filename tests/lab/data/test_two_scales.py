@@ -33,7 +33,8 @@ def test_a_seed_repeats_the_signal() -> None:
     assert (two_scales(20, 3, seed=4)[0] != two_scales(20, 3, seed=5)[0]).any()
 
 
-@pytest.mark.parametrize("name", ["fast", "slow"])
-def test_time_constants_must_be_positive(name: str) -> None:
-    with pytest.raises(ArgumentError, match=name):
-        two_scales(20, 3, **{name: 0.0})
+def test_time_constants_must_be_positive() -> None:
+    with pytest.raises(ArgumentError, match="fast"):
+        two_scales(20, 3, fast=0.0)
+    with pytest.raises(ArgumentError, match="slow"):
+        two_scales(20, 3, slow=-1.0)

@@ -73,11 +73,13 @@ def test_a_fit_of_noisy_numbers_is_the_least_squares() -> None:
     noisy = curve.accuracy(depths) + 0.02 * np.random.default_rng(0).standard_normal(8)
     found = fit_depth(depths, noisy, lowest=0.25)
 
-    def error(values: np.ndarray) -> float:  # type: ignore[type-arg]
+    def error(values: np.ndarray) -> float:
         b, m = values
         return float(np.square(0.25 + 0.75 * (1 - np.exp(-b * depths)) * m**depths - noisy).sum())
 
-    other = min((minimize(error, start, method="Nelder-Mead") for start in ([1, 0.9], [0.3, 0.99])), key=lambda o: o.fun)
+    other = min(
+        (minimize(error, start, method="Nelder-Mead") for start in ([1, 0.9], [0.3, 0.99])), key=lambda o: o.fun
+    )
     assert error(np.array([found.gain, found.kept])) <= other.fun + 1e-9
     assert found.effective == int(depths[noisy.argmax()])
 

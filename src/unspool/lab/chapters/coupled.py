@@ -14,7 +14,7 @@ from torch import Tensor
 from unspool.cells import Leaky
 from unspool.insight import find_points
 from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, all_of, at_most
-from unspool.nn import Stack
+from unspool.nn import Recurrent
 
 Array = NDArray[np.float64]
 ALPHA, A, C = (1.2, 0.8), (0.5, 1.1), 0.7
@@ -25,23 +25,23 @@ DT, TIME, START = 0.1, 4.0, (1.0, -0.5)
 TOLERANCE = 1e-10
 
 
-def system(alpha: tuple[float, float], a: tuple[float, float], c: float, dt: float) -> Stack:
-    """The two layers as a network without biases: the upper one reads the lower one's new state."""
-    stack = Stack([Leaky(dt, alpha[0]), Leaky(dt, alpha[1])], 1, 1, bias=False, dtype=torch.float64)
+def layer(dt: float, alpha: float, a: float, read: float) -> Recurrent:
+    """One leaky unit without bias, with these weights of its state and its input."""
+    made = Recurrent(Leaky(dt, alpha), 1, 1, bias=False, dtype=torch.float64)
     with torch.no_grad():
-        for layer, own, read in zip(stack.layers, a, (0.0, c), strict=True):
-            layer.U_h.fill_(own)
-            layer.W_h.fill_(read)
-    return stack
+        made.get_parameter("U_h").fill_(a)
+        made.get_parameter("W_h").fill_(read)
+    return made
 
 
-def advance(stack: Stack) -> Callable[[Tensor], Tensor]:
-    """One step of the joint state (n, 2) on zero input."""
+def system(alpha: tuple[float, float], a: tuple[float, float], c: float, dt: float) -> Callable[[Tensor], Tensor]:
+    """One step of the joint state (n, 2) on zero input: the upper layer reads the lower one's new state."""
+    lower, upper = layer(dt, alpha[0], a[0], 0.0), layer(dt, alpha[1], a[1], c)
 
     def step(states: Tensor) -> Tensor:
-        (lower,) = stack.layers[0].take_step(torch.zeros_like(states[:, :1]), (states[:, :1],))
-        (upper,) = stack.layers[1].take_step(lower, (states[:, 1:],))
-        return torch.cat([lower, upper], -1)
+        (first,) = lower.take_step(torch.zeros_like(states[:, :1]), (states[:, :1],))
+        (second,) = upper.take_step(first, (states[:, 1:],))
+        return torch.cat([first, second], -1)
 
     return step
 
@@ -77,7 +77,7 @@ def equilibria(alpha: tuple[float, float], a: tuple[float, float], c: float) -> 
 def search(alpha: tuple[float, float], a: tuple[float, float], c: float) -> Found:
     """Fixed points of the joint map from a grid of starts, with the eigenvalues of the differential equation there."""
     side = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64)
-    found = find_points(advance(system(alpha, a, c, DT)), torch.cartesian_prod(side, side))
+    found = find_points(system(alpha, a, c, DT), torch.cartesian_prod(side, side))
     fixed = ~found.slow
     order = np.lexsort(found.points[fixed].round(9).T[::-1])
     return {
@@ -104,7 +104,7 @@ def exact(steps: int) -> Array:
 
 def euler(dt: float) -> Array:
     """The state of the network at the end."""
-    step = advance(system(ALPHA, A, C, dt))
+    step = system(ALPHA, A, C, dt)
     h = torch.tensor([START], dtype=torch.float64)
     with torch.no_grad():
         for _ in range(round(TIME / dt)):
@@ -163,7 +163,8 @@ def show(found: Found) -> Shown:
         part = found[name]
         for point, (first, second) in zip(part["points"], part["eigenvalues"], strict=True):
             rows.append((name, *point, first, second, "stable" if first < 0 else "unstable"))
-    errors = list(zip(found["dt"], found["errors"], ["", *map(float, orders(found))], strict=True))
+    order: list[float | str] = ["", *map(float, orders(found))]
+    errors: list[tuple[float | str, ...]] = list(zip(found["dt"], found["errors"], order, strict=True))
     series = Series("network against solution", found["dt"], found["errors"])
     return Shown(
         tables=(

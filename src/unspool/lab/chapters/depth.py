@@ -30,6 +30,7 @@ from unspool.lab.data import teacher
 from unspool.nn import Layer, Recurrent, Stack
 
 KINDS = ("stacked", "deep transition")
+CURVES = {"stacked": "stacked, A(N)", "deep transition": "deep transition, A(N)"}
 UNITS, FEATURES, CLASSES = 16, 4, 4
 #: The accuracy of guessing, and the highest one.
 LOWEST, HIGHEST = 1 / CLASSES, 1.0
@@ -106,11 +107,10 @@ def show(found: Found) -> Shown:
         series.append(
             Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns])
         )
-    for kind in KINDS:
-        series.append(Series(f"{kind}: A(N)", depths, fitted(found, kind)["curve"]))
+    curves = [Series(CURVES[kind], depths, fitted(found, kind)["curve"]) for kind in KINDS]
     return Shown(
         tables=(Table(("kind of depth", "b", "m", "N* of the fit", "best depth measured"), rows),),
-        figures=(Lines("Accuracy by effective depth", "N_eff", "accuracy on new sequences", series),),
+        figures=(Lines("Accuracy by effective depth", "N_eff", "accuracy on new sequences", [*series, *curves]),),
     )
 
 
@@ -122,7 +122,7 @@ CHAPTER = Chapter(
         "that a random network gives to the last two inputs, with the same number of updates. b and m of A(N) are "
         "fitted to the mean accuracies, with A_min = 1/4 and A_max = 1. The claim holds if the depth nearest to N* is "
         "more accurate than depth 1 and than depth 8, and the best measured depth is within one of N*, in both kinds. "
-        "An optimum appears because deeper networks learn more slowly; with many more updates it moves up."
+        "The updates are few and the same for all, so that a depth that learns slowly is less accurate."
     ),
     measure=measure,
     judge=judge,

@@ -30,8 +30,8 @@ def measured(weights: tuple[float, ...], omega: Array) -> list[list[float]]:
     stack = nn.Stack("linear", 1, 1, len(weights), dtype=torch.float64)
     with torch.no_grad():
         for layer, a in zip(stack.layers, weights, strict=True):
-            layer.W_h.fill_(1.0)
-            layer.U_h.fill_(a)
+            layer.get_parameter("W_h").fill_(1.0)
+            layer.get_parameter("U_h").fill_(a)
         angles = np.arange(STEPS)[:, None] * omega
         sequences, _ = stack(torch.from_numpy(np.cos(angles))[..., None], every_layer=True)
     return [amplitudes(sequence[..., 0].numpy()[SETTLED:], angles[SETTLED:]) for sequence in sequences]

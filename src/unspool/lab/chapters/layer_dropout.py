@@ -14,6 +14,7 @@ from unspool.learning import best_dropout, measure_activity
 from unspool.nn import Stack
 
 LAYERS, UNITS, CLASSES = 3, 32, 4
+NAMES = ("layer 1", "layer 2", "layer 3")
 #: Sequences of 12 steps to train on: so few that a network learns them by heart.
 EXAMPLES = 60
 KINDS = ("none", "same for all", "solved per layer")
@@ -30,7 +31,7 @@ def train(rates: list[float], steps: int, seed: int) -> tuple[Stack, float, floa
     stack, head = Stack("elman", 4, UNITS, LAYERS, dropout=rates), nn.Linear(UNITS, CLASSES)
     x, y = data(EXAMPLES, seed)
 
-    def loss(step: int) -> Tensor:
+    def loss(_: int) -> Tensor:
         return cross_entropy(head(stack(x)[0]).flatten(0, 1), y.flatten())
 
     fit(nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
@@ -76,7 +77,6 @@ def show(found: Found) -> Shown:
     rates = [(seed, *run["rates"], statistics.fmean(run["rates"])) for seed, run in enumerate(runs)]
     seeds = list(range(len(runs)))
     means = [statistics.fmean(each) for each in zip(*(run["rates"] for run in runs), strict=True)]
-    layers = [f"layer {number + 1}" for number in range(LAYERS)]
     curves = [Series(kind, seeds, on_new(found, kind)) for kind in KINDS]
     return Shown(
         tables=(
@@ -85,7 +85,7 @@ def show(found: Found) -> Shown:
         ),
         figures=(
             Lines("Accuracy on new sequences", "seed", "accuracy", curves, points=True),
-            Bars("Solved rates, mean over seeds", "p", [Series("p", layers, means)]),
+            Bars("Solved rates, mean over seeds", "p", [Series("p", NAMES, means)]),
         ),
     )
 

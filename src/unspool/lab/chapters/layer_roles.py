@@ -28,7 +28,7 @@ from unspool.lab import (
 from unspool.lab.data import two_scales
 from unspool.nn import Stack
 
-#: Recurrent weights of linear stacks, from the lowest layer up; the first ones accumulate, the last of each smooths.
+#: Recurrent weights of linear stacks, from the lowest layer up; of one sign, and of different signs.
 STACKS = ((0.6, 0.5), (0.9, -0.5), (0.3, 0.8, -0.4))
 STEPS, TOLERANCE = 400, 1e-10
 TASKS = ("accumulate", "denoise")
@@ -47,8 +47,8 @@ def linear(weights: tuple[float, ...]) -> Found:
     stack = Stack("linear", 1, 1, len(weights), dtype=torch.float64)
     with torch.no_grad():
         for layer, a in zip(stack.layers, weights, strict=True):
-            layer.W_h.fill_(1.0)
-            layer.U_h.fill_(a)
+            layer.get_parameter("W_h").fill_(1.0)
+            layer.get_parameter("U_h").fill_(a)
     x = torch.zeros(STEPS, 1, 1, dtype=torch.float64)
     found = measure_sensitivity(record(stack, lambda model: model(x)[0].sum()))
     whole = np.abs(kernel(list(weights))).sum()
@@ -73,7 +73,8 @@ def train(task: str, steps: int, seed: int) -> Found:
 
     def loss(step: int) -> Tensor:
         x, y = batch(task, seed * 100_000 + step)
-        return (head(stack(x)[0]) - y).square().mean()
+        error: Tensor = (head(stack(x)[0]) - y).square().mean()
+        return error
 
     fit(torch.nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
     x, y = batch(task, seed * 100_000 + 99_999)
@@ -139,8 +140,9 @@ CHAPTER = Chapter(
         "The response of the top layer to an impulse is measured with and without the recurrence of each layer. In "
         "linear stacks Δ must be that of the convolution to 1e-10. Then networks of two tanh layers are trained to add "
         "up their input, and to remove noise from a slow signal. The claim holds if the layer with the largest Δ in "
-        "size has Δ > 0 in the first and Δ < 0 in the second. A filter that removes noise has positive feedback, "
-        "which lengthens the response, and so Δ > 0 like a sum; only feedback of alternating sign has Δ < 0."
+        "size has Δ > 0 in the first and Δ < 0 in the second. A linear filter that averages noise away has positive "
+        "feedback, which lengthens the response, and so Δ > 0 like a sum. In linear stacks Δ < 0 needs layers whose "
+        "feedback has different signs."
     ),
     measure=measure,
     judge=judge,

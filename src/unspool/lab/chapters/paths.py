@@ -135,8 +135,8 @@ CHAPTER = Chapter(
     claim="S0-6",
     equation="N(L) = N(L−1) + N(L−2)\nN(L) = F_L ≈ φ^{L}/√5",
     method=(
-        "Layer ℓ reads layers ℓ−1 and ℓ−2. The paths along which the gradient flows are counted for 1 to 10 layers, and "
-        "its norm at the lowest layer is compared with that at the top, at the initial weights, with and without skips. "
+        "Layer ℓ reads layers ℓ−1 and ℓ−2. The paths along which the gradient flows are counted for 1 to 10 layers. "
+        "Its norm at the lowest layer is compared with that at the top at the initial weights, without and with skips. "
         "Then stacks of eight tanh layers are trained to learn the rule of a random network. The claim holds if "
         "all counts are Fibonacci numbers, and skips raise both the gradient that is left and the accuracy."
     ),

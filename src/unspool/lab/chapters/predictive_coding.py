@@ -38,11 +38,15 @@ def batch(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return torch.as_tensor(x), torch.as_tensor(y)
 
 
+def local_rule(network: Network) -> PredictiveCoding:
+    """Small steps down the energy, many enough to come to rest."""
+    return PredictiveCoding(network.stack.layers, step_size=0.1, iterations=30, fixed=False)
+
+
 def learn(network: Network, rule: str, x: Tensor, y: Tensor) -> None:
     """Gradients by one of the rules, into `.grad`."""
     if rule == "local":
-        coding = PredictiveCoding(network.stack.layers, step_size=0.3, iterations=20, fixed=False)
-        coding.gradients(x, lambda output: network.head_loss(output, y))
+        local_rule(network).gradients(x, lambda output: network.head_loss(output, y))
     elif rule == "backpropagation":
         network.loss(x, y).backward()
     else:
@@ -51,12 +55,10 @@ def learn(network: Network, rule: str, x: Tensor, y: Tensor) -> None:
 
 def compare(network: Network, x: Tensor, y: Tensor) -> float:
     """The cosine between the local gradients of the layers and those of backpropagation."""
-    network.zero_grad()
-    learn(network, "backpropagation", x, y)
-    exact = [{name: one.grad.clone() for name, one in layer.named_parameters()} for layer in network.stack.layers]
-    network.zero_grad()
-    coding = PredictiveCoding(network.stack.layers, step_size=0.3, iterations=20, fixed=False)
-    found = coding.gradients(x, lambda output: network.head_loss(output, y))
+    parameters = [dict(layer.named_parameters()) for layer in network.stack.layers]
+    gradients = iter(torch.autograd.grad(network.loss(x, y), [one for layer in parameters for one in layer.values()]))
+    exact = [{name: next(gradients) for name in layer} for layer in parameters]
+    found = local_rule(network).gradients(x, lambda output: network.head_loss(output, y))
     network.zero_grad()
     return alignment(found.gradients, exact).together
 
@@ -130,10 +132,11 @@ CHAPTER = Chapter(
     equation="ŝ_t^{(ℓ)} = cell_ℓ(h_t^{(ℓ−1)}, s_{t−1}^{(ℓ)})\nE = ½ Σ_t Σ_ℓ ‖s_t^{(ℓ)} − ŝ_t^{(ℓ)}‖^{2} + L(h^{(2)})",
     method=(
         "Two tanh layers learn the rule of a random network: by predictive coding, in which the activities descend the "
-        "energy E for 20 iterations and each layer then learns from its own prediction errors; by backpropagation; and "
+        "energy E for 30 iterations and each layer then learns from its own prediction errors; by backpropagation; and "
         "with the layers left at random and only the head trained. The claim holds if local learning is at most 3 "
         "points of accuracy below backpropagation and better than the head alone, and if its gradients have a "
-        "cosine above 0.5 with those of backpropagation."
+        "cosine above 0.5 with those of backpropagation. It depends on the steps down the energy: with 20 steps of 0.3 "
+        "in place of 30 of 0.1, accuracy and cosine were much lower."
     ),
     measure=measure,
     judge=judge,

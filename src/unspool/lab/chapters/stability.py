@@ -27,7 +27,7 @@ def exponents(cell: str, gain: float, seed: int) -> tuple[float, float]:
     if cell == "linear":
         init.orthogonal_(layer, gain)
     else:
-        torch.nn.init.normal_(layer.U_h, std=gain / math.sqrt(UNITS))
+        torch.nn.init.normal_(layer.get_parameter("U_h"), std=gain / math.sqrt(UNITS))
     x = torch.zeros(STEPS, BATCH, 1, dtype=torch.float64)
     start = torch.randn(BATCH, UNITS, dtype=torch.float64)
     wanted = torch.randn(BATCH, UNITS, dtype=torch.float64)

@@ -14,6 +14,7 @@ from unspool.lab.data import two_scales
 from unspool.nn import Stack
 
 LAYERS, UNITS, STEPS = 3, 24, 40
+NAMES = ("layer 1", "layer 2", "layer 3")
 #: At the last step only, or at every step.
 LOSSES = ("last", "all")
 #: Starving: less than this fraction of the largest gradient of the map.
@@ -28,7 +29,7 @@ class Network(torch.nn.Module):
         self.stack, self.head = Stack("elman", 1, UNITS, LAYERS), torch.nn.Linear(UNITS, 1)
 
     def loss(self, x: Tensor, y: Tensor, where: str) -> Tensor:
-        errors = (self.head(self.stack(x)[0]) - y).square()
+        errors: Tensor = (self.head(self.stack(x)[0]) - y).square()
         return errors[-1].mean() if where == "last" else errors.mean()
 
 
@@ -95,7 +96,6 @@ def show(found: Found) -> Shown:
             rows.append((where, when, early(mean), lowest(mean)))
     maps = {where: np.mean([run["after"] for run in runs], axis=0) for where, runs in found["runs"].items()}
     times = list(range(1, STEPS + 1))
-    names = [f"layer {number + 1}" for number in range(LAYERS)]
     heat = np.log10(maps["last"] / maps["last"].max())
     curves = [Series(where, times, (norms[0] / norms.max()).tolist()) for where, norms in maps.items()]
     return Shown(
@@ -106,7 +106,7 @@ def show(found: Found) -> Shown:
                 "step",
                 "layer",
                 times,
-                names[::-1],
+                NAMES[::-1],
                 heat[::-1],
                 "log₁₀ of the largest",
             ),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unspool.insight import measure_streams, record
 from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
-from unspool.nn import Recurrent, Stack
+from unspool.nn import Stack
 
 CELLS = ("elman", "gru", "lstm")
 #: Factors of the weights by which a direction reads the other one.
@@ -22,17 +22,13 @@ def build(cell: str, scale: float, seed: int) -> Stack:
     """Two bidirectional layers; the upper one's weights from the opposite direction below are scaled."""
     torch.manual_seed(seed)
     stack = Stack(cell, 3, UNITS, 2, bidirectional=True, dtype=torch.float64)
-    upper = stack.layers[1]
-    for direction, other in ((upper.ahead, slice(UNITS, None)), (upper.back, slice(UNITS))):
-        scale_columns(direction, other, scale)
+    opposite = {"ahead": slice(UNITS, None), "back": slice(UNITS)}
+    with torch.no_grad():
+        for name, weight in stack.layers[1].named_parameters():
+            direction, _, parameter = name.partition(".")
+            if parameter.startswith("W_"):
+                weight[:, opposite[direction]] *= scale
     return stack
-
-
-@torch.no_grad()
-def scale_columns(direction: Recurrent, columns: slice, scale: float) -> None:
-    for name, weight in direction.named_parameters():
-        if name.startswith("W_"):
-            weight[:, columns] *= scale
 
 
 def by_autograd(stack: Stack, x: Tensor, loss_weights: Tensor) -> float:

@@ -58,7 +58,11 @@ def train(weight: float, steps: int, seed: int) -> Found:
     shares = [lowest_share(network, weight, first + 99_998)]
     for part in range(4):
         begin = first + part * (steps // 4)
-        fit(network, lambda step, begin=begin: network.loss(*batch(64, begin + step), weight), steps // 4, lr=1e-2)
+
+        def loss(step: int, begin: int = begin) -> Tensor:
+            return network.loss(*batch(64, begin + step), weight)
+
+        fit(network, loss, steps // 4, lr=1e-2)
         shares.append(lowest_share(network, weight, first + 99_998))
     x, y = batch(1000, first + 99_999)
     with torch.no_grad():

@@ -38,7 +38,8 @@ def train(signal: str, steps: int, seed: int) -> Found:
 
     def loss(step: int) -> Tensor:
         x, y = batch(signal, 32, seed * 100_000 + step)
-        return (head(stack(x)[0]) - y).square().mean()
+        error: Tensor = (head(stack(x)[0]) - y).square().mean()
+        return error
 
     x, y = batch(signal, 64, seed * 100_000 + 99_999)
     before = time_constants(stack, x)

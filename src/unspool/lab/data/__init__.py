@@ -33,3 +33,5 @@ from unspool.lab.data.elman_language import OBJECT as OBJECT
 from unspool.lab.data.elman_language import SUBJECT as SUBJECT
 from unspool.lab.data.elman_language import ElmanText as ElmanText
 from unspool.lab.data.elman_language import elman_language as elman_language
+from unspool.lab.data.teacher import teacher as teacher
+from unspool.lab.data.two_scales import two_scales as two_scales
