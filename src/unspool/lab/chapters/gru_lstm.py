@@ -43,7 +43,8 @@ def overfit(name: str, count: int, updates: int, seed: int) -> float:
     )
 
     def error(x: Tensor, z: Tensor) -> Tensor:
-        return (reader(x)[-1] - z[-1, :, 0]).square().mean()
+        found: Tensor = (reader(x)[-1] - z[-1, :, 0]).square().mean()
+        return found
 
     def loss(_step: int) -> Tensor:
         rows = torch.randint(0, count, (64,))
@@ -117,7 +118,9 @@ def show(found: Found) -> Shown:
     counts, numbers = found["counts"], list(range(1, LONGEST + 1))
     gaps = {name: [statistics.fmean(found["gaps"][name][str(count)]) for count in counts] for name in MODELS}
     right = {name: [statistics.fmean(each) for each in zip(*found["right"][name], strict=True)] for name in MODELS}
-    rows = [(name, *gaps[name], statistics.fmean(beyond(found, name))) for name in MODELS]
+    rows: list[tuple[float | str, ...]] = [
+        (name, *gaps[name], statistics.fmean(beyond(found, name))) for name in MODELS
+    ]
     return Shown(
         tables=(Table(("model", *(f"N = {count}" for count in counts), "right for n = 21 to 60"), rows),),
         figures=(
