@@ -40,7 +40,8 @@ def start(library: str, asked: argparse.Namespace) -> LastState:
 
 def error(model: nn.Module, T: int, count: int, seed: int) -> Tensor:
     x, y = map(torch.as_tensor, adding(T, count, seed))
-    return (model(x).squeeze(-1) - y).square().mean()
+    found: Tensor = (model(x).squeeze(-1) - y).square().mean()
+    return found
 
 
 def train(model: nn.Module, asked: argparse.Namespace) -> None:

@@ -25,7 +25,8 @@ def test_counting_counts_ones(modulus: int) -> None:
 
 def matrix(permutation: np.ndarray) -> np.ndarray:
     """The matrix that sends the unit vector i to the unit vector permutation[i]."""
-    return np.eye(len(permutation), dtype=np.int64)[permutation].T
+    columns: np.ndarray = np.eye(len(permutation), dtype=np.int64)[permutation].T
+    return columns
 
 
 @pytest.mark.parametrize(("n", "generators"), [(3, False), (5, False), (5, True)])

@@ -36,11 +36,9 @@ def measure(study: Study) -> Found:
 
 
 def largest_error(found: Found, what: str) -> float:
-    return max(
-        abs(size / scale**step - 1)
-        for scale, sizes in zip(found["scales"], found[what], strict=True)
-        for step, size in enumerate(sizes)
-    )
+    pairs = zip(found["scales"], found[what], strict=True)
+    errors: list[float] = [abs(size / s**t - 1) for s, sizes in pairs for t, size in enumerate(sizes)]
+    return max(errors)
 
 
 def judge(found: Found) -> Verdict:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, fit
+from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, fit
 from unspool.lab.data import linear_gaussian
 
 #: Cell and units: equal width, and a GRU with as many parameters as the LSTM.
@@ -43,7 +43,8 @@ def overfit(name: str, count: int, updates: int, seed: int) -> float:
     )
 
     def error(x: Tensor, z: Tensor) -> Tensor:
-        return (reader(x)[-1] - z[-1, :, 0]).square().mean()
+        found: Tensor = (reader(x)[-1] - z[-1, :, 0]).square().mean()
+        return found
 
     def loss(_step: int) -> Tensor:
         rows = torch.randint(0, count, (64,))
@@ -84,7 +85,7 @@ def count_on(name: str, updates: int, seed: int) -> list[bool]:
 
 
 def measure(study: Study) -> Found:
-    counts = study.choose([SMALLEST, 2000], [SMALLEST, 2000, 20_000])
+    counts = study.choose([SMALLEST], [SMALLEST, 2000, 20_000])
     updates, epochs = study.choose((500, 700), (1500, 2500))
     gaps: dict[str, dict[str, list[float]]] = {name: {str(count): [] for count in counts} for name in MODELS}
     right: dict[str, list[list[bool]]] = {name: [] for name in MODELS}
@@ -115,18 +116,19 @@ def judge(found: Found) -> Verdict:
 
 def show(found: Found) -> Shown:
     counts, numbers = found["counts"], list(range(1, LONGEST + 1))
+    columns = [f"N = {count}" for count in counts]
     gaps = {name: [statistics.fmean(found["gaps"][name][str(count)]) for count in counts] for name in MODELS}
     right = {name: [statistics.fmean(each) for each in zip(*found["right"][name], strict=True)] for name in MODELS}
-    rows = [(name, *gaps[name], statistics.fmean(beyond(found, name))) for name in MODELS]
+    rows: list[tuple[float | str, ...]] = [
+        (name, *gaps[name], statistics.fmean(beyond(found, name))) for name in MODELS
+    ]
     return Shown(
-        tables=(Table(("model", *(f"N = {count}" for count in counts), "right for n = 21 to 60"), rows),),
+        tables=(Table(("model", *columns, "right for n = 21 to 60"), rows),),
         figures=(
-            Lines(
+            Bars(
                 "Overfitting by the number of sequences",
-                "sequences in training",
                 "error on new sequences − error in training",
-                [Series(name, counts, values) for name, values in gaps.items()],
-                log_x=True,
+                [Series(name, columns, values) for name, values in gaps.items()],
             ),
             Lines(
                 "Counting aⁿbⁿ, with n up to 20 in training",

@@ -14,8 +14,8 @@ STEPS, INPUTS, UNITS = 12, 3, 5
 
 def formula(layer: unspool_nn.Recurrent, h: Tensor, x: Tensor) -> Tensor:
     """diag(φ′(W h + W_x x + b)) W for tanh."""
-    a = layer.U_h @ h + layer.W_h @ x + layer.b_h
-    return torch.diag(1 - torch.tanh(a).square()) @ layer.U_h
+    W, W_x, b = (layer.get_parameter(name) for name in ("U_h", "W_h", "b_h"))
+    return torch.diag(1 - torch.tanh(W @ h + W_x @ x + b).square()) @ W
 
 
 def compare(seed: int) -> tuple[list[float], list[float]]:

@@ -46,7 +46,7 @@ def expected(process: Process) -> tuple[list[float], list[float]]:
     return of_filter.tolist(), of_smoother.tolist()
 
 
-def train(kind: str, updates: int, seed: int) -> nn.Module:
+def train(kind: str, updates: int, seed: int) -> tuple[nn.Module, nn.Module]:
     """A network that learns to predict the state at every step of the first process."""
     torch.manual_seed(seed)
     both = kind == "bidirectional"
@@ -56,10 +56,11 @@ def train(kind: str, updates: int, seed: int) -> nn.Module:
     def loss(step: int) -> torch.Tensor:
         # the errors of late updates are averaged over more sequences, as a smaller learning rate would do
         x, z = map(torch.as_tensor, linear_gaussian(T, 32 + 224 * step // updates, seed=seed * 1_000_000 + step))
-        return (head(layer(x)[0]) - z).square().mean()
+        error: torch.Tensor = (head(layer(x)[0]) - z).square().mean()
+        return error
 
     fit(nn.ModuleList([layer, head]), loss, updates, lr=0.01)
-    return nn.ModuleList([layer, head])
+    return layer, head
 
 
 def compare(updates: int, seed: int) -> dict[str, float]:
@@ -89,7 +90,8 @@ def measure(study: Study) -> Found:
 def largest_excess(found: Found) -> float:
     """The largest expected error of the smoother beyond that of the filter, at any step of any process."""
     pairs = zip(found["smoother"], found["filter"], strict=True)
-    return max(less - more for smoother, of_filter in pairs for less, more in zip(smoother, of_filter, strict=True))
+    excess: list[float] = [a - b for less, more in pairs for a, b in zip(less, more, strict=True)]
+    return max(excess)
 
 
 def ratios(found: Found, network: str, optimum: str) -> list[float]:

@@ -37,10 +37,9 @@ UNITS, NOISE, TRAINED = 16, 0.1, 100
 def decay(gate: float) -> tuple[float, float]:
     """The time constant of an LSTM whose forget gate has this value: from the decay of c, and from the gate."""
     layer = unspool_nn.Recurrent("lstm", 1, 1, dtype=torch.float64)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.zero_()
-        layer.b_f.fill_(math.log(gate / (1 - gate)))
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+    unspool_nn.init.forget_bias_(layer, math.log(gate / (1 - gate)))
     steps = 100
     start = torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
     x = torch.zeros(steps, 1, 1, dtype=torch.float64)
@@ -117,7 +116,9 @@ def show(found: Found) -> Shown:
         for gate, decayed, of_gate in zip(found["gates"], found["decay"], found["gate"], strict=True)
     ]
     means = {cell: [interval_of(each).mean for each in zip(*found["held"][cell], strict=True)] for cell in CELLS}
-    held = [(cell, *values, interval_of(found["longest"][cell]).mean) for cell, values in means.items()]
+    held: list[tuple[float | str, ...]] = [
+        (cell, *values, interval_of(found["longest"][cell]).mean) for cell, values in means.items()
+    ]
     return Shown(
         tables=(
             Table(("f", "−Δt/ln f (s)", "from the decay of c (s)", "from the gate (s)", "steps"), rows),

@@ -51,7 +51,8 @@ def train(texts: list[str], y: Tensor, updates: int, seed: int) -> Reader:
     def loss(_step: int) -> Tensor:
         rows = torch.randint(0, len(texts), (64,))
         longest = int(lengths[rows].max())
-        return (reader(tokens[:longest, rows], lengths[rows]) - y[rows]).square().mean()
+        error: Tensor = (reader(tokens[:longest, rows], lengths[rows]) - y[rows]).square().mean()
+        return error
 
     fit(reader, loss, updates * 2 // 3, lr=5e-3)
     fit(reader, loss, updates // 3, lr=1e-3)

@@ -32,11 +32,12 @@ def measure(_study: Study) -> Found:
 
 def formula_error(found: Found) -> int:
     """The largest difference from blocks · d (m + d + 1)."""
-    return max(
+    errors: list[int] = [
         abs(number - BLOCKS[cell] * units * (inputs + units + 1))
         for cell in BLOCKS
         for number, (inputs, units) in zip(found["counts"][cell], found["sizes"], strict=True)
-    )
+    ]
+    return max(errors)
 
 
 def ratios(counts: Found) -> list[float]:

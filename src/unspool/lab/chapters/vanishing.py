@@ -20,8 +20,7 @@ CASES = ((0.5, 30, 1e-9), (1.5, 20, 3325.0))
 def survival(cell: str, weight: float) -> list[float]:
     """What is left of the gradient of the last state after 0, 1, … steps back."""
     layer = unspool_nn.Recurrent(cell, 1, 1, bias=False, dtype=torch.float64)
-    with torch.no_grad():
-        layer.U_h.fill_(weight)
+    torch.nn.init.constant_(layer.get_parameter("U_h"), weight)
     x = torch.linspace(-1, 1, LAGS, dtype=torch.float64).reshape(LAGS, 1, 1)
     recording = record(layer, lambda model: model(x)[0][-1].sum())
     left: list[float] = measure_flow(recording, limit=LAGS).survival[0].tolist()
@@ -39,11 +38,9 @@ def measure(_study: Study) -> Found:
 
 def largest_error(found: Found) -> float:
     """The largest relative difference from w^k."""
-    return max(
-        abs(left / weight**lag - 1)
-        for weight, curve in zip(found["weights"], found["linear"], strict=True)
-        for lag, left in enumerate(curve)
-    )
+    pairs = zip(found["weights"], found["linear"], strict=True)
+    errors: list[float] = [abs(left / w**lag - 1) for w, curve in pairs for lag, left in enumerate(curve)]
+    return max(errors)
 
 
 def stated_error(found: Found) -> float:
@@ -54,11 +51,9 @@ def stated_error(found: Found) -> float:
 
 def tanh_excess(found: Found) -> float:
     """How much more than w^k is left with tanh, at most: 0 if never more."""
-    return max(
-        left / bound - 1
-        for less, more in zip(found["tanh"], found["linear"], strict=True)
-        for left, bound in zip(less, more, strict=True)
-    )
+    pairs = zip(found["tanh"], found["linear"], strict=True)
+    excess: list[float] = [a / b - 1 for less, more in pairs for a, b in zip(less, more, strict=True)]
+    return max(excess)
 
 
 def judge(found: Found) -> Verdict:
