@@ -42,7 +42,8 @@ class Model(nn.Module):
         _, state = self.layer(self.embedding(sequences[: PERIOD - 1]))
         inputs = sequences[PERIOD - 1 : -1]
         if teacher_forcing == 1:
-            return self.head(self.layer(self.embedding(inputs), state)[0])
+            logits: Tensor = self.head(self.layer(self.embedding(inputs), state)[0])
+            return logits
         return free_run(self.predict, inputs, state, teacher_forcing, greedy=greedy)[0]
 
 
@@ -51,7 +52,7 @@ def by_step(model: Model, teacher_forcing: float) -> list[float]:
     sequences = draw(500, seed=10**9)
     with torch.no_grad():
         right = model(sequences, teacher_forcing, greedy=True).argmax(-1) == sequences[PERIOD:]
-    return right.double().mean(1).tolist()
+    return [float(fraction) for fraction in right.double().mean(1)]
 
 
 def train(way: str, updates: int, seed: int) -> list[dict[str, list[float]]]:
