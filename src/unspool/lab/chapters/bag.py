@@ -137,6 +137,10 @@ def show(found: Found) -> Shown:
     return Shown(
         tables=(Table(("model", "accuracy", "distance of 我爱你 and 你爱我 by norm"), rows),),
         figures=(Bars("Intents that only order decides", "accuracy", bars, marks=(Mark("chance", 0.5),)),),
+        remarks=(
+            "On new sentences the bag is below chance: if it has learned the same words in the other order, it gives "
+            "the intent of that sentence, which is the wrong one.",
+        ),
     )
 
 

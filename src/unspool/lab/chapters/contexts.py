@@ -68,7 +68,8 @@ def separation(model: Tagger, sentences: Sentences, word: str) -> float:
             groups.append(model.states(ids)[steps, torch.arange(ids.shape[1])])
     # a state has no distance to itself: the pairs within a meaning are n (n − 1)
     within = [float(torch.cdist(states, states).sum()) / (len(states) * (len(states) - 1)) for states in groups]
-    return float(torch.cdist(*groups).mean()) / statistics.fmean(within)
+    one, other = groups
+    return float(torch.cdist(one, other).mean()) / statistics.fmean(within)
 
 
 def same_beginning(model: Tagger, sentences: Sentences) -> float:
@@ -88,7 +89,8 @@ def train(reader: str, steps: int, seed: int) -> dict[str, Any]:
 
     def loss(step: int) -> Tensor:
         rows = torch.arange(step * 64, step * 64 + 64) % 3000
-        return model(sentences.ids[:, rows], sentences.intents[rows])
+        found: Tensor = model(sentences.ids[:, rows], sentences.intents[rows])
+        return found
 
     fit(model, loss, steps, lr=5e-3)
     after = {word: separation(model, sentences, word) for word in WORDS}

@@ -58,7 +58,7 @@ def measure(study: Study) -> Found:  # noqa: ARG001
 
 
 def largest(found: Found, dtype: str) -> float:
-    return max(max(case["states"], case["last"]) for case in found["cases"] if case["dtype"] == dtype)
+    return max(float(max(case["states"], case["last"])) for case in found["cases"] if case["dtype"] == dtype)
 
 
 def judge(found: Found) -> Verdict:

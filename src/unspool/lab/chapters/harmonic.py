@@ -49,7 +49,7 @@ def measure(study: Study) -> Found:  # noqa: ARG001
 
 def difference(found: Found, mean: str) -> float:
     """The largest relative difference between perplexity and a mean."""
-    return max(abs(case["perplexity"] / case[mean] - 1) for case in found.values())
+    return max(abs(float(case["perplexity"] / case[mean]) - 1) for case in found.values())
 
 
 def judge(found: Found) -> Verdict:

@@ -51,7 +51,8 @@ class Elman(nn.Module):
         self.layer, self.head = unspool_nn.Recurrent("elman", 1, H), nn.Linear(H, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.layer(x)[0]).sigmoid()
+        output: Tensor = self.head(self.layer(x)[0]).sigmoid()
+        return output
 
 
 class JordanNetwork(nn.Module):
@@ -106,7 +107,7 @@ def judge(found: Found) -> Verdict:
 
 def show(found: Found) -> Shown:
     means = {network: [statistics.fmean(each) for each in found[network].values()] for network in NETWORKS}
-    rows = [(task, *(means[network][place] for network in NETWORKS)) for place, task in enumerate(TASKS)]
+    rows = [(task, means["Elman"][place], means["Jordan"][place]) for place, task in enumerate(TASKS)]
     bars = [Series(network, list(TASKS), means[network]) for network in NETWORKS]
     return Shown(
         tables=(Table(("task", "Elman", "Jordan"), rows),),

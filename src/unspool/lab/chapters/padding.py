@@ -108,7 +108,7 @@ def measure(study: Study) -> Found:  # noqa: ARG001
 
 
 def largest(found: Found, case: str) -> float:
-    return max(max(cell[case].values()) for cell in found["cells"])
+    return max(float(max(cell[case].values())) for cell in found["cells"])
 
 
 def judge(found: Found) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -130,7 +131,7 @@ def order_seen() -> float:
 
 def measure(study: Study) -> Found:
     steps = study.choose(80, 200)
-    stacks = [
+    stacks: list[dict[str, Any]] = [
         {"layers": L, "kernel": k, "field": 1 + L * (k - 1), "seen": steps_seen(L, k), "accuracy": []}
         for L, k in STACKS
     ]
@@ -179,7 +180,7 @@ def show(found: Found) -> Shown:
         for stack in found["stacks"]
     ]
     recurrence = [statistics.fmean(values) for values in zip(*found["recurrence"], strict=True)]
-    rows: list[tuple[float | str, ...]] = [
+    rows: list[tuple[Any, ...]] = [
         (stack["layers"], stack["kernel"], stack["field"], stack["seen"], *curve.y)
         for stack, curve in zip(found["stacks"], series, strict=True)
     ]

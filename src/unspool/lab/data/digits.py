@@ -63,7 +63,8 @@ def read_small(part: str) -> tuple[Floats, Integers]:
     pixels, y = load_digits(return_X_y=True)
     tested = np.arange(len(y)) % 4 == 3
     chosen = {"train": ~tested, "test": tested, "all": np.ones(len(y), bool)}[part]
-    return (pixels[chosen] / 16).astype(np.float32), y[chosen].astype(np.int64)
+    scaled: Floats = (pixels[chosen] / 16).astype(np.float32)
+    return scaled, y[chosen].astype(np.int64)
 
 
 def read_mnist(part: str, folder: Path) -> tuple[Floats, Integers]:
@@ -72,7 +73,8 @@ def read_mnist(part: str, folder: Path) -> tuple[Floats, Integers]:
     images, labels = (np.concatenate([read_idx(folder / MNIST[one][place]) for one in parts]) for place in range(2))
     if len(images) != len(labels):
         raise DataError(f"{folder} has {len(images)} images and {len(labels)} labels. Download MNIST again.")
-    return images.reshape(len(images), -1).astype(np.float32) / 255, labels.astype(np.int64)
+    scaled: Floats = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
+    return scaled, labels.astype(np.int64)
 
 
 def read_idx(file: Path) -> Bytes:

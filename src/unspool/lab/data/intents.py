@@ -62,7 +62,7 @@ def chinese_commands(count: int, seed: int = 0, separator: str = "") -> Labelled
         intent = intents[chance.integers(len(intents))]
         patterns = COMMANDS[intent]
         places = patterns[chance.integers(len(patterns))]
-        words = (words[chance.integers(len(words))] for words in places)
+        words = [words[int(chance.integers(len(words)))] for words in places]
         found.append((separator.join(word for word in words if word), intent))
     return found
 
