@@ -91,7 +91,11 @@ def measure(study: Study) -> Found:
         torch.manual_seed(seed)
         reader = Reader()
         before = purities(reader, seed)
-        fit(reader, lambda step, reader=reader, seed=seed: reader.loss(seed * 100_000 + step), steps, lr=5e-3)
+
+        def loss(step: int, reader: Reader = reader, seed: int = seed) -> torch.Tensor:
+            return reader.loss(seed * 100_000 + step)
+
+        fit(reader, loss, steps, lr=5e-3)
         runs.append({"before": before, "after": purities(reader, seed), "cloud": cloud(reader, seed)})
     return {"steps": steps, "runs": runs}
 
@@ -105,7 +109,7 @@ def judge(found: Found) -> Verdict:
 
 
 def show(found: Found) -> Shown:
-    rows = []
+    rows: list[tuple[str | float, ...]] = []
     for title, when in (("before training", "before"), ("after training", "after")):
         names = ("purity", "chance", "limit", "previous word")
         rows.append((title, *(statistics.fmean(run[when][name] for run in found["runs"]) for name in names)))
