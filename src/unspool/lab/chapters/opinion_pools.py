@@ -135,11 +135,11 @@ CHAPTER = Chapter(
     equation="p_lin = (p_f + p_b)/2\np_log ∝ √(p_f · p_b) or p_f · p_b\np_joint = softmax(V [h_f; h_b])",
     method=(
         "A GRU that reads forward and one that reads backward are trained apart; their probabilities are pooled by the "
-        "mean, and by the geometric mean and the product with a sum of 1. A bidirectional network of the same cells is trained as a whole, on the same "
-        "data. On the first task, a hidden Markov chain, past and future are independent given the answer, the best "
-        "case for pools. On the second the answer depends on a sum of two past, the present and two future bits, of "
-        "which each direction sees three. The claim holds if the joint network has a smaller loss than the best pool "
-        "on both."
+        "mean, by the geometric mean and by the product, scaled to a sum of 1. A bidirectional network of the same "
+        "cells is trained as a whole, on the same data. On the first task, a hidden Markov chain, past and future are "
+        "independent given the answer, the best case for pools. On the second the answer depends on a sum of two past, "
+        "the present and two future bits, of which each direction sees three. The claim holds if the joint network has "
+        "a smaller loss than the best pool on both."
     ),
     measure=measure,
     judge=judge,

@@ -45,7 +45,7 @@ def identity() -> float:
 
 
 def paths(span: int) -> list[float]:
-    """∂h_t/∂x_0 of a linear unit with edges of 1 and of `span` steps, all of weight 1: the number of paths to step t."""
+    """∂h_t/∂x_0 of a linear unit with edges of 1 and of `span` steps, all of weight 1: the number of paths."""
     layer = unspool_nn.Recurrent(Skip(span, activation="identity"), 1, 1, bias=False, dtype=torch.float64)
     with torch.no_grad():
         for parameter in layer.parameters():

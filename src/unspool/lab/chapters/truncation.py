@@ -137,8 +137,8 @@ CHAPTER = Chapter(
         "For three cells and every window the truncated gradient is computed by truncated backpropagation, and the "
         "gradients of paths of every length by an X-ray of the full one: their identity must hold to 10⁻¹². Then a GRU "
         "learns to repeat a bit after 20 steps of noise, in chunks of k = 5, 10, 20 and 40 steps with the state "
-        "carried over, and equally many updates. A chunk of 20 steps never holds a bit and its question. The claim holds "
-        "if the best of the three short windows stays below 0.6 and a window of 40 comes above 0.9."
+        "carried over, and equally many updates. A chunk of 20 steps never holds a bit and its question. The claim "
+        "holds if the best of the three short windows stays below 0.6 and a window of 40 comes above 0.9."
     ),
     measure=measure,
     judge=judge,
