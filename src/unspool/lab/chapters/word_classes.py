@@ -94,8 +94,14 @@ def judge(found: Found) -> Verdict:
 
 
 KIND_TEXTS = {
-    KINDS[0]: ("purity of verbs and nouns above that of shuffled labels", "and above that before training"),
-    KINDS[1]: ("purity of animate and inanimate nouns above that of shuffled labels", "and above that before training"),
+    KINDS[0]: (
+        "purity of verbs and nouns above that of shuffled labels",
+        "purity of verbs and nouns after training minus before",
+    ),
+    KINDS[1]: (
+        "purity of animate and inanimate nouns above that of shuffled labels",
+        "purity of animate and inanimate nouns after training minus before",
+    ),
 }
 
 
