@@ -78,6 +78,17 @@ def test_the_states_of_examples_have_both_directions_and_no_padding(intents: Pat
     assert found.tokens[:5].tolist() == ["blue", "red", "hot", "cold", "red"]
 
 
+def test_layer_0_is_the_embedding(book: Path) -> None:
+    found = extract_states(book / "run", book / "book.txt", layer=0)
+    _, task, learner = load_run(book / "run")
+    embedding, ids = learner.token_embedding(), task.embedded_tokens()
+    assert embedding is not None
+    known = [place for place, token in enumerate(found.tokens) if token in ids]
+    expected = embedding.weight.detach().numpy()[[ids[str(found.tokens[place])] for place in known]]
+    assert len(known) > 100
+    assert np.allclose(found.values[known], expected, atol=1e-6)
+
+
 def test_the_command_writes_what_numpy_reads(book: Path, tmp_path: Path) -> None:
     path = tmp_path / "features.npz"
     assert call("predict", str(book / "run"), str(book / "book.txt"), "--states", str(path)) == 0

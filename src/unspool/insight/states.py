@@ -73,7 +73,8 @@ def extract_states(run: str | Path, data: str | Path | None = None, layer: int |
     Args:
         run: the folder of a run.
         data: a file like that the run was trained on; by default its validation data.
-        layer: which recurrent layer, from 1, the lowest; by default the highest one.
+        layer: which recurrent layer, from 1, the lowest; by default the highest one. 0 is what the lowest one reads,
+            such as the embeddings of the tokens, which do not know the context.
 
     Returns:
         The states, with the sequence, the step and the token of each.
@@ -94,24 +95,26 @@ def extract_states(run: str | Path, data: str | Path | None = None, layer: int |
         return found
 
     recording = use(run, learner, lambda: record(learner, loss))
-    return states_of(choose_layers(recording.layers, layer, material.tokens), material.tokens)
+    chosen = choose_layers(recording.layers, layer, material.tokens)
+    return states_of(chosen, material.tokens, inputs=layer == 0)
 
 
 def choose_layers(layers: Sequence[RecordedLayer], wanted: int | None, tokens: Tokens | None) -> list[RecordedLayer]:
     """Both directions of a layer: of the one that is wanted, or of the highest that reads these tokens."""
     levels = sorted({layer.level for layer in layers})
-    if wanted is not None and not 1 <= wanted <= len(levels):
-        raise ArgumentError.of("layer", wanted, f"is none of the {len(levels)} layers", f"Give 1 to {len(levels)}")
+    if wanted is not None and not 0 <= wanted <= len(levels):
+        raise ArgumentError.of("layer", wanted, f"is none of the {len(levels)} layers", f"Give 0 to {len(levels)}")
     fitting = [layer.level for layer in layers if tokens is None or len(layer.live) == len(tokens)]
-    level = max(fitting or levels) if wanted is None else levels[wanted - 1]
+    level = max(fitting or levels) if wanted is None else levels[max(0, wanted - 1)]
     return [layer for layer in layers if layer.level == level]
 
 
-def states_of(layers: Sequence[RecordedLayer], tokens: Tokens | None) -> States:
-    """The states of the directions of one layer, side by side, at all steps within the sequences' lengths."""
+def states_of(layers: Sequence[RecordedLayer], tokens: Tokens | None, inputs: bool = False) -> States:
+    """The states of the directions of one layer, side by side, or its inputs, at all steps of the sequences."""
     live = layers[0].live.numpy()
     sequence, step = np.nonzero(live.T)
-    values = torch.cat([layer.output for layer in layers], -1).numpy()[step, sequence]
+    rows = layers[0].x if inputs else torch.cat([layer.output for layer in layers], -1)
+    values = rows.detach().numpy()[step, sequence]
     known = tokens is not None and len(tokens) == len(live)
-    words = [tokens[t][row] if known and tokens else "" for t, row in zip(step, sequence, strict=True)]
+    words = [tokens[int(t)][int(row)] if known and tokens else "" for t, row in zip(step, sequence, strict=True)]
     return States(values.astype(np.float32), sequence, step, np.array(words, dtype=np.str_))

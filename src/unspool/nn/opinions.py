@@ -1,4 +1,4 @@
-"""Opinion pools: several predictions of the same thing as one, such as those of networks that read in two directions."""
+"""Opinion pools: several predictions of the same thing as one, such as those of two directions of reading."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def refusal(radius: float) -> float:
 
 
 def measure(study: Study) -> Found:  # noqa: ARG001
-    cases = {f"{cell}, radius {radius:g}": compare(cell, radius) for cell in CELLS for radius in RADII}
+    cases = {f"{cell}, ρ = {radius:g}": compare(cell, radius) for cell in CELLS for radius in RADII}
     return {"cases": cases, "refused": {str(radius): refusal(radius) for radius in (0.99, 1.0, 1.2)}}
 
 

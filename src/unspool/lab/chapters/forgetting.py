@@ -79,7 +79,7 @@ def left(found: Found) -> float:
 
 def show(found: Found) -> Shown:
     steps = list(range(STEPS + 1))
-    curves = {f"linear, s = {gain}": row for gain, row in found["orthogonal"].items()}
+    curves = {f"W = {gain} Q": row for gain, row in found["orthogonal"].items()}
     curves |= {"tanh, ‖W‖ = 0.8": found["tanh"]} | found["cells"]
     series = [Series(name, steps, [max(value, 1e-17) for value in row]) for name, row in curves.items()]
     rows = [(name, row[10], row[-1]) for name, row in curves.items()]

@@ -50,6 +50,12 @@ class Occurrences:
         self.here = (place == NOUN_PLACE)[:, None] & np.isin(before, EVEN)
         self.before = before
 
+    def guess(self) -> float:
+        """How often the role is right that is more frequent after the previous word."""
+        role = self.text.roles == SUBJECT
+        shares = [float(role[self.here & (self.before == verb)].mean()) for verb in EVEN]
+        return statistics.fmean(max(share, 1 - share) for share in shares)
+
     def of(self, word: str) -> tuple[NDArray[np.intp], ...]:
         """Time and sequence, at most 120 of them: clustering compares all pairs."""
         found = np.nonzero(self.here & (self.text.tokens == ELMAN_WORDS.index(word)))
@@ -66,11 +72,9 @@ def purities(reader: Reader, seed: int) -> dict[str, float]:
         at = places.of(word)
         role = places.text.roles[at] == SUBJECT
         clusters = measure_clusters(states[at], role.tolist(), shuffles=200, seed=seed)
-        verbs = [np.mean(role[places.before[at] == verb]) for verb in EVEN]
-        guess = float(np.mean([max(share, 1 - share) for share in verbs]))
-        found.append((clusters.purity, clusters.chance, clusters.limit, guess))
-    names = ("purity", "chance", "limit", "previous word")
-    return {name: statistics.fmean(each) for name, each in zip(names, zip(*found, strict=True), strict=True)}
+        found.append((clusters.purity, clusters.chance, clusters.limit))
+    means = [statistics.fmean(each) for each in zip(*found, strict=True)]
+    return dict(zip(("purity", "chance", "limit"), means, strict=True)) | {"previous word": places.guess()}
 
 
 def cloud(reader: Reader, seed: int) -> dict[str, list[list[float]]]:
@@ -91,7 +95,11 @@ def measure(study: Study) -> Found:
         torch.manual_seed(seed)
         reader = Reader()
         before = purities(reader, seed)
-        fit(reader, lambda step, reader=reader, seed=seed: reader.loss(seed * 100_000 + step), steps, lr=5e-3)
+
+        def loss(step: int, reader: Reader = reader, seed: int = seed) -> torch.Tensor:
+            return reader.loss(seed * 100_000 + step)
+
+        fit(reader, loss, steps, lr=5e-3)
         runs.append({"before": before, "after": purities(reader, seed), "cloud": cloud(reader, seed)})
     return {"steps": steps, "runs": runs}
 
@@ -105,7 +113,7 @@ def judge(found: Found) -> Verdict:
 
 
 def show(found: Found) -> Shown:
-    rows = []
+    rows: list[tuple[str | float, ...]] = []
     for title, when in (("before training", "before"), ("after training", "after")):
         names = ("purity", "chance", "limit", "previous word")
         rows.append((title, *(statistics.fmean(run[when][name] for run in found["runs"]) for name in names)))
