@@ -15,7 +15,7 @@ Array = NDArray[Any]
 WORDS = ("播放", "周杰伦", "的", "《稻香》")
 B, T, E, H = 1, len(WORDS), 128, 3
 #: Element type → the largest difference that rounding can explain.
-TOLERANCES = {"float32": 5e-6, "float64": 1e-12}
+TOLERANCES = {"float32": 1e-6, "float64": 1e-12}
 LAYERS = {"torch.nn.RNN": torch.nn.RNN, "unspool.nn.RNN": unspool_nn.RNN}
 
 

@@ -67,7 +67,7 @@ def judge(found: Found) -> Verdict:
         below(
             "perplexity of 800 characters by that of 25",
             [math.exp(each[-1] / LENGTHS[-1] - each[0] / LENGTHS[0]) for each in lengths],
-            1.1,
+            1.0,
         ),
     )
 

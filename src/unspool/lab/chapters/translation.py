@@ -62,7 +62,7 @@ def train(name: str, steps: int, seed: int) -> dict[str, Any]:
 
 
 def measure(study: Study) -> Found:
-    steps = study.choose(400, 1200)
+    steps = study.choose(500, 1200)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in MODELS}
     for seed in study.seeds():
         for name, found in runs.items():
