@@ -40,7 +40,7 @@ def _parse(text: str) -> str:
 
 def _space(text: str, begin: int, end: int) -> str:
     """White space that is there for a word; beside letters and signs MathML knows better."""
-    beside_a_word = text[:begin][-2:].isalpha() or text[end:][:2].isalpha()
+    beside_a_word = any(len(two) == 2 and two.isalpha() for two in (text[:begin][-2:], text[end : end + 2]))
     return '<mspace width="0.3em"/>' if beside_a_word else ""
 
 
