@@ -10,12 +10,13 @@ from unspool.insight.measures.time_constants import TimeConstants, measure_time_
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup
+from unspool.language import Message, words
 
 
 def tell(found: TimeConstants) -> Section:
     """How long units remember."""
 
-    time = "step(s)" if found.dt == 1 else "units of time"
+    time = words("step(s)" if found.dt == 1 else "units of time")
     return Section(
         "time_constants",
         "How long units remember",
@@ -26,8 +27,14 @@ def tell(found: TimeConstants) -> Section:
         formula("τ = -", frac("Δt", row("ln ", sup("f", "∗")))),
         lambda: (draw_time_constants(found),),
         tuple(
-            f"{one.label}: half of the units forget within {one.quantiles[2]:.3g} {time}; the slowest tenth remember "
-            f"for {one.quantiles[3]:.3g} or longer."
+            Message(
+                "{label}: half of the units forget within {half:.3g} {time}; the slowest tenth remember for {slow:.3g} "
+                "or longer.",
+                label=one.label,
+                half=float(one.quantiles[2]),
+                time=time,
+                slow=float(one.quantiles[3]),
+            )
             for one in found.sets
             if np.isfinite(one.tau).any()
         ),

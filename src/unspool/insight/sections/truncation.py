@@ -8,6 +8,7 @@ from unspool.insight.measures.truncation import Truncation, measure_truncation
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub, total
+from unspool.language import Message
 
 #: Windows at most, as many as lags of the gradient flow.
 WINDOWS = 128
@@ -16,10 +17,13 @@ WINDOWS = 128
 def tell(found: Truncation) -> Section:
     """What truncated backpropagation loses."""
     windows = len(found.windows)
-    enough = f"More than {windows} steps are needed" if found.censored else f"{found.recommended} steps are enough"
-    findings = [f"{enough} for a gradient within 1 % of the full one."]
+    enough = "{steps} steps are enough for a gradient within 1 % of the full one."
+    if found.censored:
+        enough = "More than {steps} steps are needed for a gradient within 1 % of the full one."
+    findings = [Message(enough, steps=windows if found.censored else found.recommended)]
     if found.lost is not None:
-        findings.append(f"With this run's `bptt={found.bptt}` the gradient is off by {found.lost:.1%}.")
+        off = "With this run's `bptt={bptt}` the gradient is off by {lost:.1%}."
+        findings.append(Message(off, bptt=found.bptt, lost=found.lost))
     return Section(
         "truncation",
         "What truncation costs",
