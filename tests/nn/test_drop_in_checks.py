@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.nn.torch_twins import KINDS, flat, states, twins
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import unspool
 from unspool.errors import ArgumentError, ShapeError, UnknownNameError, UnspoolError
@@ -87,6 +87,24 @@ def test_inputs_and_states_without_memory(kind: str, dtype: torch.dtype) -> None
         free(x)
         with pytest.raises(ArgumentError, match="`input` .*no memory"):
             layer(x)
+
+
+@each_kind
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_sparse_inputs_and_states(kind: str, mode: Any, batched: bool) -> None:
+    layer = KINDS[kind][1](3, 4, batch_first=True)
+    x = torch.randn(2, 5, 3) if batched else torch.randn(5, 3)
+    start = layer(x)[1]
+    sparse = tuple(part.to_sparse() for part in start) if kind == "LSTM" else start.to_sparse()
+    with mode():
+        with pytest.raises(ArgumentError, match="`input` is of layout torch.sparse_coo"):
+            layer(x.to_sparse())
+        with pytest.raises(ArgumentError, match="`hx` is of layout torch.sparse_coo"):
+            layer(x, sparse)
+        packed = PackedSequence(torch.randn(2, 3).to_sparse(), torch.tensor([1, 1]))
+        with pytest.raises(ArgumentError, match="`input.data` is of layout torch.sparse_coo"):
+            layer(packed)
 
 
 @each_kind

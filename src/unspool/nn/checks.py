@@ -54,9 +54,14 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
             f"`{name}` has dtype {value.dtype} where {whose} has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
         )
+    check_dense(name, value)
+    check_memory(name, value)
+
+
+def check_dense(name: str, value: Tensor) -> None:
+    """Refuse a sparse tensor, whose views torch does not make in every mode."""
     if value.layout != torch.strided:
         raise ArgumentError(f"`{name}` is of layout {value.layout}. Give dense numbers: {name}.to_dense().")
-    check_memory(name, value)
 
 
 def is_autocast(device: torch.device) -> bool:

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.boundary import check_quickly
-from unspool.nn.checks import Shape, check_like, check_memory, check_probability, is_autocast
+from unspool.nn.checks import Shape, check_dense, check_like, check_memory, check_probability, is_autocast
 from unspool.nn.compiling import constant_result
 
 QUANTIZED = (
@@ -37,6 +37,7 @@ def is_batched(layer: nn.RNNBase, input: Any) -> bool:
             f"{name}: Expected input to be 2D or 3D, got {input.dim()}{what}. Give (time, batch, features) or "
             "(time, features)."
         )
+    check_dense("input", input)
     return input.dim() == 3
 
 
@@ -46,6 +47,8 @@ def with_batch(states: States | None, batched: bool) -> States | None:
         return None
     if any(part.dim() != (3 if batched else 2) for part in states):
         raise _wrong_rank(states, batched)
+    for part in states:
+        check_dense("hx", part)
     return states if batched else tuple(part.unsqueeze(1) for part in states)
 
 
@@ -134,6 +137,7 @@ def check_packed(packed: PackedSequence) -> None:
     data, batch_sizes, *orders = packed
     if not isinstance(data, Tensor):
         raise ArgumentTypeError.of("input.data", data, "is not a tensor", REPACK)
+    check_dense("input.data", data)
     _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
     if batch_sizes.device.type != "cpu":
         raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)

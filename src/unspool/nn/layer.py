@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.nn.checks import check_input, check_lengths, check_state
+from unspool.nn.checks import check_dense, check_input, check_lengths, check_state
 from unspool.nn.leaves import map_leaves
 from unspool.nn.recording import find_symbol, record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
@@ -79,7 +79,7 @@ class Layer(nn.Module):
         try:
             if state is None:
                 return self.initial_state(rows, x)
-            state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
+            state = state if batched else map_leaves(_with_batch, state)
             self.check_state(state, rows, like)
         except RecursionError as error:
             name = type(self).__name__
@@ -132,6 +132,14 @@ def as_layer(name: str, part: object) -> Layer:
     if not isinstance(part, Layer):
         raise ArgumentTypeError.of(name, part, "is not a layer of unspool.nn", "Give a Recurrent or a Stack")
     return part
+
+
+def _with_batch(state: Tensor | torch.Size) -> Tensor | torch.Size:
+    """A state of one sequence as that of a batch of one; what is no tensor is refused later, with its place."""
+    if not isinstance(state, Tensor):
+        return state
+    check_dense("state", state)
+    return state.unsqueeze(0)
 
 
 def to_time_major(x: Tensor, batch_first: bool) -> Tensor:
