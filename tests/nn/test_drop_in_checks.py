@@ -91,6 +91,22 @@ def test_inputs_and_states_without_memory(kind: str, dtype: torch.dtype) -> None
 
 @each_kind
 @pytest.mark.parametrize("batched", [False, True])
+def test_views_are_made_of_what_has_memory(kind: str, batched: bool) -> None:
+    layer = KINDS[kind][1](3, 4, batch_first=True)
+    x, start = torch.randn(2, 5, 3) if batched else torch.randn(5, 3), states(layer, 2 if batched else None)
+    packed = PackedSequence(torch.randn(2, 3), torch.tensor([1, 1]))
+    for tensor in (x, flat(start)[-1], packed.data):
+        free(tensor)
+    with pytest.raises(ArgumentError, match="`input` .*no memory"):
+        layer(x)
+    with pytest.raises(ArgumentError, match="`hx` .*no memory"):
+        layer(torch.randn(2, 5, 3) if batched else torch.randn(5, 3), start)
+    with pytest.raises(ArgumentError, match="`input.data` .*no memory"):
+        layer(packed)
+
+
+@each_kind
+@pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_sparse_inputs_and_states(kind: str, mode: Any, batched: bool) -> None:
     layer = KINDS[kind][1](3, 4, batch_first=True)

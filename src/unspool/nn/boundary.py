@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unspool.cells.equations import Equations
 from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import Shape, check_dense, check_like, check_memory, check_shape
+from unspool.nn.checks import Shape, check_like, check_memory, check_shape, check_viewable
 from unspool.nn.layout import Layout, Tensors
 from unspool.nn.route import DTYPES, PLAIN
 
@@ -75,8 +75,7 @@ class Boundary:
         """Refuse parameters that were replaced by what does not fit the equations."""
         for name, tensor, shape in zip(self.layout.names, parameters, self._shapes, strict=True):
             check_shape(name, tensor, shape)
-            check_dense(name, tensor)
-            check_memory(name, tensor)
+            check_viewable(name, tensor)
             self.check_numbers(tensor.dtype)
 
     def _expected(self, x: Tensor, count: int) -> list[Shape]:

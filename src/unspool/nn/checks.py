@@ -54,12 +54,17 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
             f"`{name}` has dtype {value.dtype} where {whose} has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
         )
+    check_viewable(name, value)
+
+
+def check_viewable(name: str, value: Tensor) -> None:
+    """`value` is dense and has its memory: torch makes views of no others, or not in every mode."""
     check_dense(name, value)
     check_memory(name, value)
 
 
 def check_dense(name: str, value: Tensor) -> None:
-    """Refuse a sparse tensor, whose views torch does not make in every mode."""
+    """Refuse a sparse tensor."""
     if value.layout != torch.strided:
         raise ArgumentError(f"`{name}` is of layout {value.layout}. Give dense numbers: {name}.to_dense().")
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.nn.checks import check_dense, check_input, check_lengths, check_state
+from unspool.nn.checks import check_input, check_lengths, check_state, check_viewable
 from unspool.nn.leaves import map_leaves
 from unspool.nn.recording import find_symbol, record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
@@ -138,7 +138,7 @@ def _with_batch(state: Tensor | torch.Size) -> Tensor | torch.Size:
     """A state of one sequence as that of a batch of one; what is no tensor is refused later, with its place."""
     if not isinstance(state, Tensor):
         return state
-    check_dense("state", state)
+    check_viewable("state", state)
     return state.unsqueeze(0)
 
 
