@@ -52,6 +52,7 @@ from unspool.nn.route import (
     is_single_step_of_training,
 )
 from unspool.nn.runner import Runner, run_operator, stack_states, zeros
+from unspool.nn.single_step import Operations, take_single_step
 from unspool.nn.torch_layout import name_parts
 
 #: What `Runner.run` returns: output, final states and named values of one layer in one direction.
@@ -71,8 +72,8 @@ class DropIn(nn.RNNBase):
     torch_class: ClassVar[type[nn.RNNBase]]
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
     gates: ClassVar[tuple[str, ...]]
-    #: Whether torch.nn's forward is faster than the kernel at a single step in training.
-    slow_at_one_step: ClassVar[bool]
+    #: The operations of torch's, by `mode`, that are faster than the kernel at a single step in training.
+    single_steps: ClassVar[Operations] = {}
     #: As in `Recurrent`.
     recompute: int | str | None = None
 
@@ -208,18 +209,9 @@ class DropIn(nn.RNNBase):
         """The result of a call without checks of ours: a single step by torch.nn, or the quick kernel; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
-        if self.slow_at_one_step and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
-            return self._step_by_torch(input, hx)
+        if self.single_steps and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
+            return take_single_step(self, self.single_steps, input, hx) if self._matches_torch() else None
         return self._run_if_quick(input) if hx is None else None
-
-    def _step_by_torch(self, input: Tensor, hx: Any) -> Any:
-        if not self._matches_torch() or is_traced() or not is_settled(self) or find_changed(self):
-            return None
-        try:
-            check_for_torch(self, self._flat_weights, input, self._states(hx))  # type: ignore[arg-type]
-            return super().forward(input, hx)
-        except (AttributeError, RuntimeError, TypeError, ValueError):
-            return None  # the checks of a longer call say what is wrong
 
     def _run_if_quick(self, input: Tensor) -> Any:
         """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
