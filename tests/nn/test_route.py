@@ -98,9 +98,12 @@ def test_what_is_no_plain_call_is_not_quick() -> None:
         assert route_of(layer, x) != QUICK
     layer(x)
     assert route_of(layer, x) == route_of(layer, torch.randn(9, 4, 3)) == QUICK
-    asked: list[dict[str, Any]] = [{"states": (torch.zeros(2, 22),)}, {"ends": torch.tensor([5, 3])}, {"recompute": 2}]
-    for given in asked:
-        assert route_of(layer, x, **given) == FLOAT
+    given = {"states": (torch.zeros(2, 22),)}  # the first call of all had a state
+    assert route_of(layer, x, **given) == QUICK
+    assert route_of(layer, x[:, :1], **given) == FLOAT  # of another batch size
+    asked: list[dict[str, Any]] = [{"states": ()}, {"ends": torch.tensor([5, 3])}, {"recompute": 2}]
+    for otherwise in asked:
+        assert route_of(layer, x, **otherwise) == FLOAT
     assert route_of(layer, x[:, :0]) == "eager: there is nothing to compute"
     assert route_of(layer.double(), x.double()) == DOUBLE
 

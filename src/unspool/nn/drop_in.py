@@ -25,6 +25,7 @@ from unspool.nn.drop_in_checks import (
     check_packed,
     check_weights,
     find_changed,
+    first_states,
     is_batched,
     is_settled,
     with_batch,
@@ -211,17 +212,18 @@ class DropIn(nn.RNNBase):
             return None
         if self.single_steps and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
             return take_single_step(self, self.single_steps, input, hx) if self._matches_torch() else None
-        return self._run_if_quick(input) if hx is None else None
+        return self._run_if_quick(input, hx)
 
-    def _run_if_quick(self, input: Tensor) -> Any:
-        """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
+    def _run_if_quick(self, input: Tensor, hx: Any) -> Any:
+        """The result of one layer in one direction, if the tensors are known to the kernel."""
         several = len(self._all_weights) > 1 or find_changed(self) is not None
         if several or self.batch_first or self.recompute is not None or not is_settled(self):
             return None
         runner, parameters = self._runner(self.input_size), self._flat_weights
-        if not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
+        states = () if hx is None else first_states(hx)
+        if states is None or not is_quick(runner.kernel, parameters, input, states):  # type: ignore[arg-type]
             return None
-        output, states = runner.run_quick(parameters, input, False, True)  # type: ignore[arg-type]
+        output, states = runner.run_quick(parameters, input, states, False, True)  # type: ignore[arg-type]
         return output, self._as_torch(states)
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:

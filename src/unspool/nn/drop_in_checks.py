@@ -14,9 +14,10 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.boundary import check_quickly
+from unspool.nn.boundary import are_held, check_quickly
 from unspool.nn.checks import Shape, check_like, check_memory, check_probability, check_viewable, is_autocast
 from unspool.nn.compiling import constant_result
+from unspool.nn.route import PLAIN
 
 QUANTIZED = (
     "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
@@ -50,6 +51,20 @@ def with_batch(states: States | None, batched: bool) -> States | None:
     for part in states:
         check_viewable("hx", part)
     return states if batched else tuple(part.unsqueeze(1) for part in states)
+
+
+def first_states(hx: Any) -> States | None:
+    """The initial states of a layer's only part, (batch, width) each, or None if they have to be checked before."""
+    parts = (hx,) if isinstance(hx, Tensor) else hx
+    if not isinstance(parts, tuple):
+        return None
+    for part in parts:
+        if type(part) not in PLAIN or not part.is_cpu or part.dim() != 3 or len(part) != 1:
+            return None
+    try:
+        return tuple(part[0] for part in parts) if are_held(parts, parts[0].element_size()) else None
+    except RuntimeError:  # under a function transform, they have no memory of their own
+        return None
 
 
 def is_settled(layer: nn.RNNBase) -> bool:

@@ -57,7 +57,7 @@ class Layer(nn.Module):
         """
         if (symbol := find_symbol(x, state, lengths)) is not None:
             return record_call(self, symbol, x, state, lengths=lengths, trace=trace, **options)
-        like: Tensor | None = next(self.parameters(), None)
+        like = self._first_parameter()
         check_input(x, self.input_size, like)
         like = x if like is None else like
         batched = x.dim() == 3
@@ -73,6 +73,13 @@ class Layer(nn.Module):
         output = map_leaves(leave, output)
         state = state if batched else map_leaves(lambda part: part.squeeze(0), state)
         return (output, state, map_leaves(leave, values)) if trace else (output, state)
+
+    def _first_parameter(self) -> Tensor | None:
+        """The first parameter, if there is one; its own without a walk through the parts."""
+        for parameter in self._parameters.values():
+            if parameter is not None:
+                return parameter
+        return next(self.parameters(), None)
 
     def _start(self, state: Any, rows: int, x: Tensor, like: Tensor, batched: bool) -> Any:
         """The state to start from, with a batch axis."""
