@@ -31,6 +31,7 @@ from unspool.nn.drop_in_checks import (
     with_batch,
 )
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
+from unspool.nn.guard import guard_backward
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
@@ -234,7 +235,7 @@ class DropIn(nn.RNNBase):
         check_call(self, weights[0], data, states, batch_sizes)
         if self._choose(data.unsqueeze(1), weights, states, trace).name == "torch's own":
             check_for_torch(self, weights, data, states)
-            return super().forward(input, hx)
+            return guard_backward(super().forward(input, hx), self._flat_weights_names, weights)
         if states is not None and to_packed is not None:
             states = tuple(part.index_select(1, to_packed) for part in states)
         x, ends = pad_packed_sequence(PackedSequence(data, batch_sizes))
@@ -255,20 +256,24 @@ class DropIn(nn.RNNBase):
         if ends is not None and (torch.compiler.is_compiling() or not ends.all()):
             return self._run(weights, x, states, ends, trace=False)
         check_for_torch(self, weights, x, states)
-        hx, first = None if states is None else self._as_torch(states), self.batch_first
+        hx, first, names = (
+            None if states is None else self._as_torch(states),
+            self.batch_first,
+            self._flat_weights_names,
+        )
         if ends is None:
-            output, final = super().forward(x.transpose(0, 1) if first else x, hx)
+            output, final = guard_backward(super().forward(x.transpose(0, 1) if first else x, hx), names, weights)
             return output.transpose(0, 1) if first else output, self._states(final) or (), {}
-        packed, final = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
+        found = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
+        packed, final = guard_backward(found, names, weights)
         return pad_packed_sequence(packed, total_length=len(x))[0], self._states(final) or (), {}
 
     def _choose(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> Route:
         """How this call runs, seen from its first layer; x has a time axis, whether it is packed or not."""
-        own = self._matches_torch()
+        own, made_of = self._matches_torch(), self._made_of(x.shape[2])
         if torch.compiler.is_compiling():
-            made_of = self._made_of(x.shape[2])
             return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own)
-        return choose_route(self._runner(x.shape[2]).kernel, weights, x, states or (), trace=trace, own=own)
+        return choose_route(find_runner(*made_of).kernel, weights, x, states or (), trace=trace, own=own)
 
     def _run(
         self,

@@ -14,6 +14,7 @@ from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import UnspoolError
 from unspool.nn.boundary import Boundary, find_addresses
+from unspool.nn.guard import guard_backward
 from unspool.nn.kernel_call import Differentiable, KernelCall, addresses
 from unspool.nn.layout import Layout, Tensors
 from unspool.nn.lazy_kernel import LazyKernel
@@ -151,7 +152,10 @@ class Runner:
         if route.name == "operator":
             ordered = [named[name] for name in self.equations.parameters]
             return run_operator(self.document, self._sizes[1], x, start, ordered, ends, reverse)
-        return unroll(self.step, named, x, start, ends, reverse, trace)
+        found = unroll(self.step, named, x, start, ends, reverse, trace)
+        if len(x):  # of no step, the results are the states that were given
+            guard_backward(found, (*self.layout.names, *self.equations.states), (*parameters, *start))
+        return found
 
     def _make_call(
         self, steps: int, ends: Tensor | None, reverse: bool, recompute: int | str | None, stacked: bool
