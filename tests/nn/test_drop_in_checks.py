@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.engine.agreement import needs_compiler
 from tests.nn.torch_twins import KINDS, flat, states, twins
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
@@ -198,3 +199,15 @@ def test_the_nonlinearity_is_read_where_torch_reads_it(engine: str, monkeypatch:
     ours.mode = "RNN"
     with pytest.raises(UnknownNameError, match="mode"):
         ours(torch.randn(5, 2, 3))
+
+
+@needs_compiler
+@each_kind
+def test_an_output_that_is_changed_in_place_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's backward pass reads its output, as that of torch.nn's LSTM does."""
+    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+    layer = KINDS[kind][1](3, 4)
+    output, _ = layer(torch.randn(5, 2, 3))
+    output.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
