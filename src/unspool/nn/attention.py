@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_memory, check_shape, check_state
+from unspool.nn.checks import check_shape, check_state, check_viewable
 from unspool.nn.layer import Layer, valid_steps
 from unspool.nn.leaves import map_leaves
 
@@ -173,6 +173,9 @@ class DecoderTransformer(Layer):
     def state_shapes(self, rows: int, steps: int = 0) -> Any:
         """The shapes of a cache of `steps` steps; the initial one has none."""
         heads = check_size("num_heads", self.num_heads)
+        if self.width != self.input_size:
+            problem = f"was changed; x is as wide as input_size (={self.input_size})"
+            raise ArgumentError.of("width", self.width, problem, "Make a layer of this width")
         part = torch.Size((rows, heads, steps, self.width // heads))
         return torch.Size((rows, steps)), [(part, part)] * self.num_layers
 
@@ -201,7 +204,7 @@ class DecoderTransformer(Layer):
             )
         if like is not None and real.device != like.device:
             raise DeviceError.of("state[0]", real.device, f"is not the layer's {like.device}", "Move one of the two")
-        check_memory("state[0]", real)
+        check_viewable("state[0]", real)
         check_state(caches, self.state_shapes(rows, real.shape[1])[1], like, "state[1]")
 
     def extra_repr(self) -> str:

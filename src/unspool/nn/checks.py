@@ -41,6 +41,8 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
 
 def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer") -> None:
     """`value` is dense, has its memory, and the dtype (under autocast any floating-point one) and device of `like`."""
+    if _is_like(value, like):
+        return
     if value.device != like.device:
         raise DeviceError(
             f"`{name}` is on {value.device} where {whose} is on {like.device}. Move it by "
@@ -54,9 +56,32 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
             f"`{name}` has dtype {value.dtype} where {whose} has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
         )
+    check_viewable(name, value)
+
+
+def _is_like(value: Tensor, like: Tensor) -> bool:
+    """Whether a tensor needs no closer look; quicker than the rest of `check_like`, which says what is wrong."""
+    if type(value) not in PLAIN or torch.compiler.is_compiling() or not (value.is_cpu and like.is_cpu):
+        return False
+    if value.dtype is not like.dtype or value.layout is not torch.strided or not value.is_floating_point():
+        return False
+    try:
+        held = value.untyped_storage().nbytes() >= value.nbytes + value.storage_offset() * value.itemsize
+    except (NotImplementedError, RuntimeError):  # under a function transform: torch looks after it
+        return False
+    return held and value.is_contiguous()
+
+
+def check_viewable(name: str, value: Tensor) -> None:
+    """`value` is dense and has its memory: torch makes views of no others, or not in every mode."""
+    check_dense(name, value)
+    check_memory(name, value)
+
+
+def check_dense(name: str, value: Tensor) -> None:
+    """Refuse a sparse tensor."""
     if value.layout != torch.strided:
         raise ArgumentError(f"`{name}` is of layout {value.layout}. Give dense numbers: {name}.to_dense().")
-    check_memory(name, value)
 
 
 def is_autocast(device: torch.device) -> bool:

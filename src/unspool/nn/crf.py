@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_lengths, check_like, check_memory, check_shape
+from unspool.nn.checks import check_lengths, check_like, check_shape, check_viewable
 from unspool.nn.layer import from_time_major, to_time_major, valid_steps
 from unspool.nn.recording import refuse_if_recorded
 
@@ -202,7 +202,7 @@ class LinearChainCRF(nn.Module):
                 f"`tags` is on {tags.device} where the emissions are on {e.device}. Move it by "
                 f"tags.to({str(e.device)!r})."
             )
-        check_memory("tags", tags)
+        check_viewable("tags", tags)
         y = (tags.t() if self.batch_first else tags).long()
         y = y.masked_fill(~valid_steps(ends, steps).squeeze(-1), 0)
         wrong = ((y < 0) | (y >= self.tags)).nonzero()
