@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unspool.cells.equations import Equations
+from unspool.cells.numbers import is_whole
 from unspool.cells.symbols import BINARY, CONDITIONS, UNARY, Graph, LinearMap, Symbol, as_number, elementwise
 from unspool.errors import CellError
 
@@ -107,7 +108,7 @@ class _Reader:
         if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
             raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
         for name, size in self.sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**31:
+            if not is_whole(size) or not 1 <= size < 2**31:
                 raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
             if name in ("input", "hidden"):
                 raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
@@ -219,12 +220,12 @@ class _Reader:
             raise CellError(f"parameter {name!r} is used with two shapes")
 
     def _before(self, index: Any) -> Symbol:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.nodes):
+        if not is_whole(index) or not 0 <= index < len(self.nodes):
             raise CellError(f"its input {index!r} does not stand before it")
         return self.nodes[index]
 
     def _at(self, index: Any, where: str) -> Symbol:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.nodes):
+        if not is_whole(index) or not 0 <= index < len(self.nodes):
             raise CellError(f"{where} of {self.title} names node {index!r}, which does not exist.")
         return self.nodes[index]
 

@@ -11,6 +11,7 @@ from unspool.cells import document
 from unspool.cells.cell import Cell
 from unspool.cells.derived import without_biases
 from unspool.cells.equations import Equations
+from unspool.cells.numbers import is_whole
 from unspool.cells.symbols import Symbol
 from unspool.errors import CellError
 
@@ -55,7 +56,7 @@ class SavedCell(Cell):
         if isinstance(cell, SavedCell):
             return cell
         depth = getattr(cell, "depth", None)
-        known = isinstance(depth, int) and not isinstance(depth, bool) and 1 <= depth <= DEEPEST
+        known = is_whole(depth) and 1 <= depth <= DEEPEST
         title = type(cell).__name__
         keeps, writes = (_check_roles(title, role, getattr(cell, role)) for role in ("keeps", "writes"))
         return cls(document.dump(cell.equations()), keeps, writes, depth if known else None)
@@ -167,7 +168,7 @@ def _load_entry(name: str, entry: Any) -> SavedCell:
     if not isinstance(entry, dict) or {"keeps", "writes", "equations"} != set(entry) - {"depth"}:
         raise CellError(f"cell {name!r} does not have the entries keeps, writes and equations. {REMEDY}.")
     depth = entry.get("depth", 1)
-    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= DEEPEST:
+    if not is_whole(depth) or not 1 <= depth <= DEEPEST:
         raise CellError(f"cell {name!r} has the depth {depth!r}, not a whole number from 1 on. {REMEDY}.")
     keeps, writes = (_check_roles(name, role, entry[role]) for role in ("keeps", "writes"))
     try:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, DivergenceError, ShapeError
 from unspool.nn.leaves import take_rows
 
@@ -328,4 +329,4 @@ def _check_stop(stop_id: int | None, banned: Sequence[int], size: int | None = N
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and math.isfinite(value)
