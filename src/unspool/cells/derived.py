@@ -63,11 +63,11 @@ def without_biases(equations: Equations) -> Equations:
         elif node.operation == "vector":
             kept.add(detail)
         known[node] = graph.node(node.operation, inputs, node.width, detail)
-    parameters = equations.parameters.items()
     # a map that nothing reads is not among the nodes, but its parameters are among the parameters
+    dropped = {name for name in equations.parameters if name.startswith("b_") and name not in kept}
     return replace(
         equations,
-        parameters={name: widths for name, widths in parameters if name in kept or not name.startswith("b_")},
+        parameters={name: widths for name, widths in equations.parameters.items() if name not in dropped},
         nodes=tuple(graph.nodes),
         named={name: known[value] for name, value in equations.named.items()},
         results=tuple(known[value] for value in equations.results),
@@ -100,11 +100,7 @@ class _Draft:
         """The draft, without what is not used any more."""
         results = {state: self.results[state] for state in self.states}
         named = {**{name: self._known[value] for name, value in self.of.named.items()}, **results}
-        needed = {self.x, *self.before.values(), *named.values()}
-        for node in reversed(self.graph.nodes):
-            if node in needed:
-                needed.update(node.inputs)
-        place = {node: index for index, node in enumerate(self.graph.nodes) if node in needed}
+        place = self._needed({self.x, *self.before.values(), *named.values()})
         return Equations(
             title=self.of.title,
             sizes=self.of.sizes,
@@ -115,6 +111,13 @@ class _Draft:
             named=dict(sorted(named.items(), key=lambda item: place[item[1]])),
             results=tuple(results.values()),
         )
+
+    def _needed(self, needed: set[Symbol]) -> dict[Symbol, int]:
+        """The symbols that are needed and those that they read, with their places."""
+        for node in reversed(self.graph.nodes):
+            if node in needed:
+                needed.update(node.inputs)
+        return {node: index for index, node in enumerate(self.graph.nodes) if node in needed}
 
     def _copy(self, masks: Mapping[str, Symbol]) -> dict[Symbol, Symbol]:
         """Every symbol's copy; linear maps read masked states."""

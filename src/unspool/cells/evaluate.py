@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unspool.cells.equations import Equations
+from unspool.cells.symbols import Symbol
 
 #: An operation's name → what computes it. "linear" is called as linear(operands, matrices, bias or None),
 #: "normalise" as normalise(value, epsilon), "constant" as constant(number, x) for a number beside which no value
@@ -25,11 +26,7 @@ class Evaluator:
         self._slots = len(slots)
         self._constants = find("constant")
         self._constant = operations["constant"]
-        self._alone = {
-            slots[node.inputs[1]]
-            for node in slots
-            if node.operation == "where" and node.inputs[1].operation == node.inputs[2].operation == "constant"
-        }
+        self._alone = {slots[node.inputs[1]] for node in slots if _chooses_numbers(node)}
         self._vectors = find("vector")
         self._x, _ = find("input")[0]
         states = {name: slot for slot, name in find("state")}
@@ -65,3 +62,8 @@ class Evaluator:
                 bias = None if detail.bias is None else parameters[detail.bias]
                 values[slot] = compute(operands, matrices, bias)
         return tuple(values[slot] for slot in self._results), {name: values[slot] for name, slot in self._named.items()}
+
+
+def _chooses_numbers(node: Symbol) -> bool:
+    """Whether both values of a `where` are numbers, so that neither says of which kind the result is."""
+    return node.operation == "where" and node.inputs[1].operation == node.inputs[2].operation == "constant"

@@ -157,11 +157,17 @@ def load_cells(text: str) -> dict[str, Cell]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CellError(f"the cells' document is not JSON: {error}. {REMEDY}.") from error
+    return {name: _load_entry(name, entry) for name, entry in _entries(found).items()}
+
+
+def _entries(found: Any) -> dict[str, Any]:
+    """What a document has on each cell, by its name."""
     if not isinstance(found, dict) or set(found) != {"format", "cells"} or found["format"] != FORMAT:
         raise CellError(f"the cells' document is not of format {FORMAT}. {REMEDY}.")
-    if not isinstance(found["cells"], dict) or not all(found["cells"]):
+    cells = found["cells"]
+    if not isinstance(cells, dict) or not all(cells):
         raise CellError(f"the cells' document has no cells by name. {REMEDY}.")
-    return {name: _load_entry(name, entry) for name, entry in found["cells"].items()}
+    return cells
 
 
 def _load_entry(name: str, entry: Any) -> SavedCell:
