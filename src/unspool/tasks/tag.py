@@ -107,12 +107,15 @@ class Lexicon:
 
     def encode(self, forms: Sequence[str]) -> tuple[NDArray[np.int64], Sequences]:
         """The ids of words, and the ids of the characters of each."""
-        words = {word: number for number, word in enumerate(self.words, 1)}
-        characters = {character: number for number, character in enumerate(self.characters, 1)}
         known = [form.lower() for form in forms] if self.lowercase else forms
-        ids = np.array([words.get(form, 0) for form in known], np.int64)
-        letters = ([characters.get(character, 0) for character in spelled(form)] for form in forms)
-        return ids, Sequences.of(np.array(one, np.int64) for one in letters)
+        ids = _encode(known, self.words)
+        return ids, Sequences.of(_encode(spelled(form), self.characters) for form in forms)
+
+
+def _encode(forms: Iterable[str], known: Sequence[str]) -> NDArray[np.int64]:
+    """The number of each form among the known ones, from 1; 0 for others."""
+    number = {form: place for place, form in enumerate(known, 1)}
+    return np.array([number.get(form, 0) for form in forms], np.int64)
 
 
 def spelled(word: str) -> str:
