@@ -24,12 +24,11 @@ def find_ineffective(documents: Sequence[Mapping[str, Any]], task: TaskSettings)
     for place, document in enumerate(documents, 1):
         given = _settings(document)
         held |= given
-        given = {name: value for name, value in given.items() if value or plain.get(name, True)}
-        if place < len(documents):
-            given = _unlike(own, given)
+        switched = {name: value for name, value in given.items() if value or plain.get(name, True)}
+        judged = switched if place == len(documents) else _unlike(own, switched)
         for effect in _missing_effects(task, held):
-            for name in sorted(given.keys() & effect.settings):
-                mistakes.setdefault(name, _mistake(name, given[name], effect, held))
+            for name in sorted(judged.keys() & effect.settings):
+                mistakes.setdefault(name, _mistake(name, judged[name], effect, held))
     return list(mistakes.values())
 
 
