@@ -34,12 +34,7 @@ def examine(
     Returns:
         The report. Its figures are drawn when it is shown.
     """
-    loss = float(specimen.recording.loss.detach())
-    if not math.isfinite(loss):
-        raise DataError(
-            f"the loss is {loss}: it is not finite, so no gradient is. Look for NaN or infinity in the model's input "
-            "and in what it computes."
-        )
+    _check_loss(float(specimen.recording.loss.detach()))
     found = take_measurements(specimen, measures, progress, only)
     progress("report")
     taken = [measure for measure in measures if measure.key in found.values]
@@ -56,6 +51,14 @@ def examine(
         scalars=tuple(scalar for measure in taken for scalar in measure.named_scalars()),
         retrain=specimen.retrain,
     )
+
+
+def _check_loss(loss: float) -> None:
+    if not math.isfinite(loss):
+        raise DataError(
+            f"the loss is {loss}: it is not finite, so no gradient is. Look for NaN or infinity in the model's input "
+            "and in what it computes."
+        )
 
 
 def report_broken(title: str, broken: Sequence[str]) -> Report:

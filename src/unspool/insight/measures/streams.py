@@ -35,7 +35,7 @@ def measure_streams(recording: Recording, gradient: Gradient | None = None) -> S
     whole = recording.gradient() if gradient is None else gradient
     flows = np.array([_given_by(recording, layer, whole) for layer in recording.layers])
     return Streams(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         flows=flows,
         cross=_cross(flows, recording.layers),
         paths=_paths(flows, recording.layers),

@@ -71,7 +71,7 @@ def measure_truncation(
     enough = np.flatnonzero(np.nan_to_num(overall, nan=np.inf) <= TOLERANCE)
     windows = np.arange(1, remaining.shape[1] + 1, dtype=np.int64)
     return Truncation(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         windows=windows,
         bias=_ratio(remaining, sizes[:, None]),
         overall=overall,
