@@ -56,11 +56,16 @@ def generate(
         _print_beams(prompt, generator.search(prompt, count, beam, *stops))
         return
     for number in range(samples):
-        pieces = generator.stream(prompt, count, sampling, None if seed is None else seed + number, stops)
-        write(prompt)
-        for piece in pieces:
-            write(piece)
-        write("\n")
+        own_seed = None if seed is None else seed + number
+        _print_sample(prompt, generator.stream(prompt, count, sampling, own_seed, stops))
+
+
+def _print_sample(prompt: str, pieces: Iterable[str]) -> None:
+    """Print a text as it is sampled."""
+    write(prompt)
+    for piece in pieces:
+        write(piece)
+    write("\n")
 
 
 def _print_beams(prompt: str, found: Iterable[tuple[float, str]]) -> None:

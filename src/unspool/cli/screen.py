@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
@@ -111,7 +111,7 @@ class Screen:
         room = height - 1 - len(head) - len(foot)
         for rows, curve, sample in LAYOUTS:
             body = self.body(width, rows, curve, sample)
-            if sum(len(part.lines(width)) + 2 if isinstance(part, Framed) else 1 for part in body) <= room:
+            if _count_lines(body, width) <= room:
                 break
         return Group(*head, *body, *foot)
 
@@ -126,7 +126,8 @@ class Screen:
         if most is not None and len(plan) > most:
             plan = [*plan[: most - 1], plan[most - 1] + " · …"]
         lines = [Text(line, style="bold") for line in flow(pieces, width)]
-        return [_fit(line, width) for line in [*lines, *(Text(line, style="dim") for line in plan)]]
+        dim = [Text(line, style="dim") for line in plan]
+        return [_fit(line, width) for line in (*lines, *dim)]
 
     def metrics(self, width: int) -> list[Text]:
         """The current numbers, each under its name, and the progress bar."""
@@ -175,7 +176,7 @@ class Screen:
         else:
             parts += [*_spaced(table), *_spaced(self.curve(width, curve))]
         latest = self.evaluations[-1][1] if self.evaluations else None
-        if latest is not None and latest.sample and sample:
+        if sample and latest is not None and latest.sample:
             parts.append(Framed(latest.sample, f"sample at step {latest.step:,}", sample))
         return parts
 
@@ -229,6 +230,11 @@ class Screen:
         if self.saved is not None:
             lines.append(Text(f"saved step {self.saved.step:,} · {harmless(self.saved.path)}", style="dim"))
         return [_fit(line, width) for line in lines]
+
+
+def _count_lines(body: Iterable[RenderableType], width: int) -> int:
+    """The height of what is between header and foot; a frame has two lines of its own."""
+    return sum(len(part.lines(width)) + 2 if isinstance(part, Framed) else 1 for part in body)
 
 
 def _of_steps(started: Started | None) -> str:
