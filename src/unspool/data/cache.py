@@ -50,24 +50,29 @@ def made_once(room: str, key: str, make: Callable[[Path], None], load: Callable[
                 stack.pop_all()
                 return _held(made, mark)
     try:
-        workshop = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
-        try:
-            new = workshop / "new"
-            new.mkdir()
-            make(new)
-            (new / CHECKSUMS).write_text(json.dumps(_checksums(new)), encoding="utf-8")
-            made = _held(load(new), _use(new))
-            if cache is not None:
-                _publish(new, cache / key, workshop / "old")
-                _make_room(cache, workshop)
-            return made
-        finally:
-            shutil.rmtree(workshop, ignore_errors=True)
+        return _make_now(cache, key, make, load)
     except OSError as error:
         raise DataError(
             f"{cache or tempfile.gettempdir()} cannot keep what is made from the data: {error.strerror or error}. "
             "Set UNSPOOL_CACHE to a folder with room."
         ) from error
+
+
+def _make_now(cache: Path | None, key: str, make: Callable[[Path], None], load: Callable[[Path], Made]) -> Made:
+    """Make it in a folder of its own, which becomes that of the key where there is a cache."""
+    workshop = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
+    try:
+        new = workshop / "new"
+        new.mkdir()
+        make(new)
+        (new / CHECKSUMS).write_text(json.dumps(_checksums(new)), encoding="utf-8")
+        made = _held(load(new), _use(new))
+        if cache is not None:
+            _publish(new, cache / key, workshop / "old")
+            _make_room(cache, workshop)
+        return made
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
 
 
 def _own_folder(room: str) -> Path | None:

@@ -42,7 +42,8 @@ def _repeats(cells: Sequence[str], separator: str) -> bool:
         return False
     counts = Counter(label for cell in cells for label in split_labels(cell, separator))
     labels = {label for own in several for label in own}
-    return sum(counts[label] > 1 for label in labels) > len(labels) / 2
+    again = [label for label in labels if counts[label] > 1]
+    return len(again) > len(labels) / 2
 
 
 def split_labels(cell: str, separator: str) -> tuple[str, ...]:

@@ -80,8 +80,8 @@ class Roles:
         free = [column for column in self.table.columns if column not in {*taken}]
         dates = [column for column in free if self.kinds[column] == "time"]
         if dates:
-            return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not TIME_WORDS & {*split_name(one)})
-        named = [column for column in free if TIME_WORDS & {*split_name(column)} and self._counts_time(column)]
+            return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not _tells_time(one))
+        named = [column for column in free if _tells_time(column) and self._counts_time(column)]
         return find_column(named, TIME_NAMES) or next(iter(named), None)
 
     def find_series(
@@ -189,6 +189,11 @@ class Roles:
         """Whether all rows of an owner have the same entry."""
         frame = self.table.frame
         return bool(frame.select(owner, column).n_unique() == frame[owner].n_unique())
+
+
+def _tells_time(column: str) -> bool:
+    """Whether the name of a column has a word for a time in it."""
+    return bool(TIME_WORDS & {*split_name(column)})
 
 
 def _succeeds(read: Callable[[], object]) -> bool:

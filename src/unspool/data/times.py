@@ -69,11 +69,10 @@ class TimeAxis:
             raise DataError("the stamps do not ascend. Sort the rows by time.")
         if form in (YEAR, NUMBER):
             return cls(form, "year" if form == YEAR else "fixed", step)
-        if step >= 28 * DAY:
-            calendar = np.asarray(moments, np.int64)
-            anchor = _anchor(calendar)
-            if anchor is not None:
-                return cls._monthly(form, max(int(_median(np.diff(_months(calendar)))), 1), anchor)
+        anchor = _anchor(np.asarray(moments, np.int64)) if step >= 28 * DAY else None
+        if anchor is not None:
+            months = _months(np.asarray(moments, np.int64))
+            return cls._monthly(form, max(int(_median(np.diff(months))), 1), anchor)
         for unit, length in (("day", DAY), ("hour", HOUR)):
             if step % length == 0:
                 return cls(form, unit, step // length)
@@ -153,11 +152,12 @@ def read_times(entries: Sequence[str], place: Callable[[int], str]) -> Times:
     if MONTH.fullmatch(first):
         whole = [f"{entry}-01" if MONTH.fullmatch(entry) else "" for entry in entries]
         return _dates(whole, "%Y-%m", place, entries)
-    if not _calendar(first) and (stamps := _written(entries, place)) is not None:
-        return stamps
-    if _calendar(first) and not DIGITS.fullmatch(first):  # eight digits are a date only if all entries are
-        return _dates(entries, _pattern(max(entries, key=len)), place)
-    return _numbers(entries, place)
+    if not _calendar(first):
+        stamps = _written(entries, place)
+        return _numbers(entries, place) if stamps is None else stamps
+    if DIGITS.fullmatch(first):  # eight digits are a date only if all entries are
+        return _numbers(entries, place)
+    return _dates(entries, _pattern(max(entries, key=len)), place)
 
 
 def _written(entries: Sequence[str], place: Callable[[int], str]) -> Times | None:
@@ -172,15 +172,19 @@ def _written(entries: Sequence[str], place: Callable[[int], str]) -> Times | Non
 def _numbers(entries: Sequence[str], place: Callable[[int], str]) -> Times:
     """Stamps that are years or other numbers."""
     if all(INTEGER.fullmatch(entry) for entry in entries):
-        numbers = np.array([int(entry) for entry in entries], np.int64)
-        if (unix := read_unix(numbers)) is not None:
-            return Times(*unix)
-        years = all(YEARS.fullmatch(entry) for entry in entries)
-        return Times(numbers, YEAR if years else NUMBER)
+        return _whole_numbers(entries)
     numbers = np.array([_number(entry) for entry in entries])
     for row in np.flatnonzero(~(np.abs(numbers) < 1e15))[:1]:  # beyond it floats are too coarse to count steps
         raise DataError(f"{place(int(row))}: {reprlib.repr(entries[row])} is not a time. {REMEDY}.")
     return Times(numbers, NUMBER)
+
+
+def _whole_numbers(entries: Sequence[str]) -> Times:
+    numbers = np.array([int(entry) for entry in entries], np.int64)
+    if (unix := read_unix(numbers)) is not None:
+        return Times(*unix)
+    years = all(YEARS.fullmatch(entry) for entry in entries)
+    return Times(numbers, YEAR if years else NUMBER)
 
 
 def spell(moment: int | float, form: str) -> str:
