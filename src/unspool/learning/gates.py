@@ -15,6 +15,7 @@ from unspool.errors import ArgumentError, ShapeError
 from unspool.nn import Bidirectional, Recurrent, Stack
 from unspool.nn.checks import check_lengths
 from unspool.nn.layer import valid_steps
+from unspool.nn.regularized import GIVE_PLAIN_LAYERS
 
 #: Below this a gate is closed rather than open.
 HALF = 0.5
@@ -148,9 +149,4 @@ def _check_gates(layer: Recurrent) -> None:
     if not isinstance(layer.cell, LSTM):
         raise ArgumentError.of("stack", layer, "has no output and input gates", "Give layers of LSTM")
     if layer._regularized is not None:
-        raise ArgumentError.of(
-            "stack",
-            layer,
-            "has gates that depend on chance",
-            "Give layers without recurrent dropout, weight dropout and zoneout",
-        )
+        raise ArgumentError.of("stack", layer, "has gates that depend on chance", GIVE_PLAIN_LAYERS)

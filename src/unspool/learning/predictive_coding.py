@@ -18,6 +18,7 @@ from unspool.nn import Recurrent
 from unspool.nn.checks import check_input, check_lengths, check_like
 from unspool.nn.layer import from_time_major, to_time_major, valid_steps
 from unspool.nn.leaves import map_leaves
+from unspool.nn.regularized import GIVE_PLAIN_LAYERS
 from unspool.nn.unroll import States
 
 Gradients = tuple[dict[str, Tensor], ...]
@@ -361,12 +362,7 @@ def _check_layer(layer: Recurrent, first: Recurrent) -> None:
     if layer.reverse:
         raise ArgumentError.of("layers", layer, "runs in reverse", "Give layers with reverse=False")
     if layer._regularized is not None:
-        raise ArgumentError.of(
-            "layers",
-            layer,
-            "drops or keeps units at random",
-            "Give layers without recurrent dropout, weight dropout and zoneout",
-        )
+        raise ArgumentError.of("layers", layer, "drops or keeps units at random", GIVE_PLAIN_LAYERS)
     if layer.batch_first != first.batch_first:
         raise ArgumentError.of("layers", layer, "has another layout than the first", "Give all the same `batch_first`")
 

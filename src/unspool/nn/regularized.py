@@ -22,6 +22,9 @@ from unspool.nn.layout import Tensors
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States, Trace
 
+#: What to do where a layer must compute the same every time.
+GIVE_PLAIN_LAYERS = "Give layers without recurrent dropout, weight dropout and zoneout"
+
 
 @dataclass(frozen=True)
 class Rates:
