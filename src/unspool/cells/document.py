@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unspool.cells.equations import Equations
@@ -112,10 +112,13 @@ class _Reader:
         if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
             raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
         for name, size in self.sizes.items():
-            if not is_whole(size) or not 1 <= size < 2**31:
-                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
-            if name in ("input", "hidden"):
-                raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
+            self._check_size(name, size)
+
+    def _check_size(self, name: str, size: Any) -> None:
+        if not is_whole(size) or not 1 <= size < 2**31:
+            raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
+        if name in ("input", "hidden"):
+            raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
 
     def _read_nodes(self) -> None:
         """Every node, after the nodes that it reads; the input and the states come first."""
@@ -172,6 +175,9 @@ class _Reader:
         for name, value in initial.items():
             if not isinstance(value, float) or not math.isfinite(value):
                 raise CellError(f"the first value of {name!r} of {self.title} is {value!r}, not a number.")
+        self._check_vectors(initial)
+
+    def _check_vectors(self, initial: Mapping[str, float]) -> None:
         vectors = {node.detail for node in self.nodes if node.operation == "vector"}
         others = set(self.used) - vectors
         for name in (*vectors, *initial):
@@ -223,11 +229,15 @@ class _Reader:
             raise CellError("it does not have one matrix an operand")
         if not self._named(linear.name) or len({id(value) for value in inputs}) < len(inputs):
             raise CellError("its name is not of letters, digits and underscores, or it reads a value twice")
-        for place, matrix in enumerate(linear.matrices):
-            if matrix in self.used or matrix in linear.matrices[:place]:
-                raise CellError(f"its matrix {matrix!r} has another use")
+        self._check_matrices(linear.matrices)
         if not all(map(_is_vector, inputs)):
             raise CellError("an operand is not a vector")
+
+    def _check_matrices(self, matrices: Sequence[str]) -> None:
+        """Every matrix belongs to one operand of one map."""
+        for place, matrix in enumerate(matrices):
+            if matrix in self.used or matrix in matrices[:place]:
+                raise CellError(f"its matrix {matrix!r} has another use")
 
     def _use(self, name: str, widths: tuple[str | None, ...]) -> None:
         if self.used.setdefault(name, widths) != widths:

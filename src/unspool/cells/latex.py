@@ -68,7 +68,7 @@ class _Printer:
         named = self.equations.named
         names = {id(value): name for name, value in named.items() if value.operation not in ("input", "state")}
         uses = Counter(id(value) for node in self.equations.nodes for value in node.inputs)
-        lines = []
+        lines: list[str] = []
         helpers = 0
         for node in self.equations.nodes:
             text, binding = self._print(node)
@@ -82,9 +82,12 @@ class _Printer:
                 continue
             lines.append(f"{letter}_t &= {text}")
             self._texts[node] = f"{letter}_t", ATOM
-        # a state that another one was before
-        shifted = {name: value for name, value in named.items() if value.operation in ("input", "state")}
-        return [*lines, *(f"{_letter(name)}_t &= {self._texts[value][0]}" for name, value in shifted.items())]
+        return lines + self._shifted()
+
+    def _shifted(self) -> list[str]:
+        """States that are what another one, or the input, was before."""
+        shifted = {name: value for name, value in self.equations.named.items() if value.operation in ("input", "state")}
+        return [f"{_letter(name)}_t &= {self._texts[value][0]}" for name, value in shifted.items()]
 
     def _print(self, node: Symbol) -> tuple[str, int]:
         """The text of a value, and how tightly it binds."""

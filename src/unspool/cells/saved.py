@@ -188,7 +188,11 @@ def _check_roles(cell: str, role: str, given: Any) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise CellError(f"`{role}` of {cell} is {given!r}. Give the gates' names with +1 or -1, such as {{'f': +1}}.")
     for gate, sign in given.items():
-        named = isinstance(gate, str) and document.NAME.fullmatch(gate) is not None
-        if not named or isinstance(sign, bool) or sign not in (1, -1):
+        if not _is_role(gate, sign):
             raise CellError(f"`{role}` of {cell} has {gate!r}: {sign!r}. Give a gate's name with +1 or -1.")
     return {gate: int(sign) for gate, sign in given.items()}
+
+
+def _is_role(gate: Any, sign: Any) -> bool:
+    named = isinstance(gate, str) and document.NAME.fullmatch(gate) is not None
+    return named and not isinstance(sign, bool) and sign in (1, -1)

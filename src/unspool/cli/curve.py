@@ -84,11 +84,15 @@ def chart(
     plot, beside = _divide(width - room - 2, names)
     lines = sparkline(values, plot, height, low, high)
     _draw_levels(lines, levels.values(), low, high)
-    for place, value in marks:
-        row = _row(value, low, high, height)
-        lines[row] = _with_mark(lines[row], place)
+    _draw_marks(lines, marks, low, high)
     ticks = [f"{label:>{room}} {'┤' if label else '│'}" for label in axis]
     return list(map("".join, zip(ticks, lines, _sides(names, beside), strict=True)))
+
+
+def _draw_marks(lines: list[str], marks: Iterable[tuple[float, float]], low: float, high: float) -> None:
+    for place, value in marks:
+        row = _row(value, low, high, len(lines))
+        lines[row] = _with_mark(lines[row], place)
 
 
 def _draw_levels(lines: list[str], levels: Iterable[float], low: float, high: float) -> None:

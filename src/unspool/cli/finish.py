@@ -29,15 +29,20 @@ PROMPT = 16
 
 def render_finish(event: Finished, plain: bool = False) -> RenderableType:
     """The whole summary; `plain` indents the sample instead of framing it. Print it with `crop=False`."""
-    parts: list[RenderableType] = [Text(opening(event), style="bold"), ""]
-    rows = table(event)
-    if len(rows) > 1:
-        parts += [unbroken(line, "bold" if index == 0 else "") for index, line in enumerate(align(rows, left=1))]
+    parts: list[RenderableType] = [Text(opening(event), style="bold"), "", *_metrics(event)]
     parts += [part for said in (compare(event), harmless(event.advice)) if said for part in ("", Text(said))]
     if event.sample:
         parts += ["", unbroken(indented(event.sample)) if plain else Framed(event.sample, "sample of the best model")]
     parts += ["", *(unbroken(line) for line in next_steps(event))]
     return Group(*parts)
+
+
+def _metrics(event: Finished) -> list[Text]:
+    """The table of metrics, if there are any, its head in bold."""
+    rows = table(event)
+    if len(rows) == 1:
+        return []
+    return [unbroken(line, "" if index else "bold") for index, line in enumerate(align(rows, left=1))]
 
 
 def opening(event: Finished) -> str:

@@ -152,9 +152,14 @@ def read_value(one: Setting, given: Any) -> Any:
     if isinstance(given, bool):
         return given
     if isinstance(given, list):
-        values = [_read_word(one, word) for word in given]
-        return values[0] if len(values) == 1 and _is_single(one, values[0]) else values
+        return _read_words(one, given)
     return _read_word(one, given)
+
+
+def _read_words(one: Setting, given: list[Any]) -> Any:
+    """The values of an option that was given several times, or that one that was given once."""
+    values = [_read_word(one, word) for word in given]
+    return values[0] if len(values) == 1 and _is_single(one, values[0]) else values
 
 
 def _read_word(one: Setting, word: Any) -> Any:

@@ -158,11 +158,18 @@ def _make_room(cache: Path, workshop: Path) -> None:
     for last, size, folder in entries:
         if total <= LIMIT or time.time() - last < HOUR:
             return
-        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            marks = [stack.enter_context(mark.open("ab")) for mark in folder.glob(f"{USED}-*")]
-            if all(map(_lock, marks)) and _last_use(folder) == last:
-                folder.rename(workshop / folder.name)  # gone for others at once; the workshop is removed as a whole
-                total -= size
+        if _remove_unused(folder, last, workshop):
+            total -= size
+
+
+def _remove_unused(folder: Path, last: float, workshop: Path) -> bool:
+    """Remove a folder that nobody uses, nor has used since this time; whether that was possible."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        marks = [stack.enter_context(mark.open("ab")) for mark in folder.glob(f"{USED}-*")]
+        if all(map(_lock, marks)) and _last_use(folder) == last:
+            folder.rename(workshop / folder.name)  # gone for others at once; the workshop is removed as a whole
+            return True
+    return False
 
 
 def _entries(cache: Path) -> Iterator[tuple[float, int, Path]]:

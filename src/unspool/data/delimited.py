@@ -110,9 +110,7 @@ def _read_rows(
             names = _names(file, rows[0], header, int(numbers[0]))
             if header is not False:
                 rows, numbers = rows[1:], numbers[1:]
-        for place, row in enumerate(rows):
-            if len(row) != len(names):
-                bad[count + place] = f"{file}, line {numbers[place]}: {_ragged(row, names, delimiter)}"
+        bad |= _find_ragged(file, rows, numbers, names, delimiter, count)
         if rows:
             frames.append(_make_frame(rows, names))
             lines.append(numbers)
@@ -120,6 +118,17 @@ def _read_rows(
     if not frames:
         return pl.DataFrame(schema=dict.fromkeys(names, pl.String)), np.empty(0, np.int64)
     return pl.concat(frames, rechunk=True), np.concatenate(lines)
+
+
+def _find_ragged(
+    file: Path, rows: Sequence[Sequence[str]], numbers: Lines, names: Sequence[str], delimiter: str, before: int
+) -> dict[int, str]:
+    """Rows with too few or too many entries, and what is wrong with each; so many rows come before these."""
+    return {
+        before + place: f"{file}, line {numbers[place]}: {_ragged(row, names, delimiter)}"
+        for place, row in enumerate(rows)
+        if len(row) != len(names)
+    }
 
 
 def _make_frame(rows: Sequence[Sequence[str]], names: Sequence[str]) -> pl.DataFrame:

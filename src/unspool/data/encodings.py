@@ -141,13 +141,19 @@ def _find_zero(file: Path) -> int | None:
 
 def _guess_utf16(file: Path) -> str | None:
     """UTF-16 without a mark: line ends, spaces and Latin letters have a zero, nearly always on the same side."""
+    zeros, high = _count_bytes(file)
+    name = "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+    fits = 2 * min(zeros) <= max(zeros) and not _is_ascii_with_zeros(sum(zeros), high, file.stat().st_size)
+    return name if fits and _decodes(file, name) and _is_shown(file, name) else None
+
+
+def _count_bytes(file: Path) -> tuple[list[int], int]:
+    """How many bytes are zero at even places and at odd ones, and how many are in runs of high ones."""
     zeros, high = [0, 0], 0
     for raw in _pieces(file):
         zeros = [zeros[side] + raw[side::2].count(0) for side in (0, 1)]
         high += sum(map(len, _HIGH.findall(raw)))
-    name = "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-    fits = 2 * min(zeros) <= max(zeros) and not _is_ascii_with_zeros(sum(zeros), high, file.stat().st_size)
-    return name if fits and _decodes(file, name) and _is_shown(file, name) else None
+    return zeros, high
 
 
 def _is_ascii_with_zeros(zeros: int, high: int, size: int) -> bool:

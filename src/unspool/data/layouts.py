@@ -53,7 +53,11 @@ def class_folders(folder: Path) -> list[Path]:
     found = [one for one in sorted(folder.glob("*")) if one.is_dir() and one.name[0] != "."]
     if _are_parts(one.name for one in found):
         return []
-    return [one for one in found if one.name.lower() not in UNLABELLED and class_texts(one)]
+    return list(filter(_is_class, found))
+
+
+def _is_class(folder: Path) -> bool:
+    return folder.name.lower() not in UNLABELLED and bool(class_texts(folder))
 
 
 def class_texts(folder: Path) -> list[Path]:

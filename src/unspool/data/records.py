@@ -162,7 +162,11 @@ def _are_columns(document: Mapping[str, Any]) -> bool:
     lists = list(document.values())
     if not lists or not all(isinstance(value, list) and value for value in lists):
         return False
-    return len({len(value) for value in lists}) == 1 and not any(isinstance(one[0], dict | list) for one in lists)
+    return len({len(value) for value in lists}) == 1 and not any(_is_nested(one[0]) for one in lists)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _check_record(record: Any) -> Record:

@@ -81,6 +81,10 @@ class Roles:
         dates = [column for column in free if self.kinds[column] == "time"]
         if dates:
             return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not _tells_time(one))
+        return self._find_counter(free)
+
+    def _find_counter(self, free: Iterable[str]) -> str | None:
+        """A column of numbers that ascend, by a name of times."""
         named = [column for column in free if _tells_time(column) and self._counts_time(column)]
         return find_column(named, TIME_NAMES) or next(iter(named), None)
 
@@ -104,13 +108,20 @@ class Roles:
         if time is None:
             return None
         series = series or self._find_owner(time, [*targets, *others])
-        if series is None and self.table.frame[time].n_unique() < UNIQUE * len(self.table):
+        if series is None and self._repeats(time):
             return None
         found = tuple(targets) or self._find_targets([time, series, *others])
-        if not found:
-            return None
-        ignored = [one for one in self.table.columns if one not in (time, series, *found, *others)]
-        return SeriesColumns(time, series, found, tuple(ignored))
+        return self._name_series(time, series, found, others) if found else None
+
+    def _repeats(self, time: str) -> bool:
+        """Whether so many rows have the same time that they cannot be one series."""
+        return bool(self.table.frame[time].n_unique() < UNIQUE * len(self.table))
+
+    def _name_series(
+        self, time: str, series: str | None, targets: tuple[str, ...], others: Sequence[str]
+    ) -> SeriesColumns:
+        ignored = [one for one in self.table.columns if one not in (time, series, *targets, *others)]
+        return SeriesColumns(time, series, targets, tuple(ignored))
 
     def _find_targets(self, taken: Sequence[str | None]) -> tuple[str, ...]:
         """The column of numbers that has a well-known name, or all of them."""
@@ -174,8 +185,8 @@ class Roles:
             return None
         free = [one for one in self.of_kind("label", "text", "number") if one not in (time, *taken)]
         unique = [one for one in free if self._tells_apart(one, time)]
-        words = [one for one in unique if self.kinds[one] != "number"]
-        return next((one for one in unique if self.is_identity(one)), None) or next(iter(words), None)
+        identity = next((one for one in unique if self.is_identity(one)), None)
+        return identity or next((one for one in unique if self.kinds[one] != "number"), None)
 
     def _tells_apart(self, column: str, time: str) -> bool:
         """Whether rows of the same time differ in a column, which several rows share."""

@@ -102,9 +102,9 @@ def guess_scheme(tags: Iterable[str]) -> Scheme:
     fitting = {tag for tag in several if _form(tag, "bioes")}
     letters = {tag.partition("-")[0] for tag in fitting}
     begun = any(tag.startswith("B-") for tag in fitting)
-    if begun or (fitting == several and letters & {"B", "S", "U"}):
-        return "bioes" if letters - {"B", "I", OUTSIDE} else "bio"
-    return "io"
+    if not begun and not (fitting == several and letters & {"B", "S", "U"}):
+        return "io"
+    return "bioes" if letters - {"B", "I", OUTSIDE} else "bio"
 
 
 def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:

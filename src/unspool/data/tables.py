@@ -196,17 +196,21 @@ def _fit_columns(frame: pl.DataFrame, path: Path, first: Chunk) -> pl.DataFrame:
 
 
 def _join(chunks: Sequence[Chunk], tolerant: bool) -> Table:
-    try:
-        joined = pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
-    except pl.exceptions.PolarsError as error:
-        first = chunks[0].files[0]
-        raise DataError(f"the columns of {first} and the others differ in type: {error}. Convert them.") from error
+    joined = _concatenate(chunks)
     begins = list(accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0))
     pairs = list(zip(begins, chunks, strict=True))
     firsts = [begin + first for begin, chunk in pairs for first in chunk.firsts]
     bad = {begin + row: why for begin, chunk in pairs for row, why in chunk.bad.items()}
     files = tuple(file for chunk in chunks for file in chunk.files)
     return Table(joined, files, tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]), tolerant, bad)
+
+
+def _concatenate(chunks: Sequence[Chunk]) -> pl.DataFrame:
+    try:
+        return pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        first = chunks[0].files[0]
+        raise DataError(f"the columns of {first} and the others differ in type: {error}. Convert them.") from error
 
 
 def group_rows(names: Sequence[str]) -> list[NDArray[np.intp]]:

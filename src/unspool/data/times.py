@@ -73,6 +73,11 @@ class TimeAxis:
         if anchor is not None:
             months = _months(np.asarray(moments, np.int64))
             return cls._monthly(form, max(int(_median(np.diff(months))), 1), anchor)
+        return cls._fixed(form, step)
+
+    @classmethod
+    def _fixed(cls, form: str, step: int) -> Self:
+        """Steps of so many microseconds, in whole days or hours where they are."""
         for unit, length in (("day", DAY), ("hour", HOUR)):
             if step % length == 0:
                 return cls(form, unit, step // length)
@@ -207,10 +212,14 @@ def _dates(
     plain = []
     for row, moment in enumerate(found):
         if moment is None or _has_zone(moment) != zoned:
-            problem = "is not a time as those before it are" if row else "is not a time"
-            raise DataError(f"{place(row)}: {reprlib.repr((written or entries)[row])} {problem}. {REMEDY}.")
+            raise _no_time(row, (written or entries)[row], place)
         plain.append(moment.astimezone(UTC).replace(tzinfo=None) if zoned else moment)
     return Times(np.array(plain, "datetime64[us]").astype(np.int64), form)
+
+
+def _no_time(row: int, entry: str, place: Callable[[int], str]) -> DataError:
+    problem = "is not a time as those before it are" if row else "is not a time"
+    return DataError(f"{place(row)}: {reprlib.repr(entry)} {problem}. {REMEDY}.")
 
 
 def _has_zone(moment: datetime | None) -> bool:

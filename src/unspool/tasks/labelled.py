@@ -215,9 +215,9 @@ def _find_text(roles: Roles, label: str | None) -> str | None:
     """The column of texts: of a well-known name, the only one with long entries, or the only one beside a label."""
     words = [column for column in roles.of_kind("text", "label") if column != label]
     texts = [column for column in words if roles.kinds[column] == "text" and not roles.is_identity(column)]
-    alone = words if len(roles.table.columns) == 2 and len(texts) != 1 else texts
-    only = alone[0] if len(alone) == 1 else None
-    return find_column(words, TEXT_NAMES) or only
+    if len(roles.table.columns) == 2 and len(texts) != 1:
+        texts = words
+    return find_column(words, TEXT_NAMES) or (texts[0] if len(texts) == 1 else None)
 
 
 def _only_target(roles: Roles, text: str) -> str | None:

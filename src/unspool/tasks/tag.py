@@ -317,11 +317,12 @@ class Tagging(TolerantTask):
         unseen = int((y_true == UNSEEN).sum())
         if unseen:
             right |= {"words": len(y_true), "unseen tags": unseen}
-        if not self.has_spans:
-            return right
+        return {**self._score_spans(part, indices, y_pred), **right} if self.has_spans else right
+
+    def _score_spans(self, part: TaggedPart, indices: Indices, y_pred: Sequence[Any]) -> dict[str, float]:
         true_spans = [spans(part.sentences[int(index)].tags, self.scheme) for index in indices]
         score = span_f1(true_spans, [self.spans(one) for one in y_pred])
-        return {"span F1": score.f1, "precision": score.precision, "recall": score.recall, **right}
+        return {"span F1": score.f1, "precision": score.precision, "recall": score.recall}
 
     def spans(self, tags: NDArray[np.int64]) -> list[Span]:
         """The spans that tags with these numbers mark."""
@@ -374,9 +375,12 @@ def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -
 def _are_tagged(lines: Sequence[str]) -> bool:
     """Whether every line is a word and a tag, such as B-place, I-place or O."""
     rows = [row for line in lines if (row := split_columns(line.removesuffix("\n")))]
-    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
-        return False
-    return guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
+    return _is_rectangle(rows) and guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
+
+
+def _is_rectangle(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether there are several rows of several entries, as many in each."""
+    return len(rows) > 1 and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
 
 
 def permitted(tags: Sequence[str], scheme: Scheme) -> NDArray[np.bool_]:
