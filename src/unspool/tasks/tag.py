@@ -108,14 +108,18 @@ class Lexicon:
     def encode(self, forms: Sequence[str]) -> tuple[NDArray[np.int64], Sequences]:
         """The ids of words, and the ids of the characters of each."""
         known = [form.lower() for form in forms] if self.lowercase else forms
-        ids = _encode(known, self.words)
-        return ids, Sequences.of(_encode(spelled(form), self.characters) for form in forms)
+        characters = _number(self.characters)
+        letters = (_encode(spelled(form), characters) for form in forms)
+        return _encode(known, _number(self.words)), Sequences.of(letters)
 
 
-def _encode(forms: Iterable[str], known: Sequence[str]) -> NDArray[np.int64]:
-    """The number of each form among the known ones, from 1; 0 for others."""
-    number = {form: place for place, form in enumerate(known, 1)}
-    return np.array([number.get(form, 0) for form in forms], np.int64)
+def _number(known: Iterable[str]) -> dict[str, int]:
+    return {form: number for number, form in enumerate(known, 1)}
+
+
+def _encode(forms: Iterable[str], numbers: Mapping[str, int]) -> NDArray[np.int64]:
+    """The numbers of words or characters; 0 for those that are not known."""
+    return np.array([numbers.get(form, 0) for form in forms], np.int64)
 
 
 def spelled(word: str) -> str:

@@ -190,7 +190,6 @@ def _stack_amplitudes(recording: Recording, entrance: Entrance, omega: Array) ->
     }
     for first in range(0, len(slots), len(rows)):
         part = list(zip(rows, slots[first : first + len(rows)], strict=False))
-        part = list(zip(rows, slots[first : first + len(rows)], strict=False))
         responses = respond_by_layer(recording, entrance, partial(_sinusoids, entrance, omega, part))
         for name, into in found.items():
             signals = responses[name][steady.start : steady.stop].numpy()
