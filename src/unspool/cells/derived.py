@@ -57,11 +57,9 @@ def without_biases(equations: Equations) -> Equations:
     kept: set[str] = set()
     for node in equations.nodes:
         inputs, detail = tuple(known[value] for value in node.inputs), node.detail
+        kept.update(_parameters_without_bias(node))
         if isinstance(detail, LinearMap):
-            kept.update(detail.matrices)
             detail = replace(detail, bias=None)
-        elif node.operation == "vector":
-            kept.add(detail)
         known[node] = graph.node(node.operation, inputs, node.width, detail)
     # a map that nothing reads is not among the nodes, but its parameters are among the parameters
     dropped = {name for name in equations.parameters if name.startswith("b_") and name not in kept}
@@ -72,6 +70,13 @@ def without_biases(equations: Equations) -> Equations:
         named={name: known[value] for name, value in equations.named.items()},
         results=tuple(known[value] for value in equations.results),
     )
+
+
+def _parameters_without_bias(node: Symbol) -> Sequence[str]:
+    """The parameters that a node reads, but for the bias of a linear map."""
+    if isinstance(node.detail, LinearMap):
+        return node.detail.matrices
+    return (node.detail,) if node.operation == "vector" else ()
 
 
 class _Draft:
@@ -87,14 +92,17 @@ class _Draft:
         self.states = {**equations.states, **({} if vectors else widths)}
         self.vectors = widths if vectors else {}
         self.x = self.graph.node("input", width=equations.nodes[0].width)
-        self.before = {name: self.graph.node("state", width=width, detail=name) for name, width in self.states.items()}
-        made = {name: self.graph.node("vector", width=width, detail=name) for name, width in self.vectors.items()}
+        self.before = self._nodes("state", self.states)
+        made = self._nodes("vector", self.vectors)
         self.companions = {state: (made or self.before)[name] for state, name in self.names.items()}
         self._known = self._copy(self.companions if masked else {})
         self.results = {
             **self.before,
             **{state: self._known[value] for state, value in zip(equations.states, equations.results, strict=True)},
         }
+
+    def _nodes(self, operation: str, widths: Mapping[str, str]) -> dict[str, Symbol]:
+        return {name: self.graph.node(operation, width=width, detail=name) for name, width in widths.items()}
 
     def equations(self) -> Equations:
         """The draft, without what is not used any more."""

@@ -14,6 +14,10 @@ from unspool.cells.symbols import Symbol
 Operations = Mapping[str, Callable[..., Any]]
 
 
+#: What is there before a step computes anything.
+GIVEN = ("input", "state", "vector", "constant")
+
+
 class Evaluator:
     """One step of a cell as a list of instructions over numbered slots."""
 
@@ -34,7 +38,7 @@ class Evaluator:
         self._instructions = [
             (slots[node], operations[node.operation], [slots[value] for value in node.inputs], node.detail)
             for node in equations.nodes
-            if node.operation not in ("input", "state", "vector", "constant")
+            if node.operation not in GIVEN
         ]
         self._results = [slots[node] for node in equations.results]
         self._named = {name: slots[node] for name, node in equations.named.items()}

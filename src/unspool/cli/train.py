@@ -102,8 +102,7 @@ def train(
     if nproc > 1 and "WORLD_SIZE" not in os.environ:
         raise typer.Exit(start_processes(nproc, check_settings(files, out, resume, overwrite, given)))
     with one_of_several() as ranks:
-        if ranks.first and nproc not in (1, ranks.count):
-            raise ArgumentError.of("nproc", nproc, f"is not torchrun's {ranks.count}", "Leave it out")
+        _check_count(nproc, ranks)
         if dry_run or lr_find:
             with ranks.in_turn():
                 checked = check_settings(files, out, resume, overwrite, given)
@@ -117,6 +116,11 @@ def train(
         finish(trained)
         if ranks.first:
             look.finish(out, json or quiet)
+
+
+def _check_count(nproc: int, ranks: Ranks) -> None:
+    if ranks.first and nproc not in (1, ranks.count):
+        raise ArgumentError.of("nproc", nproc, f"is not torchrun's {ranks.count}", "Leave it out")
 
 
 def _refuse_with_resume(asked: bool) -> None:

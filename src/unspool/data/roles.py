@@ -176,7 +176,9 @@ class Roles:
         """A column that counts the rows, beside a single column of numbers."""
         counters = [one for one in self.table.columns if self.is_identity(one) and self.counts_rows(one)]
         others = [one for one in self.of_kind("number", "label", "text") if one not in counters]
-        return counters[0] if counters and len(others) == 1 and counters[0] not in taken else None
+        if len(counters) == 0 or len(others) != 1 or counters[0] in taken:
+            return None
+        return counters[0]
 
     def _find_owner(self, time: str, taken: Sequence[str]) -> str | None:
         """The column that says which series a row belongs to, where several rows have the same time."""
@@ -185,8 +187,12 @@ class Roles:
             return None
         free = [one for one in self.of_kind("label", "text", "number") if one not in (time, *taken)]
         unique = [one for one in free if self._tells_apart(one, time)]
-        identity = next((one for one in unique if self.is_identity(one)), None)
-        return identity or next((one for one in unique if self.kinds[one] != "number"), None)
+        return self._choose_owner(unique)
+
+    def _choose_owner(self, columns: Sequence[str]) -> str | None:
+        """The first that is an id, or else the first that does not hold numbers."""
+        identity = next((one for one in columns if self.is_identity(one)), None)
+        return identity or next((one for one in columns if self.kinds[one] != "number"), None)
 
     def _tells_apart(self, column: str, time: str) -> bool:
         """Whether rows of the same time differ in a column, which several rows share."""

@@ -203,8 +203,8 @@ class _Emitter(Indices):
         always = [sink for sink in sinks if sink.kind not in ("slot", "trace")]
         for sink in always:
             body.sink(sink)
-        body.guarded("KEEP", [sink for sink in sinks if sink.kind == "slot"])
-        body.guarded("TRACE", [sink for sink in sinks if sink.kind == "trace"])
+        body.guarded("KEEP", _of_kind("slot", sinks))
+        body.guarded("TRACE", _of_kind("trace", sinks))
         inner = _once_a_row(body, bool(always)) if width == ROW else _over_units(body, self.size(width))
         return [
             "        for (int r = 0; r < f.rows; ++r) {",
@@ -213,6 +213,10 @@ class _Emitter(Indices):
             *(f"            {line}" for line in inner),
             "        }",
         ]
+
+
+def _of_kind(kind: str, sinks: Sequence[Sink]) -> list[Sink]:
+    return [sink for sink in sinks if sink.kind == kind]
 
 
 def _once_a_row(body: Body, always: bool) -> list[str]:

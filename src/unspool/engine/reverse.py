@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from unspool.cells.symbols import CONDITIONS, LinearMap
 from unspool.engine.graph import ROW, Graph, Lowered, Node, order
@@ -53,12 +54,15 @@ class _Reverse:
                 d_maps[node.detail] = self.gradients[node]
             elif node in self.gradients and node.operation not in ("x", "before", "vector"):
                 RULES[node.operation](self, node, self.gradients[node])
-        operands = {
+        return self._with_slots(d_maps, self._operands(readers, d_maps))
+
+    def _operands(self, readers: Mapping[Node, Sequence[Node]], d_maps: Mapping[LinearMap, Node]) -> dict[Node, Node]:
+        """The values, neither x nor states, that maps with a gradient had read."""
+        return {
             operand: self._value(operand)
             for operand, maps in readers.items()
             if operand.operation not in ("x", "before") and any(reader.detail in d_maps for reader in maps)
         }
-        return self._with_slots(d_maps, operands)
 
     def _back(self, node: Node, readers: Sequence[Node]) -> None:
         """Pass the gradients of the maps that read a value back to it, by one product."""
@@ -163,21 +167,24 @@ class _Reverse:
 
     def _with_slots(self, d_maps: dict[LinearMap, Node], operands: dict[Node, Node]) -> Reversed:
         """Replace the placeholders by states, recomputed values and slots."""
-        leaves = {
-            node: gradient for node, gradient in self.gradients.items() if node.operation in ("x", "before", "vector")
-        }
-        roots = (*d_maps.values(), *leaves.values(), *operands.values())
+        leaves = {operation: self._gradients_of(operation) for operation in ("before", "vector", "x")}
+        of_leaves = [gradient for found in leaves.values() for gradient in found.values()]
+        roots = (*d_maps.values(), *of_leaves, *operands.values())
         needed = {node.detail for node in order(roots) if node.operation == "forward"}
         keep = _Keep(self.graph, self.forward, needed)
         rewritten = self._rewrite(order(roots), keep)
         return Reversed(
             slots=tuple(keep.slots),
             d_maps={linear: rewritten[node] for linear, node in d_maps.items()},
-            d_before={node.detail: rewritten[g] for node, g in _of_operation("before", leaves)},
-            d_vectors={node.detail: rewritten[g] for node, g in _of_operation("vector", leaves)},
-            d_x=next((rewritten[g] for _, g in _of_operation("x", leaves)), None),
+            d_before={index: rewritten[gradient] for index, gradient in leaves["before"].items()},
+            d_vectors={name: rewritten[gradient] for name, gradient in leaves["vector"].items()},
+            d_x=next((rewritten[gradient] for gradient in leaves["x"].values()), None),
             operands={operand: rewritten[value] for operand, value in operands.items()},
         )
+
+    def _gradients_of(self, operation: str) -> dict[Any, Node]:
+        """The gradients of states, vectors or x, by what tells them apart."""
+        return {node.detail: gradient for node, gradient in self.gradients.items() if node.operation == operation}
 
     def _rewrite(self, nodes: Iterable[Node], keep: _Keep) -> dict[Node, Node]:
         """Each node with what is kept in place of the placeholders that it reads."""
@@ -269,10 +276,6 @@ class _Keep:
 def _follows_from(node: Node, known: set[Node]) -> bool:
     """Whether a value can be recomputed, by an elementwise operation, from what is known."""
     return node.operation not in ("map", "row_sum") and all(value in known for value in node.inputs)
-
-
-def _of_operation(operation: str, gradients: Mapping[Node, Node]) -> list[tuple[Node, Node]]:
-    return [(node, gradient) for node, gradient in gradients.items() if node.operation == operation]
 
 
 def _find_readers(nodes: Iterable[Node]) -> dict[Node, list[Node]]:

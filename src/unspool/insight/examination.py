@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import Any
 
 from unspool.errors import DataError
@@ -48,7 +49,7 @@ def examine(
         sections=tuple(measure.tell(values) for measure, values in shown),
         missing=found.missing,
         numbers={**numbers, "missing": list(found.missing)},
-        scalars=tuple(scalar for measure in taken for scalar in measure.named_scalars()),
+        scalars=tuple(chain.from_iterable(measure.named_scalars() for measure in taken)),
         retrain=specimen.retrain,
     )
 

@@ -135,14 +135,18 @@ def _flatten(annotation: Any) -> Iterator[tuple[Any, bool]]:
     if origin is Literal:
         yield from ((word, False) for word in arguments)
     elif origin is tuple:
-        yield from ((kind, True) for inner in arguments for kind, _ in _flatten(inner))
+        yield from ((kind, True) for kind, _ in _flatten_each(arguments))
     elif hasattr(annotation, "__metadata__"):
         yield from _flatten(arguments[0])
     elif arguments:
-        for inner in arguments:
-            yield from _flatten(inner)
+        yield from _flatten_each(arguments)
     elif annotation not in (NoneType, ...):
         yield annotation, False
+
+
+def _flatten_each(annotations: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    for one in annotations:
+        yield from _flatten(one)
 
 
 def _default(task: TaskSettings, section: str, name: str, info: FieldInfo) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
@@ -116,22 +117,26 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
     names = [_name_constants(one) for one in sets]
     figure = panels(title, names, height=110, shared_xaxes=True)
     for row, values in enumerate(logs, 1):
-        look = style(row - 1)
-        figure.add_histogram(
-            x=numbers(values[np.isfinite(values)]),
-            nbinsx=40,
-            bingroup="tau",
-            marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
-            hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
-            showlegend=False,
-            row=row,
-            col=1,
-        )
+        _draw_histogram(figure, row, values)
     measured = "steps" if constants.dt == 1 else "in the unit of time of the data"
     figure.update_xaxes(**powers(np.concatenate(logs), most=8))
     figure.update_xaxes(title_text=f"τ ({measured})", row=len(names), col=1)
     figure.update_yaxes(title_text="units")
     return figure
+
+
+def _draw_histogram(figure: go.Figure, row: int, values: NDArray[np.float64]) -> None:
+    look = style(row - 1)
+    figure.add_histogram(
+        x=numbers(values[np.isfinite(values)]),
+        nbinsx=40,
+        bingroup="tau",
+        marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
+        hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
+        showlegend=False,
+        row=row,
+        col=1,
+    )
 
 
 def _name_constants(one: Constants) -> str:

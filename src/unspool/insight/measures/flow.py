@@ -66,14 +66,14 @@ def measure_flow(recording: Recording, gradient: Gradient | None = None, limit: 
         raise ArgumentError.of("limit", limit, "leaves no lag to measure", "Give at least 1")
     whole = recording.gradient() if gradient is None else gradient
     survival = _survival(recording, limit)
-    horizons = [_horizon(row) for row in survival]
+    horizon, censored = zip(*map(_horizon, survival), strict=True)
     return GradientFlow(
         labels=recording.labels,
         norms=padded([_norms(whole.states[layer.name], layer.live) for layer in recording.layers]),
         survival=survival,
         rate=np.array([factor_per_step(row) for row in survival]),
-        horizon=np.array([lag for lag, _ in horizons], np.int64),
-        censored=np.array([censored for _, censored in horizons]),
+        horizon=np.array(horizon, np.int64),
+        censored=np.array(censored),
     )
 
 

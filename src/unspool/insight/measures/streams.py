@@ -74,12 +74,7 @@ def _cross(flows: Array, layers: Sequence[RecordedLayer]) -> float | None:
 def _paths(flows: Array, layers: Sequence[RecordedLayer]) -> int:
     """Counted level by level: a level has as many paths as all levels above that give to it."""
     top = max(layer.level for layer in layers)
-    edges = {
-        (upper.level, lower.level)
-        for row, upper in enumerate(layers)
-        for column, lower in enumerate(layers)
-        if flows[row, column] != 0
-    }
+    edges = {(layers[row].level, layers[column].level) for row, column in np.argwhere(flows != 0)}
     ways = {top: 1}
     for level in range(top - 1, -1, -1):
         ways[level] = sum(ways[above] for above in range(level + 1, top + 1) if (above, level) in edges)

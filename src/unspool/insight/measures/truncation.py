@@ -88,10 +88,14 @@ def _remaining(recording: Recording, whole: Mapping[str, Mapping[str, Tensor]], 
     left = []
     for lag in recording.lags(windows):
         for layer in names:
-            for name, value in lag.parameters[layer].items():
-                rest[layer][name] -= value
+            _take_away(rest[layer], lag.parameters[layer])
         left.append([_norm(rest[layer]) for layer in names])
     return np.array(left).T
+
+
+def _take_away(rest: Mapping[str, Tensor], part: Mapping[str, Tensor]) -> None:
+    for name, value in part.items():
+        rest[name].sub_(value)
 
 
 def _norm(parameters: Mapping[str, Tensor]) -> float:

@@ -70,7 +70,7 @@ def render_timeline(
     kept, data = _fit([*frames], [section.key for section in chosen])
     glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
     charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary)
-    data |= {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts.values())}
+    data |= _embed_charts(charts.values())
     data["timeline"] = to_json({"frames": [name[:NAME] for name, _ in kept]})
     title = kept[-1][1].title
     return render_document(
@@ -84,6 +84,10 @@ def render_timeline(
         lines=_place_charts(charts, glossary),
         sections=[(section, _place(section)) for section in chosen],
     )
+
+
+def _embed_charts(charts: Iterable[Figure]) -> dict[str, str]:
+    return {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts)}
 
 
 def _place_charts(charts: Mapping[str, Figure], glossary: Glossary) -> list[Place]:
