@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.engine.agreement import needs_compiler
-from tests.nn.torch_twins import KINDS, flat, states, twins
+from tests.nn.torch_twins import KINDS, each_kind, flat, states, twins
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
@@ -17,7 +17,6 @@ import unspool
 from unspool.errors import ArgumentError, ShapeError, UnknownNameError, UnspoolError
 from unspool.nn.drop_in_checks import weight_shapes
 
-each_kind = pytest.mark.parametrize("kind", list(KINDS))
 NAMES = ("weight_ih_l0", "weight_hh_l1", "bias_ih_l0", "bias_hh_l1_reverse")
 
 

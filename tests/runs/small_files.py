@@ -115,6 +115,12 @@ def of_series(file: str, content: Callable[[], str], time: str, *targets: str, s
     return Case(file, content, "forecast", settings)
 
 
+def of_panel(file: str, header: str, ids: list[Any], times: list[Any]) -> Case:
+    """A file of several series below each other, whose columns are their ids, the times and the values."""
+    ids_column, time, target = header.split(",")
+    return of_series(file, lambda: long_table(header, ids, len(times), times), time, target, series=ids_column)
+
+
 def unclear(file: str, content: Callable[[], str], error: str) -> Case:
     """A file of which a person would ask what it is for."""
     return Case(file, content, None, {}, error)

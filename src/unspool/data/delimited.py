@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,10 +44,7 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
         columns = _read_rows(file, _make_reader(text, delimiter), delimiter, header, found, keep_empty)
     except csv.Error as error:
         if bad is None:
-            line = _line_of_error(_make_reader(text, delimiter))
-            raise DataError(
-                f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry."
-            ) from error
+            raise _unreadable(file, error, _make_reader(text, delimiter)) from error
         found.clear()
         columns = _read_rows(file, LineReader(text, delimiter), delimiter, header, found, keep_empty)
     finally:
@@ -57,6 +54,11 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
     else:
         bad |= found
     return columns
+
+
+def _unreadable(file: Path, error: csv.Error, reader: Any) -> DataError:
+    line = _line_of_error(reader)
+    return DataError(f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry.")
 
 
 def find_suffix(file: Path, columns: Sequence[str]) -> str:
@@ -78,8 +80,13 @@ def find_suffix(file: Path, columns: Sequence[str]) -> str:
     for suffix in DELIMITED:
         if {*columns} & {*_first_entries(lines, suffix)}:
             return suffix
+    numbered = any(column.isdigit() for column in columns)
+    return ".tsv" if numbered and _have_same_tabs(lines) else ""
+
+
+def _have_same_tabs(lines: Iterable[str]) -> bool:
     tabs = {line.count("\t") for line in lines}
-    return ".tsv" if len(tabs) == 1 and tabs != {0} and any(column.isdigit() for column in columns) else ""
+    return len(tabs) == 1 and tabs != {0}
 
 
 def _first_entries(lines: Sequence[str], suffix: str) -> list[str]:
@@ -103,18 +110,32 @@ def _read_rows(
             names = _names(file, rows[0], header, int(numbers[0]))
             if header is not False:
                 rows, numbers = rows[1:], numbers[1:]
-        for place, row in enumerate(rows):
-            if len(row) != len(names):
-                bad[count + place] = f"{file}, line {numbers[place]}: {_ragged(row, names, delimiter)}"
+        bad |= _find_ragged(file, rows, numbers, names, delimiter, count)
         if rows:
-            whole = [row if len(row) == len(names) else [None] * len(names) for row in rows]
-            columns = zip(names, zip(*whole, strict=True), strict=True)
-            frames.append(pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns]))
+            frames.append(_make_frame(rows, names))
             lines.append(numbers)
         count += len(rows)
     if not frames:
         return pl.DataFrame(schema=dict.fromkeys(names, pl.String)), np.empty(0, np.int64)
     return pl.concat(frames, rechunk=True), np.concatenate(lines)
+
+
+def _find_ragged(
+    file: Path, rows: Sequence[Sequence[str]], numbers: Lines, names: Sequence[str], delimiter: str, before: int
+) -> dict[int, str]:
+    """Rows with too few or too many entries, and what is wrong with each; so many rows come before these."""
+    return {
+        before + place: f"{file}, line {numbers[place]}: {_ragged(row, names, delimiter)}"
+        for place, row in enumerate(rows)
+        if len(row) != len(names)
+    }
+
+
+def _make_frame(rows: Sequence[Sequence[str]], names: Sequence[str]) -> pl.DataFrame:
+    """Rows as columns of text; of a row with too few or too many entries, all are missing."""
+    whole = [row if len(row) == len(names) else [None] * len(names) for row in rows]
+    columns = zip(names, zip(*whole, strict=True), strict=True)
+    return pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns])
 
 
 class LineReader:
@@ -157,11 +178,9 @@ def _read_chunks(reader: Any, keep_empty: bool) -> Iterator[tuple[list[list[str]
         begin = reader.line_num + 1
         if keep_empty:
             rows = [row or [""] for row in rows]
-        if not all(rows):
-            numbers = numbers[[bool(row) for row in rows]]
-            rows = [row for row in rows if row]
-        if rows:
-            yield rows, numbers
+        filled = [bool(row) for row in rows]
+        if any(filled):
+            yield list(compress(rows, filled)), numbers[filled]
 
 
 def _number_rows(rows: Sequence[Sequence[str]], begin: int, end: int) -> Lines:
@@ -187,10 +206,14 @@ def _names(file: Path, first: list[str], header: bool | None, line: int) -> list
     if header is None:
         _refuse_numbers(file, first, line)
     names = [name.strip() or str(place) for place, name in enumerate(first, 1)]
+    _refuse_twice(file, names, line)
+    return names
+
+
+def _refuse_twice(file: Path, names: Sequence[str], line: int) -> None:
     twice = [name for place, name in enumerate(names) if name in names[:place]]
     if twice:
         raise DataError(f"{file}, line {line}: two columns are called {twice[0]!r}. Rename one of them.")
-    return names
 
 
 def _refuse_numbers(file: Path, first: list[str], line: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
 from unspool.data.times import Moments, read_times
 from unspool.errors import DataError
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,19 @@ class Raw:
         """Some of them, in this order."""
         chosen = [int(index) for index in indices]
         return Raw(
-            None if self.texts is None else [self.texts[index] for index in chosen],
-            None if self.series is None else [self.series[index] for index in chosen],
+            _take(self.texts, chosen),
+            _take(self.series, chosen),
             [self.names[index] for index in chosen],
             lambda index: self.place(chosen[index]),
-            None if self.targets is None else [self.targets[index] for index in chosen],
+            _take(self.targets, chosen),
             self.columns,
             self.target_columns,
             {place: self.bad[index] for place, index in enumerate(chosen) if index in self.bad},
         )
+
+
+def _take(entries: Sequence[Entry] | None, chosen: Sequence[int]) -> list[Entry] | None:
+    return None if entries is None else [entries[index] for index in chosen]
 
 
 def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool = False, empty: bool = False) -> Raw:
@@ -208,17 +214,22 @@ def _find_disorder(
 def _read_stamps(table: Table, time: str, rows: Sequence[NDArray[np.intp]]) -> Iterator[Moments | str]:
     """The times of each sequence; in a tolerant table, the problem where they cannot be read."""
     entries = table.text(time)
-    try:
-        whole = None if table.tolerant and not all(entries) else table.times(time).moments
-    except DataError:
-        if not table.tolerant:
-            raise
-        whole = None
+    whole = _read_all(table, time, entries)
     for own in rows:
         try:
             yield _read_own(table, time, entries, own) if whole is None else whole[own]
         except DataError as error:
             yield str(error)
+
+
+def _read_all(table: Table, time: str, entries: Sequence[str]) -> Moments | None:
+    """All times at once; None where a tolerant table has some that cannot be read."""
+    if not table.tolerant:
+        return table.times(time).moments
+    try:
+        return table.times(time).moments if all(entries) else None
+    except DataError:
+        return None
 
 
 def _read_own(table: Table, time: str, entries: Sequence[str], own: NDArray[np.intp]) -> Moments:

@@ -80,8 +80,12 @@ class Roles:
         free = [column for column in self.table.columns if column not in {*taken}]
         dates = [column for column in free if self.kinds[column] == "time"]
         if dates:
-            return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not TIME_WORDS & {*split_name(one)})
-        named = [column for column in free if TIME_WORDS & {*split_name(column)} and self._counts_time(column)]
+            return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not _tells_time(one))
+        return self._find_counter(free)
+
+    def _find_counter(self, free: Iterable[str]) -> str | None:
+        """A column of numbers that ascend, by a name of times."""
+        named = [column for column in free if _tells_time(column) and self._counts_time(column)]
         return find_column(named, TIME_NAMES) or next(iter(named), None)
 
     def find_series(
@@ -104,13 +108,20 @@ class Roles:
         if time is None:
             return None
         series = series or self._find_owner(time, [*targets, *others])
-        if series is None and self.table.frame[time].n_unique() < UNIQUE * len(self.table):
+        if series is None and self._repeats(time):
             return None
         found = tuple(targets) or self._find_targets([time, series, *others])
-        if not found:
-            return None
-        ignored = [one for one in self.table.columns if one not in (time, series, *found, *others)]
-        return SeriesColumns(time, series, found, tuple(ignored))
+        return self._name_series(time, series, found, others) if found else None
+
+    def _repeats(self, time: str) -> bool:
+        """Whether so many rows have the same time that they cannot be one series."""
+        return bool(self.table.frame[time].n_unique() < UNIQUE * len(self.table))
+
+    def _name_series(
+        self, time: str, series: str | None, targets: tuple[str, ...], others: Sequence[str]
+    ) -> SeriesColumns:
+        ignored = [one for one in self.table.columns if one not in (time, series, *targets, *others)]
+        return SeriesColumns(time, series, targets, tuple(ignored))
 
     def _find_targets(self, taken: Sequence[str | None]) -> tuple[str, ...]:
         """The column of numbers that has a well-known name, or all of them."""
@@ -165,7 +176,9 @@ class Roles:
         """A column that counts the rows, beside a single column of numbers."""
         counters = [one for one in self.table.columns if self.is_identity(one) and self.counts_rows(one)]
         others = [one for one in self.of_kind("number", "label", "text") if one not in counters]
-        return counters[0] if counters and len(others) == 1 and counters[0] not in taken else None
+        if len(counters) == 0 or len(others) != 1 or counters[0] in taken:
+            return None
+        return counters[0]
 
     def _find_owner(self, time: str, taken: Sequence[str]) -> str | None:
         """The column that says which series a row belongs to, where several rows have the same time."""
@@ -174,8 +187,12 @@ class Roles:
             return None
         free = [one for one in self.of_kind("label", "text", "number") if one not in (time, *taken)]
         unique = [one for one in free if self._tells_apart(one, time)]
-        words = [one for one in unique if self.kinds[one] != "number"]
-        return next((one for one in unique if self.is_identity(one)), None) or next(iter(words), None)
+        return self._choose_owner(unique)
+
+    def _choose_owner(self, columns: Sequence[str]) -> str | None:
+        """The first that is an id, or else the first that does not hold numbers."""
+        identity = next((one for one in columns if self.is_identity(one)), None)
+        return identity or next((one for one in columns if self.kinds[one] != "number"), None)
 
     def _tells_apart(self, column: str, time: str) -> bool:
         """Whether rows of the same time differ in a column, which several rows share."""
@@ -189,6 +206,11 @@ class Roles:
         """Whether all rows of an owner have the same entry."""
         frame = self.table.frame
         return bool(frame.select(owner, column).n_unique() == frame[owner].n_unique())
+
+
+def _tells_time(column: str) -> bool:
+    """Whether the name of a column has a word for a time in it."""
+    return bool(TIME_WORDS & {*split_name(column)})
 
 
 def _succeeds(read: Callable[[], object]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import DataError
 from unspool.learning.files import read_tensors
 from unspool.learning.run_folder import MODEL, RunFolder
@@ -33,7 +34,7 @@ class BestModel:
         _, facts = read_tensors(path)
         self._folder.origin.check(facts, path)
         found = facts.get("step")
-        if isinstance(found, bool) or not isinstance(found, int) or found < step:
+        if not is_whole(found) or found < step:
             raise DataError(f"{path} is of step {found!r}, and the best model so far is of step {step}. Restore it.")
 
     def load_into(self, model: nn.Module) -> None:

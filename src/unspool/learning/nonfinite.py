@@ -75,11 +75,15 @@ def trace_nonfinite(learner: nn.Module, batch: Any, state: Any, fault: str = "th
     seen = _watch(twin, lambda: twin(batch, state))
     if seen.bad:
         return seen.bad
+    return _find_bad_gradient(learner) or f"{fault}; {seen.low or _describe_largest(learner)}"
+
+
+def _find_bad_gradient(learner: nn.Module) -> str | None:
     for name, parameter in learner.named_parameters():
         gradient = parameter.grad
         if gradient is not None and not (gradient._values() if gradient.is_sparse else gradient).isfinite().all():
             return f"the gradient of {name} holds {_kind(gradient.to_dense())}"
-    return f"{fault}; {seen.low or _describe_largest(learner)}"
+    return None
 
 
 def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state: Any = None) -> str | None:
@@ -90,9 +94,8 @@ def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state
         optimizer: Its optimizer, if that is looked at too.
         state: The carried state, likewise.
     """
-    for name, buffer in learner.named_buffers():
-        if buffer.isnan().any():  # a mask may hold infinity
-            return f"the buffer {name} holds NaN"
+    if bad_buffer := _find_bad_buffer(learner):
+        return bad_buffer
     for name, parameter in learner.named_parameters():
         if not parameter.detach().isfinite().all():
             return f"the parameter {name} holds {_kind(parameter)}"
@@ -100,6 +103,13 @@ def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state
             return bad_state
     bad = next((leaf for leaf in leaves(state) if not leaf.isfinite().all()), None)
     return None if bad is None else f"the carried state holds {_kind(bad)}"
+
+
+def _find_bad_buffer(learner: nn.Module) -> str | None:
+    for name, buffer in learner.named_buffers():
+        if buffer.isnan().any():  # a mask may hold infinity
+            return f"the buffer {name} holds NaN"
+    return None
 
 
 def _find_bad_state(name: str, state: Mapping[str, Any]) -> str | None:
@@ -179,13 +189,15 @@ class Sightings:
         """Look at an output, whose place is given in words."""
         for leaf in leaves(output):
             values = leaf.detach()
-            if self.bad or values.isfinite().all():
-                continue
-            if values.isnan().any() or values.isposinf().any():
-                before = f"; before it, {self.low}" if self.low else ""
-                self.bad = f"{place} holds {_kind(values)}{before}"
-            elif not self.low:
-                self.low = f"{place} holds −infinity"
+            if not self.bad and not values.isfinite().all():
+                self._note_nonfinite(place, values)
+
+    def _note_nonfinite(self, place: str, values: Tensor) -> None:
+        if values.isnan().any() or values.isposinf().any():
+            before = f"; before it, {self.low}" if self.low else ""
+            self.bad = f"{place} holds {_kind(values)}{before}"
+        elif not self.low:
+            self.low = f"{place} holds −infinity"
 
 
 def _watch(learner: nn.Module, use: Callable[[], Any]) -> Sightings:

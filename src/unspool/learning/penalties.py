@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths
 from unspool.nn.layer import valid_steps
@@ -101,16 +102,9 @@ def _lay_out(
     output: Any, weight: Any, time: Any, lengths: Sequence[int] | Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """The output with time in front, and which of its (time, batch) lie within the lengths."""
-    number = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not number or not 0 <= weight < math.inf:
+    if not is_number(weight) or not 0 <= weight < math.inf:
         raise ArgumentError.of("weight", weight, "is not a number from 0", "Give 0 for no penalty")
-    if not isinstance(output, Tensor):
-        raise ArgumentTypeError.of("output", output, "is not a torch tensor", "Give what the layer returned first")
-    if not output.is_floating_point():
-        raise DTypeError.of("output", output.dtype, "is not a floating dtype", "Give what the layer returned first")
-    if output.dim() <= check_size("time", time, least=0):
-        problem = f"has no axis {time}, the time axis"
-        raise ShapeError.of("output", tuple(output.shape), problem, "Give the right `time`")
+    _check_output(output, time)
     output = output.movedim(time, 0)
     if lengths is None:
         return output, None
@@ -122,3 +116,13 @@ def _lay_out(
         output = output.unsqueeze(1)
     steps, batch_size = output.shape[:2]
     return output, valid_steps(check_lengths(lengths, steps, batch_size, output.device), steps).squeeze(-1)
+
+
+def _check_output(output: Any, time: Any) -> None:
+    if not isinstance(output, Tensor):
+        raise ArgumentTypeError.of("output", output, "is not a torch tensor", "Give what the layer returned first")
+    if not output.is_floating_point():
+        raise DTypeError.of("output", output.dtype, "is not a floating dtype", "Give what the layer returned first")
+    if output.dim() <= check_size("time", time, least=0):
+        problem = f"has no axis {time}, the time axis"
+        raise ShapeError.of("output", tuple(output.shape), problem, "Give the right `time`")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.route import PLAIN
 
@@ -147,34 +148,52 @@ def _as_integers(name: str, lengths: Sequence[int] | Tensor) -> Tensor:
     check_memory(name, ends)
     if ends.numel() == 0:
         ends = ends.long()  # an empty list has no dtype of its own
-    if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:
+    if not has_whole_numbers(ends):
         raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
     return ends
+
+
+def has_whole_numbers(tensor: Tensor) -> bool:
+    """Whether the dtype of a tensor is one of integers; that of true and false is not."""
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "state") -> None:
     """`state` has the nesting of `expected`, whose leaves are the shapes of the tensors."""
     if isinstance(expected, torch.Size):
-        if not isinstance(state, Tensor):
-            raise ArgumentTypeError.of(name, state, "is not a tensor", f"Give a tensor of shape {tuple(expected)}")
-        if state.shape != expected:
-            raise ShapeError.of(name, tuple(state.shape), f"is not of shape {tuple(expected)}", "Reshape it")
-        if like is not None:
-            check_like(name, state, like)
+        _check_one_state(state, expected, like, name)
         return
-    if not isinstance(state, tuple | list) or len(state) != len(expected):
-        got = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+    if not is_row_of(len(expected), state):
         raise ShapeError(
-            f"`{name}` must be a tuple of {len(expected)} states, got {got}. Nest them as the layer returns them."
+            f"`{name}` must be a tuple of {len(expected)} states, got {say_how_many(state)}. Nest them as the layer "
+            "returns them."
         )
     for position, (part, shape) in enumerate(zip(state, expected, strict=True)):
         check_state(part, shape, like, f"{name}[{position}]")
 
 
+def _check_one_state(state: Any, expected: torch.Size, like: Tensor | None, name: str) -> None:
+    if not isinstance(state, Tensor):
+        raise ArgumentTypeError.of(name, state, "is not a tensor", f"Give a tensor of shape {tuple(expected)}")
+    if state.shape != expected:
+        raise ShapeError.of(name, tuple(state.shape), f"is not of shape {tuple(expected)}", "Reshape it")
+    if like is not None:
+        check_like(name, state, like)
+
+
+def is_row_of(count: int, state: Any) -> bool:
+    """Whether a state is a tuple or list of so many parts."""
+    return isinstance(state, tuple | list) and len(state) == count
+
+
+def say_how_many(state: Any) -> str:
+    """What was given in place of a tuple of states, for a message."""
+    return f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+
+
 def check_recompute(recompute: int | str | None) -> int | str | None:
     """None, "sqrt", or a number of steps of at least one."""
-    number = isinstance(recompute, int) and not isinstance(recompute, bool)
-    if recompute is None or recompute == "sqrt" or (number and int(recompute) > 0):
+    if recompute is None or recompute == "sqrt" or (is_whole(recompute) and recompute > 0):
         return recompute
     raise ArgumentError.of(
         "recompute", recompute, "is neither a number of steps nor 'sqrt'", "Give how many steps lie between kept states"

@@ -153,17 +153,23 @@ def check_packed(packed: PackedSequence) -> None:
     if not isinstance(data, Tensor):
         raise ArgumentTypeError.of("input.data", data, "is not a tensor", REPACK)
     check_viewable("input.data", data)
-    _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
-    if batch_sizes.device.type != "cpu":
-        raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)
-    sizes = batch_sizes.tolist()
-    falling = all(after <= before for before, after in pairwise(sizes))
-    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != len(data):
-        problem = f"are not positive numbers that never rise and sum to the {len(data)} rows of data"
-        raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
+    sizes = _check_batch_sizes(batch_sizes, len(data))
     for name, order in zip(("input.sorted_indices", "input.unsorted_indices"), orders, strict=True):
         if order is not None:
             _check_order(name, order, sizes[0])
+
+
+def _check_batch_sizes(batch_sizes: Any, rows: int) -> list[int]:
+    """The batch sizes of all steps, which fit data of so many rows."""
+    _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
+    if batch_sizes.device.type != "cpu":
+        raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)
+    sizes: list[int] = batch_sizes.tolist()
+    falling = all(after <= before for before, after in pairwise(sizes))
+    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != rows:
+        problem = f"are not positive numbers that never rise and sum to the {rows} rows of data"
+        raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
+    return sizes
 
 
 def _check_order(name: str, order: Any, rows: int) -> None:

@@ -23,7 +23,7 @@ from unspool.settings.data import SeriesData
 from unspool.settings.model import ForecasterSettings
 from unspool.settings.training import Training
 from unspool.tasks.examples import ExampleTask, digest_files
-from unspool.tasks.forecast_columns import explain_columns, has_labels, name_columns, read_named
+from unspool.tasks.forecast_columns import explain_columns, has_labels, name_columns, name_settings, read_named
 from unspool.tasks.forecast_data import (
     ForecastPart,
     Terms,
@@ -74,10 +74,7 @@ class Forecasting(ExampleTask):
         found = glance.roles.find_series(given.get("time_column"), given.get("series_column"), names)
         if found is None or has_labels(glance, found):
             return None
-        settings = {"time_column": found.time, "target": found.targets}
-        if found.series is not None:
-            settings["series_column"] = found.series
-        return Claim(55 if targets else 30, explain_columns(glance, found), settings)
+        return Claim(55 if targets else 30, explain_columns(glance, found), name_settings(found))
 
     @classmethod
     def prepare(cls, data: SeriesData, seed: int) -> Self:
@@ -130,12 +127,9 @@ class Forecasting(ExampleTask):
         count = "one series" if len(lengths) == 1 else f"{len(lengths):,} series"
         steps = f"{lengths[0]:,}" if lengths[0] == lengths[-1] else f"{lengths[0]:,} to {lengths[-1]:,}"
         sizes = ", ".join(f"{len(part.pairs):,} forecasts for {name}" for name, part in self.parts.items())
-        season = f"season of {terms.season}" if terms.season > 1 else "no season"
-        asked = f"{terms.horizon} steps of {', '.join(terms.targets)} from {terms.lookback}; {season}"
-        chosen = "; ".join(f"`{name}`: {reason}" for name, reason in terms.why.items() if reason)
         return {
             "data": f"{count} of {steps} steps ({terms.step} each); {sizes}",
-            "forecast": f"{asked} ({chosen})" if chosen else asked,
+            "forecast": _describe_terms(terms),
         }
 
     def read(self, source: Source, *, targets: bool = True) -> ForecastPart:
@@ -288,6 +282,14 @@ class Forecasting(ExampleTask):
         for columns in super().predict(learner, part):
             for entries in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, entries, strict=True))
+
+
+def _describe_terms(terms: Terms) -> str:
+    """What is forecast from what, and why where it was chosen."""
+    season = f"season of {terms.season}" if terms.season > 1 else "no season"
+    asked = f"{terms.horizon} steps of {', '.join(terms.targets)} from {terms.lookback}; {season}"
+    chosen = "; ".join(f"`{name}`: {reason}" for name, reason in terms.why.items() if reason)
+    return f"{asked} ({chosen})" if chosen else asked
 
 
 def _short(value: float) -> str:

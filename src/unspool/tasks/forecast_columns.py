@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from unspool.data.columns import SERIES_NAMES, TIME_NAMES, find_column, guess_column
 from unspool.data.glance import Glance
 from unspool.data.roles import Roles, SeriesColumns
@@ -19,11 +21,7 @@ def name_columns(table: Table, data: SeriesData) -> SeriesData:
     columns = (data.series_column, *data.target, *data.future_covariates, *data.past_covariates)
     others = [name for name in columns if name]
     require_columns(table.columns, [name for name in (data.time_column, *others) if name], table.files[0])
-    if len(table.columns) == 1:
-        raise DataError(
-            f"{table.files[0]} has one column only, {table.columns[0]!r}, and a series is times and values. Add a "
-            "column of times, such as 2024-01, 2024-02, … or 1, 2, …"
-        )
+    _refuse_single_column(table)
     covariates = (*data.future_covariates, *data.past_covariates)
     found = Roles(table).find_series(data.time_column, data.series_column, data.target, covariates)
     if found is not None:
@@ -32,6 +30,14 @@ def name_columns(table: Table, data: SeriesData) -> SeriesData:
     time = data.time_column or guess_column(table, TIME_NAMES, "the times", "time_column", others)
     targets = data.target or (guess_column(table, SERIES_NAMES, "the values to forecast", "target", [time, *others]),)
     return data.model_copy(update={"time_column": time, "target": targets})
+
+
+def _refuse_single_column(table: Table) -> None:
+    if len(table.columns) == 1:
+        raise DataError(
+            f"{table.files[0]} has one column only, {table.columns[0]!r}, and a series is times and values. Add a "
+            "column of times, such as 2024-01, 2024-02, … or 1, 2, …"
+        )
 
 
 def has_labels(glance: Glance, found: SeriesColumns) -> bool:
@@ -48,10 +54,19 @@ def explain_columns(glance: Glance, found: SeriesColumns) -> str:
     several = len(found.targets) > 1
     what = f"`{found.targets[0]}` to `{found.targets[-1]}` are" if several else f"`{found.targets[0]}` is"
     of_each = f" for each `{found.series}`" if found.series else ""
-    unused = [f"`{one}`" for one in found.ignored if one in glance.roles.measured()]
-    rest = f", without {', '.join(unused[:4])} (see `past_covariates`)" if unused else ""
     choice = "; `target` chooses" if several else ""
-    return f"`{found.time}` of {glance.name} {kind}, and {what} forecast{of_each}{rest}{choice}"
+    return f"`{found.time}` of {glance.name} {kind}, and {what} forecast{of_each}{_tell_unused(glance, found)}{choice}"
+
+
+def _tell_unused(glance: Glance, found: SeriesColumns) -> str:
+    unused = [f"`{one}`" for one in found.ignored if one in glance.roles.measured()]
+    return f", without {', '.join(unused[:4])} (see `past_covariates`)" if unused else ""
+
+
+def name_settings(found: SeriesColumns) -> dict[str, Any]:
+    """The settings that name the columns of series."""
+    settings = {"time_column": found.time, "target": found.targets}
+    return settings if found.series is None else {**settings, "series_column": found.series}
 
 
 def read_named(table: Table, data: SeriesData) -> list[Series]:

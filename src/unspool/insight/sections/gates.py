@@ -6,7 +6,7 @@ import numpy as np
 
 from unspool.insight.figures.gates import draw_gate_histograms, draw_gate_maps
 from unspool.insight.measure import Measure
-from unspool.insight.measures.gates import Gates, measure_gates
+from unspool.insight.measures.gates import Gate, Gates, measure_gates
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sub
 
@@ -24,12 +24,12 @@ def tell(found: Gates) -> Section:
         "half open select nothing; gates that stay at 0 or 1 switch nothing.",
         formula("gate =", "σ(W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b)"),
         lambda: (draw_gate_maps(found), draw_gate_histograms(found)),
-        tuple(
-            f"{gate.label}, gate {gate.name}: {np.nanmean(gate.mean):.0%} open on average{ROLES[gate.role]}"
-            for gate in found.gates
-            if np.isfinite(gate.mean).any()
-        ),
+        tuple(_finding(gate) for gate in found.gates if np.isfinite(gate.mean).any()),
     )
+
+
+def _finding(gate: Gate) -> str:
+    return f"{gate.label}, gate {gate.name}: {np.nanmean(gate.mean):.0%} open on average{ROLES[gate.role]}"
 
 
 GATES = Measure(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from unspool.insight.figures.gradient import draw_streams
 from unspool.insight.measure import Measure
 from unspool.insight.measures.streams import Streams, measure_streams
@@ -12,10 +14,6 @@ from unspool.insight.sections.formula import formula, frac, norm, row, sub
 
 def tell(found: Streams) -> Section:
     """Which layer's gradient flows to which."""
-
-    findings = [f"{found.paths} path(s) lead from the top layer to the lowest."]
-    if found.cross is not None:
-        findings.append(f"{found.cross:.0%} of the gradient between layers changes its direction of time.")
     return Section(
         "streams",
         "Gradients between layers",
@@ -30,8 +28,14 @@ def tell(found: Streams) -> Section:
             norm(row(frac(row("∂", sub("x", "i")), row("∂", sub("h", "j"))), frac("∂L", row("∂", sub("x", "i"))))),
         ),
         lambda: (draw_streams(found),),
-        tuple(findings),
+        tuple(_findings(found)),
     )
+
+
+def _findings(found: Streams) -> Iterator[str]:
+    yield f"{found.paths} path(s) lead from the top layer to the lowest."
+    if found.cross is not None:
+        yield f"{found.cross:.0%} of the gradient between layers changes its direction of time."
 
 
 STREAMS = Measure(

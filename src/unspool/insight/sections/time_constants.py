@@ -6,7 +6,7 @@ import numpy as np
 
 from unspool.insight.figures.gates import draw_time_constants
 from unspool.insight.measure import Measure
-from unspool.insight.measures.time_constants import TimeConstants, measure_time_constants
+from unspool.insight.measures.time_constants import Constants, TimeConstants, measure_time_constants
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup
@@ -14,8 +14,6 @@ from unspool.insight.sections.formula import formula, frac, row, sup
 
 def tell(found: TimeConstants) -> Section:
     """How long units remember."""
-
-    time = "step(s)" if found.dt == 1 else "units of time"
     return Section(
         "time_constants",
         "How long units remember",
@@ -25,12 +23,15 @@ def tell(found: TimeConstants) -> Section:
         "`forget_bias` makes units slower.",
         formula("τ = -", frac("Δt", row("ln ", sup("f", "∗")))),
         lambda: (draw_time_constants(found),),
-        tuple(
-            f"{one.label}: half of the units forget within {one.quantiles[2]:.3g} {time}; the slowest tenth remember "
-            f"for {one.quantiles[3]:.3g} or longer."
-            for one in found.sets
-            if np.isfinite(one.tau).any()
-        ),
+        tuple(_finding(one, found.dt) for one in found.sets if np.isfinite(one.tau).any()),
+    )
+
+
+def _finding(one: Constants, dt: float) -> str:
+    time = "step(s)" if dt == 1 else "units of time"
+    return (
+        f"{one.label}: half of the units forget within {one.quantiles[2]:.3g} {time}; the slowest tenth remember "
+        f"for {one.quantiles[3]:.3g} or longer."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from unspool.insight.figures.gradient import draw_truncation
 from unspool.insight.measure import Measure
 from unspool.insight.measures.truncation import Truncation, measure_truncation
@@ -15,11 +17,6 @@ WINDOWS = 128
 
 def tell(found: Truncation) -> Section:
     """What truncated backpropagation loses."""
-    windows = len(found.windows)
-    enough = f"More than {windows} steps are needed" if found.censored else f"{found.recommended} steps are enough"
-    findings = [f"{enough} for a gradient within 1 % of the full one."]
-    if found.lost is not None:
-        findings.append(f"With this run's `bptt={found.bptt}` the gradient is off by {found.lost:.1%}.")
     return Section(
         "truncation",
         "What truncation costs",
@@ -40,8 +37,16 @@ def tell(found: Truncation) -> Section:
             frac(norm(row("G-", sub("G", "k"))), norm("G")),
         ),
         lambda: (draw_truncation(found),),
-        tuple(findings),
+        tuple(_findings(found)),
     )
+
+
+def _findings(found: Truncation) -> Iterator[str]:
+    windows = len(found.windows)
+    enough = f"More than {windows} steps are needed" if found.censored else f"{found.recommended} steps are enough"
+    yield f"{enough} for a gradient within 1 % of the full one."
+    if found.lost is not None:
+        yield f"With this run's `bptt={found.bptt}` the gradient is off by {found.lost:.1%}."
 
 
 TRUNCATION = Measure(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.insight.recording import record
+from unspool.insight.recording import Recording, record
 from unspool.insight.specimen import Specimen
 from unspool.nn.drop_in import DropIn
 from unspool.nn.leaves import leaves
@@ -44,31 +44,41 @@ def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int
     followed = [""]
 
     def run(model: nn.Module) -> Tensor:
-        output = model(*given[0], **given[1])
-        followed[0] = "the loss"
-        if loss is not None:
-            return loss(output)
-        own = output.get("loss") if isinstance(output, Mapping) else output
-        if isinstance(own, Tensor) and not own.dim():
-            return own
-        followed[0] = "a random projection of the output"
-        return project(output)
+        found, followed[0] = _follow(model(*given[0], **given[1]), loss)
+        return found
 
     recording = record(model, run)
+    _refuse_without_steps(recording)
+    facts = (*_describe(model, recording), ("gradient of", f"{followed[0]}, {float(recording.loss.detach()):.4g}"))
+    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, bptt=bptt, missing=tuple(_unseen(model)))
+
+
+def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
+    """The number whose gradient is followed, and what it is."""
+    if loss is not None:
+        return loss(output), "the loss"
+    own = output.get("loss") if isinstance(output, Mapping) else output
+    if isinstance(own, Tensor) and not own.dim():
+        return own, "the loss"
+    return project(output), "a random projection of the output"
+
+
+def _refuse_without_steps(recording: Recording) -> None:
     if not any(bool(layer.live.any()) for layer in recording.layers):
         shape = tuple(recording.layers[0].x.shape)
         raise ArgumentError.of("batch", shape, "has no steps", "Give sequences with at least one step")
-    widths = [layer.output.shape[-1] for layer in recording.layers]
+
+
+def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], ...]:
+    widths = [f"{layer.label}: {layer.output.shape[-1]}" for layer in recording.layers]
     steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
-    facts = (
+    return (
         ("model", type(model).__name__),
         ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
-        ("layers", ", ".join(f"{layer.label}: {width}" for layer, width in zip(recording.layers, widths, strict=True))),
+        ("layers", ", ".join(widths)),
         ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
         ("data", f"{sequences} sequence(s) of {steps} steps"),
-        ("gradient of", f"{followed[0]}, {float(recording.loss.detach()):.4g}"),
     )
-    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, bptt=bptt, missing=tuple(_unseen(model)))
 
 
 def _unseen(model: nn.Module) -> Iterator[str]:

@@ -45,10 +45,14 @@ def _nothing_wrong(case: Case) -> Verdict:
         evidence = f"The longest sequence has {case.steps} step(s), too few to show memory. {evidence}"
         remedy = f"Give sequences of at least {SHORTEST_SEQUENCE} steps."
         return Verdict("short", "note", "Sequences are too short to judge", evidence, remedy)
-    flow = case.found.get(GradientFlow)
-    if flow is not None and np.isfinite(flow.survival).any():
-        best = int(flow.horizon.argmax())
-        least = "at least " if flow.censored[best] else ""
-        evidence = f"Gradients reach back {least}{int(flow.horizon[best])} steps. {evidence}"
+    evidence = f"{_tell_reach(case.found.get(GradientFlow))}{evidence}"
     remedy = "Nothing in the dynamics of the network needs to change."
     return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)
+
+
+def _tell_reach(flow: GradientFlow | None) -> str:
+    if flow is None or not np.isfinite(flow.survival).any():
+        return ""
+    best = int(flow.horizon.argmax())
+    least = "at least " if flow.censored[best] else ""
+    return f"Gradients reach back {least}{int(flow.horizon[best])} steps. "
