@@ -124,6 +124,30 @@ def test_smoothed_loss_is_that_of_torch_and_the_plain_one_is_told(task: Classifi
     assert learner.eval()(batch).extra is None
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_mixup_is_the_loss_of_mixed_vectors_and_labels(task: Classification, smoothing: float) -> None:
+    learner = make(task, mixup=0.7, label_smoothing=smoothing, input_window=1).train()
+    batch = batch_of(task, 0, 1, 2, 3)
+    torch.manual_seed(5)
+    outcome = learner(batch)
+    torch.manual_seed(5)
+    fraction, others = torch.distributions.Beta(0.7, 0.7).sample().double(), torch.randperm(4)
+    assert 0.01 < fraction < 0.99
+    assert others.tolist() != [0, 1, 2, 3]
+    vectors: list[torch.Tensor] = []
+    head: Any = learner.heads[0]
+    hook = head.register_forward_pre_hook(lambda _, given: vectors.append(given[0]))
+    scores = learner.score(batch).levels[-1]
+    hook.remove()
+    mixed = head(fraction * vectors[0] + (1 - fraction) * vectors[0][others])
+    targets = functional.one_hot(batch.targets, 3).double()
+    targets = (1 - smoothing) * (fraction * targets + (1 - fraction) * targets[others]) + smoothing / 3
+    expected = -(targets * mixed.log_softmax(-1)).sum(-1).mean()
+    torch.testing.assert_close(outcome.loss + outcome.extra, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(outcome.loss, functional.cross_entropy(scores, batch.targets))  # the plain one is told
+    assert learner.eval()(batch).extra is None
+
+
 @pytest.mark.parametrize("backbone", ["bag", "fcn", "cnn"])
 def test_dropout_acts_on_baselines_too(task: Classification, backbone: str) -> None:
     learner = make(task, backbone=backbone, dropout=0.5).train()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,18 +93,33 @@ class Classifier(PooledModel):
 
     def __init__(self, settings: PooledSettings, inputs: Inputs, outputs: int) -> None:
         super().__init__(settings, inputs, outputs)
-        self.label_smoothing = settings.label_smoothing
+        self.label_smoothing, self.mixup = settings.label_smoothing, settings.mixup
 
     def outcome(self, found: Scores, batch: Batch) -> Outcome:
-        """In training, (1 − ε) L + ε U is minimized, with U the cross-entropy of the uniform distribution; L is told.
+        """In training the loss with `label_smoothing` and `mixup` is minimized, and the plain one is told.
 
-        So losses in training and in validation can be compared, whatever ε is.
+        So losses in training and in validation can be compared, whatever these settings are.
         """
         outcome = super().outcome(found, batch)
-        if not (self.training and self.label_smoothing):
+        if not (self.training and (self.label_smoothing or self.mixup)):
             return outcome
-        uniform = -functional.log_softmax(found.levels[-1], -1).mean(-1).sum() / batch.units
-        return outcome._replace(extra=with_lower(outcome.extra, [self.label_smoothing], [uniform - outcome.loss]))
+        minimized = self._regularized(found.levels[-1], batch.targets) / batch.units
+        return outcome._replace(extra=with_lower(outcome.extra, [1.0], [minimized - outcome.loss]))
+
+    def _regularized(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """The loss that is minimized, summed over examples.
+
+        Each example is mixed with another: λ L(z, y) + (1 − λ) L(z, y'), where z = λ s + (1 − λ) s' are the scores of
+        the mixed vectors, as the head is linear. λ is drawn from Beta(`mixup`, `mixup`), once per batch. Of L, a
+        fraction `label_smoothing` is the cross-entropy of the uniform distribution.
+        """
+        loss = partial(functional.cross_entropy, label_smoothing=self.label_smoothing, reduction="sum")
+        if not self.mixup:
+            return loss(scores, targets)
+        fraction = torch.distributions.Beta(self.mixup, self.mixup).sample().item()
+        others = torch.randperm(len(scores), device=scores.device)
+        mixed = torch.lerp(scores[others], scores, fraction)
+        return fraction * loss(mixed, targets) + (1 - fraction) * loss(mixed, targets[others])
 
     def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(scores, batch.targets, reduction="sum")

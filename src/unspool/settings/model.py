@@ -272,7 +272,7 @@ class PooledSettings(EncoderSettings):
         Effect(OF_EMBEDDING, "id_column", (None,)),
         Effect(("subwords",), "tokenizer", ("auto", "word", "jieba")),
         Effect(("word_dropout",), "tokenizer", ("byte", "bpe"), among=False),
-        Effect(("label_smoothing",), "task", ("classify",)),
+        Effect(("label_smoothing", "mixup"), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
@@ -286,6 +286,12 @@ class PooledSettings(EncoderSettings):
     word_dropout: Fraction = setting(0.0, WORD_DROPOUT, "Regularization")
     label_smoothing: Fraction = setting(
         0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
+    )
+    mixup: NotNegative = setting(
+        0.0,
+        "mix the vectors and the labels of two examples in training, by a fraction from Beta(`mixup`, `mixup`) "
+        "(classify); 0: never",
+        "Regularization",
     )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
