@@ -13,7 +13,7 @@ from unspool.data import subwords
 from unspool.data.labelled import Raw
 from unspool.data.subwords import hash_ngrams
 from unspool.errors import ArgumentError
-from unspool.models.pooled import Classifier
+from unspool.models.pooled import Classifier, PooledModel
 from unspool.models.token_embedding import UNKNOWN, drop_words
 from unspool.settings.data import LabelledData
 from unspool.settings.model import PooledSettings
@@ -146,6 +146,39 @@ def test_mixup_is_the_loss_of_mixed_vectors_and_labels(task: Classification, smo
     torch.testing.assert_close(outcome.loss + outcome.extra, expected, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(outcome.loss, functional.cross_entropy(scores, batch.targets))  # the plain one is told
     assert learner.eval()(batch).extra is None
+
+
+@pytest.mark.parametrize("backbone", ["recurrent", "cnn"])
+def test_members_learn_by_themselves_and_predict_their_mean(task: Classification, backbone: str) -> None:
+    learner = make(task, members=3, label_smoothing=0.2, backbone=backbone)
+    batch = batch_of(task, 0, 1, 2)
+    apart = [learner, *learner.companions]
+    scores = [PooledModel.score(one, batch).levels[-1] for one in apart]  # type: ignore[arg-type]
+    assert not torch.allclose(scores[0], scores[1])
+    outcome = learner.train()(batch)
+    loss = torch.stack([functional.cross_entropy(one, batch.targets) for one in scores])
+    smoothed = torch.stack([functional.cross_entropy(one, batch.targets, label_smoothing=0.2) for one in scores])
+    torch.testing.assert_close(outcome.loss, loss.mean())
+    torch.testing.assert_close(outcome.loss + outcome.extra, smoothed.mean())
+    learner.eval()
+    found = learner.score(batch)
+    probabilities = torch.stack([one.softmax(-1) for one in scores]).mean(0)
+    np.testing.assert_allclose(
+        learner.predictions(found.levels[-1].detach(), batch), probabilities.detach(), rtol=1e-12
+    )
+    torch.testing.assert_close(learner(batch).loss, functional.nll_loss(probabilities.log(), batch.targets))
+
+
+def test_penalties_reach_the_output_of_every_member(task: Classification) -> None:
+    outputs = make(task, members=2).train()(batch_of(task, 0, 1)).output
+    assert outputs is not None
+    assert outputs.shape == (3, 2, 2 * 2 * 3)  # time, batch, members × directions × units
+
+
+def test_predictive_coding_refuses_members(task: Classification) -> None:
+    learner = make(task, members=2, engine="kernel", bidirectional=False, cell="elman")
+    with pytest.raises(ArgumentError, match="members=1"):
+        learner.take_apart(batch_of(task, 0))
 
 
 @pytest.mark.parametrize("backbone", ["bag", "fcn", "cnn"])

@@ -272,10 +272,15 @@ class PooledSettings(EncoderSettings):
         Effect(OF_EMBEDDING, "id_column", (None,)),
         Effect(("subwords",), "tokenizer", ("auto", "word", "jieba")),
         Effect(("word_dropout",), "tokenizer", ("byte", "bpe"), among=False),
-        Effect(("label_smoothing", "mixup"), "task", ("classify",)),
+        Effect(("label_smoothing", "mixup", "members"), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
+    members: Depth = setting(
+        1,
+        "networks that learn side by side from different initial weights; they predict their mean (classify)",
+        "Model",
+    )
     input_window: Count = setting(
         0, "last steps of the layers' input x that are read beside their output h: pool relu(W [h; x] + b)", "Model"
     )
@@ -295,6 +300,11 @@ class PooledSettings(EncoderSettings):
     )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
+
+    def describe(self) -> str:
+        """The layers in a few words: 3 members of 1 × 64 lstm."""
+        layers = super().describe()
+        return f"{self.members} members of {layers}" if self.members > 1 else layers
 
 
 class TaggerSettings(EncoderSettings):
