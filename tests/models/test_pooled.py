@@ -153,7 +153,7 @@ def test_members_learn_by_themselves_and_predict_their_mean(task: Classification
     learner = make(task, members=3, label_smoothing=0.2, backbone=backbone)
     batch = batch_of(task, 0, 1, 2)
     apart = [learner, *learner.companions]
-    scores = [PooledModel.score(one, batch).levels[-1] for one in apart]  # type: ignore[arg-type]
+    scores = [PooledModel.score(one, batch).levels[-1] for one in apart]
     assert not torch.allclose(scores[0], scores[1])
     outcome = learner.train()(batch)
     loss = torch.stack([functional.cross_entropy(one, batch.targets) for one in scores])
