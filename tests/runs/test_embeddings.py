@@ -134,7 +134,7 @@ def test_every_member_of_a_classifier_starts_from_the_vectors(folder: Path) -> N
     run = unspool.train("table.csv", out="run", quiet=True, **options)
     assert load_run("run").config.model.describe() == "2 members of 1 × 8 lstm"
     place = run.task.embedded_tokens()["fox"]
-    tables = [run.learner.token_embedding(), run.learner.companions[0].token_embedding()]  # type: ignore[index, union-attr, operator]
+    tables = [run.learner.token_embedding(), run.learner.companions[0].token_embedding()]  # type: ignore[index, union-attr]
     for table in tables:
         assert table is not None
         assert table.weight[place].tolist() == VECTORS["fox"]
