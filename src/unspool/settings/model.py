@@ -281,10 +281,15 @@ class PooledSettings(EncoderSettings):
         Effect(OF_EMBEDDING, "id_column", (None,)),
         Effect(("subwords",), "tokenizer", ("auto", "word", "jieba")),
         Effect(("word_dropout",), "tokenizer", ("byte", "bpe"), among=False),
-        Effect(("label_smoothing",), "task", ("classify",)),
+        Effect(("label_smoothing", "mixup", "members"), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
+    members: Depth = setting(
+        1,
+        "networks that learn side by side from different initial weights; they predict their mean (classify)",
+        "Model",
+    )
     input_window: Count = setting(
         0, "last steps of the layers' input x that are read beside their output h: pool relu(W [h; x] + b)", "Model"
     )
@@ -296,8 +301,19 @@ class PooledSettings(EncoderSettings):
     label_smoothing: Fraction = setting(
         0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
     )
+    mixup: NotNegative = setting(
+        0.0,
+        "mix the vectors and the labels of two examples in training, by a fraction from Beta(`mixup`, `mixup`) "
+        "(classify); 0: never",
+        "Regularization",
+    )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
+
+    def describe(self) -> str:
+        """The layers in a few words: 3 members of 1 × 64 lstm."""
+        layers = super().describe()
+        return f"{self.members} members of {layers}" if self.members > 1 else layers
 
 
 class TaggerSettings(EncoderSettings):
