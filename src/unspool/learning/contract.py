@@ -39,6 +39,7 @@ class Outcome(NamedTuple):
     output: Tensor | None  # of the recurrent layers, (time, batch, width), for penalties
     lengths: Tensor | None = None  # of the sequences in the output; None where all steps count
     extra: Tensor | None = None  # what training adds to the loss: auxiliary heads, the model's own penalties
+    steps: float | None = None  # where processes share a batch of different lengths: the steps of all / processes
 
 
 class Apart(NamedTuple):
