@@ -57,6 +57,7 @@ def make_optimizer(
     parameters = [*chain.from_iterable(group["params"] for group in groups)]
     if not parameters:
         raise ArgumentError("There is no parameter to train. Give a module with parameters that require gradients.")
+    _check_range(lr, parameters)
     fused = not sparse and _can_fuse(parameters)
     if name == "adam":
         return Adam(groups, lr=lr, betas=betas, fused=fused)
@@ -122,6 +123,14 @@ def _check_numbers(name: str, lr: float, momentum: float, betas: tuple[float, fl
         raise ArgumentError.of("betas", betas, "are not two numbers from 0 to below 1", "Give (0.9, 0.999)")
     if not 0 <= weight_decay < math.inf:
         raise ArgumentError.of("weight_decay", weight_decay, "is not a number from 0", "Give 0.01, or 0 for none")
+
+
+def _check_range(lr: float, parameters: list[Tensor]) -> None:
+    """Refuse a learning rate that the type of a parameter does not have: torch fails, or computes with infinity."""
+    limit = min((torch.finfo(one.dtype).max for one in parameters if one.is_floating_point()), default=math.inf)
+    if lr > limit:
+        remedy = "Give 0.001 for adam, 0.1 to 1 for sgd"
+        raise ArgumentError.of("lr", lr, f"is beyond {limit:.2g}, the largest number of the parameters' type", remedy)
 
 
 def _check_sparse(
