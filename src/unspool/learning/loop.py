@@ -152,7 +152,7 @@ class Loop:
             raise DataError(f"the checkpoint is at batch {self.position.batch} of {len(self.batches)}. Restore it.")
         self._refuse_nonfinite()
         if self.folder is not None and self.ranks.first and self.position.best is not None:
-            self._best.check(self.position.best_step)
+            self._best.check(self.position.best_step, self.learner)
         self._logged = facts["logs"]
 
     def run(self) -> Finished:
