@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unspool.data.sources import Item, find_items, find_parts, held_out, list_all_files, training_part
+from unspool.data.sources import (
+    Item,
+    exists,
+    find_items,
+    find_parts,
+    first_path,
+    held_out,
+    list_all_files,
+    training_part,
+)
 from unspool.data.text import Source
 from unspool.errors import DataError, DataWarning
 
@@ -93,3 +102,10 @@ def test_splits_that_are_not_used_are_said(tmp_path: Path) -> None:
     full = splits(tmp_path / "full.json", "oos_train", "train", "test")
     with pytest.warns(DataWarning, match=r"also has oos_train, which are not used. .*full\.json#oos_train"):
         assert find_parts(full) == {"training": f"{full}#train", "test": f"{full}#test"}
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a/" * 5000, "x" * 300 + "*.txt", "x" * 300 + "#train"])
+def test_a_text_in_place_of_a_path_is_refused(name: str) -> None:
+    for find in (find_items, find_parts, exists, first_path):
+        with pytest.raises(DataError, match=r"^'.{4,20}\.\.\..* cannot be read: File name too long. Check the path"):
+            find(name)

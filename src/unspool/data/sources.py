@@ -5,7 +5,6 @@ A path is a file, a folder that is a data set, or `file#split`: one of the split
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from unspool.data.layouts import LABELS, TAGS, WORDS, find_layout
 from unspool.data.names import PARTS, find_part, is_about
 from unspool.data.problems import warn
 from unspool.data.records import find_json_splits
-from unspool.data.text import Source, find_files, identity
+from unspool.data.text import Source, expand, find_files, identity
 
 #: Between a file and the name of one of its splits.
 MARK = "#"
@@ -54,19 +53,15 @@ def find_items(source: Source) -> list[Item]:
 def _join_slots(several: Sequence[str | Path]) -> list[str | Path]:
     """The same paths, with a folder in place of its seq.in, seq.out and label."""
     names: dict[Path, set[str]] = {}
-    for path in map(_expand, several):
+    for path in map(expand, several):
         names.setdefault(path.parent, set()).add(path.name)
     folders = {folder for folder, own in names.items() if WORDS in own and own & {TAGS, LABELS}}
     return [_slot_folder(one, folders) or one for one in several]
 
 
 def _slot_folder(one: str | Path, folders: Container[Path]) -> Path | None:
-    path = _expand(one)
+    path = expand(one)
     return path.parent if path.name in (WORDS, TAGS, LABELS) and path.parent in folders else None
-
-
-def _expand(one: str | Path) -> Path:
-    return Path(os.path.expanduser(str(one)))
 
 
 def first_path(source: Source) -> Path:
@@ -82,7 +77,7 @@ def exists(source: Source) -> bool:
 
 def _first(source: Source) -> Path:
     one = source if isinstance(source, str | Path) else next(iter(source), "")
-    return _expand(one)
+    return expand(one)
 
 
 def _spell(item: Item) -> Path:
@@ -90,7 +85,7 @@ def _spell(item: Item) -> Path:
 
 
 def _find(one: str | Path) -> list[Item]:
-    path = _expand(one)
+    path = expand(one)
     file, mark, split = str(path).rpartition(MARK)
     if mark and not path.exists() and Path(file).is_file():
         return [Item(Path(file), split)]
@@ -134,7 +129,7 @@ def find_folder_parts(source: Source) -> dict[str, str]:
 def _only(source: Source) -> Path | None:
     """The path that is given; None if there are several, or none."""
     several = [source] if isinstance(source, str | Path) else list(source)
-    return _expand(several[0]) if len(several) == 1 else None
+    return expand(several[0]) if len(several) == 1 else None
 
 
 def _find_worded_parts(files: Sequence[Path]) -> dict[str, str]:
