@@ -57,9 +57,7 @@ def test_several_processes_examine_every_seed_once(
 ) -> None:
     monkeypatch.setattr(folder_fuzzer, "work", find_always)
     found = fuzz(subjects, range(11), tmp_path, workers=3)
-    assert [(finding.seed, finding.words) for finding in found] == [
-        (seed, f"worker-{seed % 3}") for seed in range(11)
-    ]
+    assert [(finding.seed, finding.words) for finding in found] == [(seed, f"worker-{seed % 3}") for seed in range(11)]
 
 
 def test_the_fuzzer_notices_other_results_traces_and_escapes(
