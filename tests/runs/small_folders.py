@@ -78,6 +78,7 @@ def make_subject(folder: Path, task: str) -> Subject:
     folder.mkdir()
     data, used = _write_data(folder, task)
     own = {**OWN.get(task, {"engine": "torch"}), **({"cell": Minimal} if task == "own cell" else {})}
+    options = {**OPTIONS, **own, "task": "lm" if task == "own cell" else task}
     for seed, name in enumerate(("run", "other")):
         train(
             data, out=folder / name, task="lm" if task == "own cell" else task, seed=seed, quiet=True, **OPTIONS | own

@@ -26,7 +26,7 @@ class BestModel:
             self._tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
     def check(self, step: int, model: nn.Module) -> None:
-        """Refuse to resume a run whose best weights, of this step or a later one, are not there or fit another model."""
+        """Refuse to resume a run whose best weights, of this step or a later one, are not there or do not fit."""
         if self._folder is None:
             return
         path = self._folder.path / MODEL
