@@ -80,9 +80,7 @@ def make_subject(folder: Path, task: str) -> Subject:
     own = {**OWN.get(task, {"engine": "torch"}), **({"cell": Minimal} if task == "own cell" else {})}
     options = {**OPTIONS, **own, "task": "lm" if task == "own cell" else task}
     for seed, name in enumerate(("run", "other")):
-        train(
-            data, out=folder / name, task="lm" if task == "own cell" else task, seed=seed, quiet=True, **OPTIONS | own
-        )
+        train(data, out=folder / name, seed=seed, quiet=True, **options)
     found = Subject(task, folder / "run", folder / "other", used, {})
     shutil.copytree(found.run, folder / "copy")
     return found._replace(expected={name: action(found, folder / "copy") for name, action in ACTIONS.items()})

@@ -332,7 +332,7 @@ class Loop:
         return found if found is not None else elsewhere
 
     def _measure(self) -> tuple[dict[str, float], str]:
-        metrics, sample = measure(self.task, self.learner, self.settings, self.position.validation)
+        metrics, sample = measure(self.task, self.learner, self.settings, self.position.first_validation)
         return metrics | self.rule.measure(self.batches, self.position.batch, self.state), sample
 
     def _averaged(self) -> Any:
