@@ -50,13 +50,14 @@ def judge_vanishing(memory: int | None, forget_bias: float | None = None, engine
     return verdict
 
 
-def test_xray_proposes_what_plan_proposes(tmp_path: Path, own_cache: None) -> None:
-    text = write(tmp_path / "far.txt", delayed(8000, 50))
+def test_xray_proposes_what_plan_proposes(tmp_path: Path, own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_ENGINE", "off")  # no kernel is worth its compilation here
+    text = write(tmp_path / "far.txt", delayed(1500, 12))
     options = {"hidden": 4, "steps": 1, "batch_size": 4, "engine": "torch", "cell": "elman"}
     train(text, out=tmp_path / "run", quiet=True, **options)
     planned, specimen = plan(text), take_run(tmp_path / "run")
     assert specimen.memory == planned.memory
-    assert specimen.memory >= 50
+    assert specimen.memory >= 12
     verdict = judge_vanishing(specimen.memory)
     bias = proposed(planned)["forget_bias"]
     assert verdict.settings["forget_bias"] == bias
