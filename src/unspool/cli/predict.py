@@ -173,11 +173,16 @@ def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[
 
 
 def stdin_suffix(task: Task, path: Path) -> str:
-    """`.csv` or `.tsv` where the first line names a column that is read; other formats show what they are."""
+    """`.csv` or `.tsv` where the first line names a column that is read; other formats show what they are.
+
+    Tables without a header are taken for such where the training data was one.
+    """
     if find_format(path) not in ("text", "labelled lines"):
         return ""
     series = not hasattr(task, "gather_texts")
-    return find_suffix(path, task.input_columns) or (".csv" if series else "")
+    trained_on = getattr(getattr(task, "data", None), "files", None) or ("",)
+    usual = Path(trained_on[0]).suffix.lower()
+    return find_suffix(path, task.input_columns, usual) or (".csv" if series else "")
 
 
 def note_missing(rows: Sequence[PredictedRow], columns: Sequence[str]) -> tuple[str, ...]:

@@ -59,14 +59,16 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
     return columns
 
 
-def find_suffix(file: Path, columns: Sequence[str]) -> str:
+def find_suffix(file: Path, columns: Sequence[str], usual: str = "") -> str:
     """The suffix of a table in a file that has none: which of CSV and TSV has one of these columns in its first line.
 
-    Where a column is a number, there is no header, and it is TSV if all lines have the same number of tabs.
+    Where a column is a number, there is no header. Then it is TSV if all lines have as many tabs. It is CSV only where
+    such tables usually are, as commas are also found in texts, and if all lines have as many entries.
 
     Args:
         file: A text.
         columns: Columns that are read from such tables.
+        usual: The suffix of other such tables, such as those of training; "" if it is not known.
 
     Returns:
         ".csv" or ".tsv"; "" where it is neither.
@@ -78,8 +80,23 @@ def find_suffix(file: Path, columns: Sequence[str]) -> str:
     for suffix in DELIMITED:
         if {*columns} & {*_first_entries(lines, suffix)}:
             return suffix
+    if not any(column.isdigit() for column in columns):
+        return ""
     tabs = {line.count("\t") for line in lines}
-    return ".tsv" if len(tabs) == 1 and tabs != {0} and any(column.isdigit() for column in columns) else ""
+    if len(tabs) == 1 and tabs != {0}:
+        return ".tsv"
+    return ".csv" if usual == ".csv" and _are_rows(lines) else ""
+
+
+def _are_rows(lines: Sequence[str]) -> bool:
+    """Whether lines are rows of CSV, with as many entries in each; a single one must have quotation marks somewhere."""
+    text = "\n".join(lines)
+    try:
+        rows = list(_make_reader(text, _find_delimiter(".csv", text)))
+    except csv.Error:
+        return False
+    counts = {len(row) for row in rows}
+    return len(counts) == 1 and (counts != {1} or [row[0] for row in rows] != [*lines])
 
 
 def _first_entries(lines: Sequence[str], suffix: str) -> list[str]:
