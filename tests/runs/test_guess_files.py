@@ -173,6 +173,43 @@ SERIES = [
         "wind",
     ),
     of_series(
+        "promotions.csv",
+        lambda: table("date,sales,promo", stamps(90), series(90, 7), cycle(90, 0, 0, 1)),
+        "date",
+        "sales",
+    ),
+    of_series(
+        "flags.csv",
+        lambda: table("date,load,is_open", stamps(90), series(90, 7), cycle(90, "true", "false", "true")),
+        "date",
+        "load",
+    ),
+    of_series(
+        "calendar.csv",
+        lambda: table(
+            "date,weekday,month,visitors",
+            stamps(400),
+            cycle(400, *range(7)),
+            [int(one[5:7]) for one in stamps(400)],
+            series(400, 7),
+        ),
+        "date",
+        "visitors",
+    ),
+    of_series(
+        "few sales.csv",  # few values are counts where nothing says that they are kinds
+        lambda: table("date,price,sold", stamps(90), series(90), cycle(90, 3, 0, 2, 1, 0, 4)),
+        "date",
+        "price",
+        "sold",
+    ),
+    of_series(
+        "switch.csv",  # and an indicator alone is what there is to forecast
+        lambda: table("date,is_on", stamps(90), cycle(90, 0, 1, 1, 0, 1)),
+        "date",
+        "is_on",
+    ),
+    of_series(
         "counts.csv",
         lambda: table(
             "hour,y", stamps(100, "%Y-%m-%d %H:00", hours=1), [round(value) % 7 for value in series(100, 24)]
@@ -273,6 +310,12 @@ TEXTS = [
         PAIRS,
         {"source_column": "english", "target_column": "french"},
     ),
+    Case(
+        "no header.csv",
+        lambda: table(f"{sentences(1)[0]},{sentences(1, 1)[0]}", sentences(20, 2), sentences(20, 3)),
+        PAIRS,
+        {},
+    ),
     # texts alone
     Case("ner.txt", conll, "tag", {}),
     Case("ner.conll", conll, "tag", {}),
@@ -338,3 +381,22 @@ def test_the_guess_of_a_person(tmp_path: Path, case: Case) -> None:
     config = read_settings(path)
     task = config.task.prepare(config.data, 0)
     assert len(task.sequences().sides[0]) > 0
+
+
+def test_what_is_left_out_of_a_forecast_is_said_and_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text(table("date,sales,promo", stamps(90), series(90, 7), cycle(90, 0, 0, 1)), encoding="utf-8")
+    why = guess_task(path, {}).why
+    assert "without `promo` (few values in `promo`; to forecast all of them, name each in `target`; see" in why
+    config = read_settings(path, target=["sales", "promo"])
+    assert config.task.prepare(config.data, 0).terms.targets == ("sales", "promo")  # type: ignore[attr-defined]
+
+
+def test_pairs_without_a_header_lose_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text(
+        table("the first red text,le premier texte rouge", sentences(20), sentences(20, 1)), encoding="utf-8"
+    )
+    config = read_settings(path)
+    task = config.task.prepare(config.data, 0)
+    assert sum(len(part.lengths) for part in task.parts.values()) == 21  # type: ignore[attr-defined]

@@ -27,6 +27,26 @@ TIME_WORDS = {
     *("time", "date", "datetime", "timestamp", "ds", "ts", "dt", "t", "step", "tick", "epoch", "unix", "unixtime"),
     *("year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "datum", "zeit"),
 }
+#: Words in the names of columns whose numbers stand for kinds, such as a day of the week, and are no measurements.
+CODE_WORDS = {
+    *TIME_WORDS,
+    *("weekday", "dow", "dayofweek", "weekend", "workday", "workingday", "holiday", "season", "promo", "promotion"),
+    *(
+        "event",
+        "is",
+        "has",
+        "flag",
+        "type",
+        "class",
+        "category",
+        "kind",
+        "code",
+        "status",
+        "group",
+        "cluster",
+        "regime",
+    ),
+}
 ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "index", "idx", "rownames", "row", "series"}
 #: Of the texts to read and those to write; without a header, columns are numbered.
 SOURCE_NAMES = ("source", "src", "input", "1")

@@ -48,10 +48,20 @@ def explain_columns(glance: Glance, found: SeriesColumns) -> str:
     several = len(found.targets) > 1
     what = f"`{found.targets[0]}` to `{found.targets[-1]}` are" if several else f"`{found.targets[0]}` is"
     of_each = f" for each `{found.series}`" if found.series else ""
-    unused = [f"`{one}`" for one in found.ignored if one in glance.roles.measured()]
-    rest = f", without {', '.join(unused[:4])} (see `past_covariates`)" if unused else ""
     choice = "; `target` chooses" if several else ""
+    rest = _explain_unused(glance, found)
     return f"`{found.time}` of {glance.name} {kind}, and {what} forecast{of_each}{rest}{choice}"
+
+
+def _explain_unused(glance: Glance, found: SeriesColumns) -> str:
+    """Which columns of numbers are left out, and how to use them."""
+    unused = [one for one in found.ignored if one in glance.roles.measured()]
+    coded = [one for one in unused if glance.roles.is_indicator(one)]
+    listed = ", ".join(f"`{one}`" for one in unused[:4]) + ", …" * (len(unused) > 4)
+    if not unused:
+        return ""
+    why = f"few values in `{coded[0]}`; to forecast all of them, name each in `target`; " if coded else ""
+    return f", without {listed} ({why}see `past_covariates`)"
 
 
 def read_named(table: Table, data: SeriesData) -> list[Series]:
