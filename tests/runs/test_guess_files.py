@@ -25,6 +25,7 @@ from tests.runs.small_files import (
     table,
     unclear,
     unix,
+    wide,
 )
 
 from unspool.errors import DataError
@@ -219,6 +220,15 @@ SERIES = [
     ),
 ]
 
+SERIES += [
+    of_series("m4.csv", lambda: wide([f"V{n}" for n in range(1, 42)]), "step", "value", series="V1"),
+    of_series("m5.csv", lambda: wide(["id", *(f"d_{n}" for n in range(1, 41))]), "step", "value", series="id"),
+    of_series("traffic.csv", lambda: wide(["Page", *stamps(40)]), "date", "value", series="Page"),
+    of_series(
+        "countries.csv", lambda: wide(["Country Name", *range(1960, 2000)]), "date", "value", series="Country Name"
+    ),
+]
+
 TEXTS = [
     # texts and labels
     Case(
@@ -348,9 +358,14 @@ TEXTS = [
     unclear("only texts.csv", lambda: table("text", sentences(20)), "what is to be learned is not clear"),
     unclear("only numbers.csv", lambda: table("value", series(20)), "what is to be learned is not clear"),
     unclear(
-        "m4.csv",
-        lambda: table("V1," + ",".join(f"V{n}" for n in range(2, 15)), ["Y1", "Y2"], *([n, n] for n in range(13))),
-        "each row seems to be a series",
+        "features.csv",
+        lambda: table(
+            ",".join(["id", "area", *(f"x{n}" for n in range(12))]),
+            [*range(9)],
+            series(9),
+            *([n] * 9 for n in range(12)),
+        ),
+        "each row seems to be a series. To forecast each, give `task='forecast'`",
     ),
     unclear(
         "activity.csv",
@@ -381,22 +396,3 @@ def test_the_guess_of_a_person(tmp_path: Path, case: Case) -> None:
     config = read_settings(path)
     task = config.task.prepare(config.data, 0)
     assert len(task.sequences().sides[0]) > 0
-
-
-def test_what_is_left_out_of_a_forecast_is_said_and_can_be_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "sales.csv"
-    path.write_text(table("date,sales,promo", stamps(90), series(90, 7), cycle(90, 0, 0, 1)), encoding="utf-8")
-    why = guess_task(path, {}).why
-    assert "without `promo` (few values in `promo`; to forecast all of them, name each in `target`; see" in why
-    config = read_settings(path, target=["sales", "promo"])
-    assert config.task.prepare(config.data, 0).terms.targets == ("sales", "promo")  # type: ignore[attr-defined]
-
-
-def test_pairs_without_a_header_lose_no_row(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.csv"
-    path.write_text(
-        table("the first red text,le premier texte rouge", sentences(20), sentences(20, 1)), encoding="utf-8"
-    )
-    config = read_settings(path)
-    task = config.task.prepare(config.data, 0)
-    assert sum(len(part.lengths) for part in task.parts.values()) == 21  # type: ignore[attr-defined]

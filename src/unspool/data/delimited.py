@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,8 @@ from unspool.errors import DataError
 #: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
 #: would take four times as long as the reading.
 CHUNK = 500
+#: Numbers one after the other in a first line that are the names of columns.
+FEWEST_STEPS = 8
 #: Suffixes of tables whose columns are separated by a character.
 DELIMITED = (".csv", ".tsv")
 
@@ -211,7 +213,9 @@ def _names(file: Path, first: list[str], header: bool | None, line: int) -> list
 
 
 def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
-    """Refuse a first line with a number in it, unless it is said to be a header."""
+    """Refuse a first line with a number in it, unless it is said to be a header, or counts steps beside a name."""
+    if _counts_steps(first):
+        return
     for name in first:
         if _is_number(name):
             raise DataError(
@@ -219,6 +223,15 @@ def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
                 "Write a line with the names of the columns above it, such as a,b; or, in Python, give header=True or "
                 "False."
             )
+
+
+def _counts_steps(first: Sequence[str]) -> bool:
+    """Whether a line has names, and then whole numbers one after the other, as 1960, 1961, … above steps."""
+    numbers = [name.strip() for name in first if _is_number(name)]
+    names = [name for name in first if name.strip() and not _is_number(name)]
+    if not names or len(numbers) < FEWEST_STEPS or not all(number.isdigit() for number in numbers):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
 
 
 def _is_number(text: str) -> bool:

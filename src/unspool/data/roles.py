@@ -141,8 +141,12 @@ class Roles:
 
     def rows_are_series(self) -> bool:
         """Whether each row is a series: columns are numbered steps."""
-        numbered = [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
+        numbered = self.numbered()
         return len(numbered) >= NUMBERED and 2 * len(numbered) > len(self.table.columns)
+
+    def numbered(self) -> list[str]:
+        """The columns whose names are numbered, or dates."""
+        return [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
 
     def _kind(self, column: str) -> Kind:
         entries = self.head.frame[column]
