@@ -18,6 +18,7 @@ from unspool.data.sources import (
     list_all_files,
     training_part,
 )
+from unspool.data.tables import read_table
 from unspool.data.text import Source
 from unspool.errors import DataError, DataWarning
 
@@ -84,6 +85,19 @@ def test_parts_by_a_word_in_every_name(tmp_path: Path) -> None:
     books[0].unlink()
     books[2].unlink()
     assert find_parts(tmp_path / "books") == {}
+
+
+def test_a_part_of_several_pieces(tmp_path: Path) -> None:
+    pieces = [str(write(tmp_path / "data" / f"train-0000{n}-of-00003.csv")) for n in range(3)]
+    assert find_parts(tmp_path / "data") == {}  # all of it is one
+    assert [str(item.path) for item in find_items(tmp_path / "data")] == pieces
+    test = str(write(tmp_path / "data" / "test-00000-of-00001.csv"))
+    assert find_parts(tmp_path / "data") == {"training": pieces, "test": test}
+    assert training_part(tmp_path / "data") == pieces
+    assert [str(file) for file in list_all_files(tmp_path / "data")] == [*pieces, test]
+    assert len(read_table(training_part(tmp_path / "data"))) == 3
+    write(tmp_path / "data" / "train-clean.csv")
+    assert find_parts(tmp_path / "data") == {}  # it is no piece of the others
 
 
 def test_parts_of_files(tmp_path: Path) -> None:
