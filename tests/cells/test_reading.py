@@ -215,7 +215,7 @@ def test_reading_under_a_profiler_gives_the_same_and_lets_it_go_on() -> None:
     assert list(read.named) == list(plain.named)
     assert read.parameters == plain.parameters
     profiler.create_stats()
-    assert "after" in {function for _, _, function in profiler.stats}  # type: ignore[attr-defined]
+    assert "after" in {function for _, _, function in profiler.stats}
 
 
 def test_a_profiler_written_in_python_goes_on_too() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.insight.patients import PATIENTS
@@ -53,7 +54,7 @@ def judge_vanishing(memory: int | None, forget_bias: float | None = None, engine
 def test_xray_proposes_what_plan_proposes(tmp_path: Path, own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")  # no kernel is worth its compilation here
     text = write(tmp_path / "far.txt", delayed(1500, 12))
-    options = {"hidden": 4, "steps": 1, "batch_size": 4, "engine": "torch", "cell": "elman"}
+    options: dict[str, Any] = {"hidden": 4, "steps": 1, "batch_size": 4, "engine": "torch", "cell": "elman"}
     train(text, out=tmp_path / "run", quiet=True, **options)
     planned, specimen = plan(text), take_run(tmp_path / "run")
     assert specimen.memory == planned.memory

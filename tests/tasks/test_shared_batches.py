@@ -60,7 +60,8 @@ def find_gradients(task: Task, learner: Learner, training: Training, processes: 
     found = []
     for rank in range(processes):
         learner.zero_grad()
-        (batch,) = task.batches(4, None, 0, rank, processes)
-        objective(learner(batch, None), training).backward()
+        batches = task.batches(4, None, 0, rank, processes)
+        assert len(batches) == 1
+        objective(learner(batches[0], None), training).backward()
         found.append({name: one.grad.clone() for name, one in learner.named_parameters() if one.grad is not None})
     return found
