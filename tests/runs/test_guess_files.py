@@ -199,10 +199,10 @@ SERIES = [
     ),
     of_series(
         "few sales.csv",  # few values are counts where nothing says that they are kinds
-        lambda: table("date,price,sold", stamps(90), series(90), cycle(90, 3, 0, 2, 1, 0, 4)),
+        lambda: table("date,price,sold_per_day", stamps(90), series(90), cycle(90, 3, 0, 2, 1, 0, 4)),
         "date",
         "price",
-        "sold",
+        "sold_per_day",
     ),
     of_series(
         "switch.csv",  # and an indicator alone is what there is to forecast

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from unspool.data.columns import CODE_WORDS, ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, split_name
+from unspool.data.columns import ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, is_code, split_name
 from unspool.data.tables import Table
 from unspool.errors import DataError
 
@@ -132,7 +132,7 @@ class Roles:
         kinds = np.unique(values[~np.isnan(values)])
         if len(kinds) * ROWS_PER_KIND > len(values) or (kinds != np.round(kinds)).any():
             return False
-        return len(kinds) <= 2 or (len(kinds) <= MOST_KINDS and bool(CODE_WORDS & {*split_name(column)}))
+        return len(kinds) <= 2 or (len(kinds) <= MOST_KINDS and is_code(column))
 
     def find_owner_of(self, label: str) -> str | None:
         """The id of sequences of several rows each, if the rows of a sequence have one label."""
