@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -80,6 +80,12 @@ def long_table(header: str, ids: list[Any], count: int, times: list[Any]) -> str
         for time, value in zip(times, series(count, 7, place), strict=True)
     ]
     return table(header, *map(list, zip(*rows, strict=True)))
+
+
+def wide(header: Sequence[Any]) -> str:
+    """Three series of different lengths, one per row."""
+    rows = [[f"Y{n}", *series(40 - 5 * n, seed=n), *[""] * (5 * n)] for n in range(3)]
+    return "".join(",".join(map(str, row)) + "\n" for row in [header, *rows])
 
 
 def unix(count: int, seconds: int, unit: int = 1) -> list[int]:

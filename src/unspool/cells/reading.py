@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any, Protocol
 
@@ -252,10 +252,19 @@ def _call_and_see_names(reader: Readable, *values: Symbol) -> tuple[Any, dict[st
                 if isinstance(value, Symbol):
                     names.setdefault(name, value)
 
-    outer: Callable[..., Any] | None = sys.getprofile()
+    outer = sys.getprofile()
     sys.setprofile(see)
     try:
         returned = reader.step(*values)
     finally:
-        sys.setprofile(outer)
+        _resume_profile(outer)
     return returned, names
+
+
+def _resume_profile(outer: Any) -> None:
+    """Let a profiler go on. cProfile's, which is written in C, cannot be set as a function can; it enables itself."""
+    if outer is None or callable(outer):
+        sys.setprofile(outer)
+    else:
+        sys.setprofile(None)
+        outer.enable()

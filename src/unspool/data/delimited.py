@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, islice
+from itertools import compress, islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,8 @@ from unspool.errors import DataError
 #: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
 #: would take four times as long as the reading.
 CHUNK = 500
+#: Numbers one after the other in a first line that are the names of columns.
+FEWEST_STEPS = 8
 #: Suffixes of tables whose columns are separated by a character.
 DELIMITED = (".csv", ".tsv")
 
@@ -61,14 +63,16 @@ def _unreadable(file: Path, error: csv.Error, reader: Any) -> DataError:
     return DataError(f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry.")
 
 
-def find_suffix(file: Path, columns: Sequence[str]) -> str:
+def find_suffix(file: Path, columns: Sequence[str], usual: str = "") -> str:
     """The suffix of a table in a file that has none: which of CSV and TSV has one of these columns in its first line.
 
-    Where a column is a number, there is no header, and it is TSV if all lines have the same number of tabs.
+    Where a column is a number, there is no header. Then it is TSV if all lines have as many tabs. It is CSV only where
+    such tables usually are, as commas are also found in texts, and if all lines have as many entries.
 
     Args:
         file: A text.
         columns: Columns that are read from such tables.
+        usual: The suffix of other such tables, such as those of training; "" if it is not known.
 
     Returns:
         ".csv" or ".tsv"; "" where it is neither.
@@ -80,13 +84,27 @@ def find_suffix(file: Path, columns: Sequence[str]) -> str:
     for suffix in DELIMITED:
         if {*columns} & {*_first_entries(lines, suffix)}:
             return suffix
-    numbered = any(column.isdigit() for column in columns)
-    return ".tsv" if numbered and _have_same_tabs(lines) else ""
+    if not any(column.isdigit() for column in columns):
+        return ""
+    if _have_same_tabs(lines):
+        return ".tsv"
+    return ".csv" if usual == ".csv" and _are_rows(lines) else ""
 
 
 def _have_same_tabs(lines: Iterable[str]) -> bool:
     tabs = {line.count("\t") for line in lines}
     return len(tabs) == 1 and tabs != {0}
+
+
+def _are_rows(lines: Sequence[str]) -> bool:
+    """Whether lines are rows of CSV, with as many entries in each; a single one must have quotation marks somewhere."""
+    text = "\n".join(lines)
+    try:
+        rows = list(_make_reader(text, _find_delimiter(".csv", text)))
+    except csv.Error:
+        return False
+    counts = {len(row) for row in rows}
+    return len(counts) == 1 and (counts != {1} or [row[0] for row in rows] != [*lines])
 
 
 def _first_entries(lines: Sequence[str], suffix: str) -> list[str]:
@@ -217,7 +235,9 @@ def _refuse_twice(file: Path, names: Sequence[str], line: int) -> None:
 
 
 def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
-    """Refuse a first line with a number in it, unless it is said to be a header."""
+    """Refuse a first line with a number in it, unless it is said to be a header, or counts steps beside a name."""
+    if _counts_steps(first):
+        return
     for name in first:
         if _is_number(name):
             raise DataError(
@@ -225,6 +245,15 @@ def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
                 "Write a line with the names of the columns above it, such as a,b; or, in Python, give header=True or "
                 "False."
             )
+
+
+def _counts_steps(first: Sequence[str]) -> bool:
+    """Whether a line has names, and then whole numbers one after the other, as 1960, 1961, … above steps."""
+    numbers = [name.strip() for name in first if _is_number(name)]
+    names = [name for name in first if name.strip() and not _is_number(name)]
+    if not names or len(numbers) < FEWEST_STEPS or not all(number.isdigit() for number in numbers):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
 
 
 def _is_number(text: str) -> bool:

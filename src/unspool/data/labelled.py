@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from unspool.data.arrays import Arrays, join_arrays, read_arrays
@@ -32,6 +33,7 @@ class Raw:
     columns: tuple[str, ...] = ()  # that were read: that of the texts, or the features
     target_columns: tuple[str, ...] = ()
     bad: Mapping[int, str] = field(default_factory=dict)  # sequence that could not be read → problem
+    rows: pl.DataFrame | None = field(default=None, compare=False)  # of a table, one each, to be kept with predictions
 
     def __len__(self) -> int:
         return len(self.names)
@@ -69,7 +71,8 @@ def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool 
     columns = _target_columns(table, targets, numbers, empty)
     found = list(zip(*columns, strict=True)) if columns else None
     names = [str(row) for row in range(len(texts))]
-    return Raw(texts, None, names, table.place, found, (column,), tuple(targets), table.bad)
+    rows = table.frame if _keeps_rows(table) else None
+    return Raw(texts, None, names, table.place, found, (column,), tuple(targets), table.bad, rows)
 
 
 def read_steps(
@@ -103,9 +106,31 @@ def read_steps(
     found = [tuple(column[first] for column in columns) for first in firsts] if columns else None
     series = [values[own] for own in rows]
     own_names = [names[first] for first in firsts]
+    shared = _shared_columns(table, identity, rows) if _keeps_rows(table) else []
+    kept = table.frame.select(shared)[firsts] if shared else None
     return Raw(
-        None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets), bad
+        *(None, series, own_names, lambda row: table.place(firsts[row]), found),
+        *(tuple(features), tuple(targets), bad, kept),
     )
+
+
+def _keeps_rows(table: Table) -> bool:
+    """Whether predictions are made for a table, which is tolerant then; without a header, columns have only numbers."""
+    return table.tolerant and not all(column.isdigit() for column in table.columns)
+
+
+def _shared_columns(table: Table, identity: str, rows: Sequence[NDArray[np.intp]]) -> list[str]:
+    """The columns that are the same on all rows of each sequence, as its id is."""
+    order = np.concatenate(rows)
+    starts = np.cumsum([0, *map(len, rows[:-1])])
+    within = np.setdiff1d(np.arange(1, len(order)), starts)  # rows that follow one of the same sequence
+    sorted_rows = table.frame[order]
+    found = []
+    for column in sorted_rows.columns:
+        entries = sorted_rows[column]
+        if column == identity or (entries[within].eq_missing(entries[within - 1])).all():
+            found.append(column)
+    return found
 
 
 def of_texts(texts: Sequence[str], place: Callable[[int], str]) -> Raw:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from unspool.data.chunks import Chunk, read_whole
-from unspool.data.names import PART_NAMES, is_about
+from unspool.data.names import PART_NAMES, are_numbered_classes, are_shards, is_about
 from unspool.data.problems import Problems
 from unspool.data.tagged import Sentence
 from unspool.data.text import read_lines
@@ -37,9 +37,11 @@ def find_layout(folder: Path) -> Layout | None:
 
 
 def class_files(folder: Path) -> list[Path]:
-    """The files that are classes: texts, but not licenses and the like, nor files that are parts of the data."""
+    """The files that are classes: texts, but not licenses and the like, nor parts or pieces of the data."""
     files = [file for file in sorted(folder.glob("*")) if file.is_file() and not is_about(file)]
     plain = all(file.suffix.lower() in ("", ".txt") for file in files)
+    if len(files) > 1 and are_shards(files) and not are_numbered_classes(files):
+        return []
     return files if plain and not _are_parts(file.stem for file in files) else []
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from unspool.data.columns import ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, split_name
+from unspool.data.columns import ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, is_code, split_name
 from unspool.data.tables import Table
 from unspool.errors import DataError
 
@@ -22,6 +22,8 @@ ROWS = 1000
 LABEL_LENGTH, LABEL_ROWS = 30, 1.5
 #: The fraction of rows of a series that have a time of their own, but for mistakes.
 UNIQUE = 0.9
+#: An indicator has at most as many kinds, and as many rows for each on average.
+MOST_KINDS, ROWS_PER_KIND = 31, 3
 #: Numbered columns of which a table must have as many for its rows to be series.
 NUMBERED = 8
 #: A numbered name, such as V12, "12" or d_1913; a date is one too.
@@ -124,10 +126,24 @@ class Roles:
         return SeriesColumns(time, series, targets, tuple(ignored))
 
     def _find_targets(self, taken: Sequence[str | None]) -> tuple[str, ...]:
-        """The column of numbers that has a well-known name, or all of them."""
+        """The column of numbers that has a well-known name, or all of them, without indicators beside others."""
         free = [one for one in self.measured() if one not in taken]
         known = find_column(free, SERIES_NAMES)
-        return (known,) if known else tuple(free)
+        series = [one for one in free if not self.is_indicator(one)]
+        return (known,) if known else tuple(series or free)
+
+    def is_indicator(self, column: str) -> bool:
+        """Whether numbers say what kind of row it is, such as a promotion, or a day of the week, and measure nothing.
+
+        There are two of them, such as 0 and 1; or a few whole ones, and the column has a name of such.
+        """
+        if self.kinds[column] != "number":
+            return False
+        values = self.head.numbers(column, empty=True)
+        kinds = np.unique(values[~np.isnan(values)])
+        if len(kinds) * ROWS_PER_KIND > len(values) or (kinds != np.round(kinds)).any():
+            return False
+        return len(kinds) <= 2 or (len(kinds) <= MOST_KINDS and is_code(column))
 
     def find_owner_of(self, label: str) -> str | None:
         """The id of sequences of several rows each, if the rows of a sequence have one label."""
@@ -136,8 +152,12 @@ class Roles:
 
     def rows_are_series(self) -> bool:
         """Whether each row is a series: columns are numbered steps."""
-        numbered = [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
+        numbered = self.numbered()
         return len(numbered) >= NUMBERED and 2 * len(numbered) > len(self.table.columns)
+
+    def numbered(self) -> list[str]:
+        """The columns whose names are numbered, or dates."""
+        return [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
 
     def _kind(self, column: str) -> Kind:
         entries = self.head.frame[column]

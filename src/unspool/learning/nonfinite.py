@@ -25,6 +25,8 @@ NUMERIC = (ArithmeticError, ValueError, RuntimeError)
 NONFINITE = re.compile(r"\b(nans?|infs?|infinity|infinite|finite|nonfinite)\b|∞", re.IGNORECASE)
 #: Training has diverged at a loss per unit above the first number that is also the second times the first loss.
 LARGEST_LOSS, GROWTH = 1e6, 1e3
+#: No first loss is above this: targets are standardized, and of tokens and labels even a wild guess costs less.
+LARGEST_FIRST = 1e12
 #: Rounding may bring a loss of almost 0 below it, but by less than this. No task has a loss that is negative in itself.
 ROUNDING = 1.0
 
@@ -34,7 +36,7 @@ def find_absurd_loss(loss: float, first: float | None, name: str = "loss") -> st
 
     Args:
         loss: The mean loss per unit.
-        first: The first one of the run; None if this is it.
+        first: The first one of the run, in training if there is no other; None if this is it.
         name: What a message calls it.
 
     Example:
@@ -43,7 +45,7 @@ def find_absurd_loss(loss: float, first: float | None, name: str = "loss") -> st
     if not math.isfinite(loss):
         return f"the {name} is not finite"
     if first is None:
-        return ""
+        return f"the {name} is {loss:.3g} at first" if abs(loss) > LARGEST_FIRST else ""
     exploded = abs(loss) > max(LARGEST_LOSS, GROWTH * abs(first))
     return f"the {name} is {loss:.3g}, after {first:.3g} at first" if exploded or loss < -ROUNDING < 0 < first else ""
 

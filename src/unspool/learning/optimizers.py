@@ -57,6 +57,7 @@ def make_optimizer(
     parameters = [*chain.from_iterable(group["params"] for group in groups)]
     if not parameters:
         raise ArgumentError("There is no parameter to train. Give a module with parameters that require gradients.")
+    _check_range(lr, parameters)
     fused = not sparse and _can_fuse(parameters)
     if name != "sgd":
         return (Adam if name == "adam" else AdamW)(groups, lr=lr, betas=betas, fused=fused)
@@ -135,6 +136,14 @@ def _check_momentum(name: str, momentum: float) -> None:
         raise ArgumentError.of("momentum", momentum, "is not from 0 to below 1", "Give 0.9, or 0 for none")
     if momentum and name != "sgd":
         raise ArgumentError.of("momentum", momentum, f"has no effect on {name}", "Give `betas=(momentum, 0.999)`")
+
+
+def _check_range(lr: float, parameters: list[Tensor]) -> None:
+    """Refuse a learning rate that the type of a parameter does not have: torch fails, or computes with infinity."""
+    limit = min((torch.finfo(one.dtype).max for one in parameters if one.is_floating_point()), default=math.inf)
+    if lr > limit:
+        remedy = "Give 0.001 for adam, 0.1 to 1 for sgd"
+        raise ArgumentError.of("lr", lr, f"is beyond {limit:.2g}, the largest number of the parameters' type", remedy)
 
 
 def _check_sparse(

@@ -82,14 +82,29 @@ def objective(outcome: Outcome, settings: Training) -> Tensor:
         objective(model(batch, state), Training(activation_penalty=2.0)).backward()
     """
     loss = outcome.loss if outcome.extra is None else outcome.loss + outcome.extra
+    of_steps, of_changes = _shares(outcome)
     if outcome.output is not None and settings.activation_penalty:
-        loss = loss + activation_penalty(outcome.output, settings.activation_penalty, lengths=outcome.lengths)
+        weight = of_steps * settings.activation_penalty
+        loss = loss + activation_penalty(outcome.output, weight, lengths=outcome.lengths)
     if outcome.output is not None and settings.temporal_penalty:
-        loss = loss + temporal_penalty(outcome.output, settings.temporal_penalty, lengths=outcome.lengths)
+        weight = of_changes * settings.temporal_penalty
+        loss = loss + temporal_penalty(outcome.output, weight, lengths=outcome.lengths)
     if settings.loss_reduction == "sum-over-time":
         assert outcome.output is not None  # that of a language model, which alone has this setting
         loss = len(outcome.output) * loss
     return loss
+
+
+def _shares(outcome: Outcome) -> tuple[float, float]:
+    """How much means over the steps, and over the changes between them, count where processes share a batch.
+
+    A process has more steps than the others if its sequences are longer. Sequences are as many in each, and a sequence
+    has one change fewer than it has steps.
+    """
+    if outcome.steps is None or outcome.lengths is None:
+        return 1.0, 1.0
+    own, changes = float(outcome.lengths.sum()), outcome.steps - len(outcome.lengths)
+    return own / outcome.steps, (own - len(outcome.lengths)) / changes if changes else 1.0
 
 
 def _mean_square(values: Tensor, inside: Tensor | None) -> Tensor:

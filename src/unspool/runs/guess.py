@@ -89,8 +89,8 @@ def _ask(glance: Glance) -> str:
     there = f"{glance.file} has the columns {names}"
     if glance.roles.rows_are_series():
         return (
-            f"{there}: each row seems to be a series. A table of series has a row for each step. Transpose it: one "
-            "column of times, and one for each series."
+            f"{there}: each row seems to be a series. To forecast each, give `task='forecast'`. Or transpose the table "
+            "to one column of times, and one for each series."
         )
     return (
         f"{there}: what is to be learned is not clear. Give `task='classify'` with `text_column` and `label_column`, "

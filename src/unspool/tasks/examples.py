@@ -57,9 +57,13 @@ class ExampleBatches(Batches):
         return len(self._batches)
 
     def __getitem__(self, number: int) -> Batch:
-        indices = self._batches[number]
-        batch = self._part.batch(indices[self._rank :: self._ranks])
-        return batch._replace(units=float(self._part.counts[indices].sum()) / self._ranks)
+        indices, part = self._batches[number], self._part
+        batch = part.batch(indices[self._rank :: self._ranks])
+        if self._ranks == 1:
+            return batch
+        # what processes divide by is the mean over all, so that the mean of their gradients is that of the whole batch
+        units, steps = (float(one[indices].sum()) / self._ranks for one in (part.counts, part.lengths))
+        return batch._replace(units=units, steps=steps)
 
 
 class ExampleTask(Task):

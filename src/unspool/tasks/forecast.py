@@ -13,7 +13,6 @@ from unspool.data.glance import Glance
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, standardize
-from unspool.data.tables import read_table
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Claim, Proposal, TrainingSequences
@@ -23,7 +22,15 @@ from unspool.settings.data import SeriesData
 from unspool.settings.model import ForecasterSettings
 from unspool.settings.training import Training
 from unspool.tasks.examples import ExampleTask, digest_files
-from unspool.tasks.forecast_columns import explain_columns, has_labels, name_columns, name_settings, read_named
+from unspool.tasks.forecast_columns import (
+    claim_wide,
+    explain_columns,
+    has_labels,
+    name_columns,
+    name_settings,
+    read_named,
+    read_series_table,
+)
 from unspool.tasks.forecast_data import (
     ForecastPart,
     Terms,
@@ -71,6 +78,8 @@ class Forecasting(ExampleTask):
             return Claim(60, f"`target` is {given['target']}")
         targets = given.get("target", ())
         names = [targets] if isinstance(targets, str) else targets
+        if not given.keys() & {"target", "time_column", "series_column"} and (wide := claim_wide(glance)):
+            return wide
         found = glance.roles.find_series(given.get("time_column"), given.get("series_column"), names)
         if found is None or has_labels(glance, found):
             return None
@@ -78,7 +87,7 @@ class Forecasting(ExampleTask):
 
     @classmethod
     def prepare(cls, data: SeriesData, seed: int) -> Self:
-        table = read_table(data.files)
+        table, data = read_series_table(data.files, data)
         named = name_columns(table, data)
         return cls.of(read_named(table, named), named, digest=digest_files(data.files), seed=seed)
 
@@ -133,7 +142,7 @@ class Forecasting(ExampleTask):
         }
 
     def read(self, source: Source, *, targets: bool = True) -> ForecastPart:
-        return self.part(read_named(read_table(source), self.data), targets)
+        return self.part(read_named(*read_series_table(source, self.data)), targets)
 
     def part(self, series: Sequence[Series], targets: bool = True) -> ForecastPart:
         """Every origin of series whose next steps are known, or, without `targets`, the end of each series."""

@@ -33,6 +33,8 @@ from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_
 from unspool.tasks.metrics import exact_match, mean_edit_distance
 from unspool.tasks.tolerant import TolerantTask
 
+#: Words from which on both entries of a first line are taken for texts, and not for the names of columns.
+SENTENCE = 3
 #: Examples that are decoded at an evaluation during training, as decoding takes one step per token.
 DECODED = 256
 
@@ -100,6 +102,8 @@ class Translation(TolerantTask):
             return Claim(40, f"{glance.name} has pairs of texts")
         if any(glance.roles.kinds[text] == "label" for text in texts):
             return None
+        if all(len(text.split()) >= SENTENCE for text in texts):
+            return Claim(40, f"{glance.name} has pairs of texts, and no header")
         settings = {"source_column": texts[0], "target_column": texts[1]}
         return Claim(40, f"{glance.name} has two columns of texts", settings)
 
