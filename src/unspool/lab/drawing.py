@@ -91,8 +91,8 @@ def draw_heat_map(figure: HeatMap, translate: Translator) -> go.Figure:
     """Values as colors, with a color bar below."""
     drawing = canvas(translate(figure.title), height=max(200, 26 * len(figure.rows)))
     drawing.add_heatmap(
-        x=list(figure.columns),
-        y=list(figure.rows),
+        x=[place_name(place, translate) for place in figure.columns],
+        y=[place_name(place, translate) for place in figure.rows],
         z=numbers([values_of(each) for each in figure.values]),
         coloraxis="coloraxis",
         hovertemplate=f"{translate(figure.color)}: %{{z:.3g}}<extra>%{{x}}, %{{y}}</extra>",
@@ -101,6 +101,11 @@ def draw_heat_map(figure: HeatMap, translate: Translator) -> go.Figure:
     drawing.update_yaxes(title_text=translate(figure.y), autorange="reversed")
     color_bar(drawing, translate(figure.color))
     return drawing
+
+
+def place_name(place: Any, translate: Translator) -> Any:
+    """The name of a row or column; numbers stay numbers."""
+    return translate(place) if isinstance(place, str) else place
 
 
 def add_marks(drawing: go.Figure, marks: Sequence[Mark], translate: Translator) -> None:

@@ -181,7 +181,7 @@ def _square_matrices(layer: nn.Module) -> list[str]:
 
 def _fill(parts: tuple[Tensor, ...], value: Tensor | float) -> None:
     """Make the vectors add up to `value`."""
-    parts[0].copy_(torch.as_tensor(value))
+    parts[0].copy_(torch.as_tensor(value, dtype=parts[0].dtype))  # a number is not rounded to float32 on its way
     for rest in parts[1:]:
         rest.zero_()
 

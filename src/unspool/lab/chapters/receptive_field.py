@@ -29,6 +29,7 @@ from unspool.lab import (
     below,
     fit,
 )
+from unspool.language import Message
 
 DISTANCES = (2, 4, 5, 8, 9, 16, 17, 40)
 #: (layers, kernel size) of the stacks.
@@ -173,7 +174,7 @@ def judge(found: Found) -> Verdict:
 def show(found: Found) -> Shown:
     series = [
         Series(
-            f"{stack['layers']} × convolution {stack['kernel']}",
+            Message("{layers} × convolution {kernel}", layers=stack["layers"], kernel=stack["kernel"]),
             DISTANCES,
             [statistics.fmean(values) for values in zip(*stack["accuracy"], strict=True)],
         )

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from unspool import nn as unspool_nn
 from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, below, fit
 from unspool.lab.data import encode, python_reference, windows
+from unspool.language import Message
 
 SENTENCES = ("It is raining outside", "It is raining banana tree", "It is raining piouw;kcj pwepoiut")
 LENGTHS = (25, 50, 100, 200, 400, 800)
@@ -79,7 +80,9 @@ def show(found: Found) -> Shown:
     }
     perplexities = [math.exp(total / length) for total, length in zip(mean["lengths"], LENGTHS, strict=True)]
     by_seed = [
-        Series(f"seed {number}", SENTENCES, [math.exp(surprise) for surprise in seed["sentences"]])
+        Series(
+            Message("seed {number}", number=number), SENTENCES, [math.exp(surprise) for surprise in seed["sentences"]]
+        )
         for number, seed in enumerate(found["seeds"])
     ]
     rows = [
