@@ -45,14 +45,11 @@ def take_pictures(page: Path) -> list[str]:
 
 def write(names: list[str]) -> str:
     """The page of pictures."""
-    parts = [
-        "# Gallery\n\nPictures of [the lab](lab.md), one per chapter. `unspool lab NAME` draws each with your numbers.\n"
-    ]
+    parts = ["# Gallery\n\nPictures of [the lab](lab.md), one per chapter. `unspool lab NAME` draws each anew.\n"]
     for name in names:
         claim = CLAIMS[name]
-        parts.append(
-            f"## {claim.question}\n\n{claim.claim}\n\n![{claim.question}](images/lab/{name}.png)\n\n`unspool lab {name}`\n"
-        )
+        picture = f"![{claim.question}](images/lab/{name}.png)"
+        parts.append(f"## {claim.question}\n\n{claim.claim}\n\n{picture}\n\n`unspool lab {name}`\n")
     return "\n".join(parts)
 
 
