@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unspool.settings.catalogue import TASK_SETTINGS
-from unspool.settings.defaults import (
-    BATCH_OF_WORDS,
-    FEWEST_EPOCHS,
-    MOST_EPOCHS,
-    UPDATES_OF_WORDS,
-    DataFacts,
-    choose_defaults,
-)
+from unspool.settings.defaults import FEWEST_EPOCHS, MOST_EPOCHS, UPDATES_OF_WORDS, DataFacts, choose_defaults
 
 WORDS = DataFacts(5_000, 10, 6, "words")
 
@@ -32,15 +25,13 @@ def test_every_choice_is_a_valid_setting(task: str, unit: str, examples: int) ->
 def test_small_data_is_read_more_often() -> None:
     epochs = [choose_defaults("classify", WORDS._replace(examples=n))["epochs"] for n in (10, 2_000, 8_000, 10**6)]
     assert epochs[0] == MOST_EPOCHS > epochs[1] > epochs[2] > epochs[3] == FEWEST_EPOCHS
-    assert epochs[1] * 2_000 / BATCH_OF_WORDS == pytest.approx(UPDATES_OF_WORDS, rel=0.05)
+    assert epochs[1] * 2_000 / 32 == pytest.approx(UPDATES_OF_WORDS, rel=0.05)
 
 
-@pytest.mark.parametrize(("batch_size", "grad_accum"), [(None, 1), (32, 1), (32, 4), (256, 1)])
-def test_larger_batches_take_more_passes_for_as_many_updates(batch_size: int | None, grad_accum: int) -> None:
-    chosen = choose_defaults("classify", WORDS, batch_size, grad_accum)
-    assert chosen["batch_size"] == (batch_size or BATCH_OF_WORDS)
-    updates = chosen["epochs"] * WORDS.examples / (chosen["batch_size"] * grad_accum)
-    assert updates == pytest.approx(UPDATES_OF_WORDS, rel=0.07)
+@pytest.mark.parametrize("examples", [16, 32, 128])
+def test_larger_batches_take_more_passes_for_as_many_updates(examples: int) -> None:
+    epochs = choose_defaults("classify", WORDS, examples)["epochs"]
+    assert epochs * WORDS.examples / examples == pytest.approx(UPDATES_OF_WORDS, rel=0.07)
 
 
 def test_words_are_spelled_and_characters_are_not() -> None:

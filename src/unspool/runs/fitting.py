@@ -51,8 +51,7 @@ def fit_to_data(settings: Config, task: Task) -> Config:
     if facts is None or settings.given is None or settings.training.learning_rule != "bptt":
         return settings  # other rules learn from plain layers, without dropout or anything around them
     training = settings.training
-    batch_size = training.batch_size if "batch_size" in settings.given else None
-    chosen = choose_defaults(task.name, facts, batch_size, training.grad_accum)
+    chosen = choose_defaults(task.name, facts, training.batch_size * training.grad_accum)
     held = {name: value for section in SECTIONS for name, value in getattr(settings, section)}
     values = keep_effective(_without(chosen, settings.given), held, find_task_settings(task.name))
     if not values:
@@ -63,14 +62,8 @@ def fit_to_data(settings: Config, task: Task) -> Config:
 
 
 def _without(chosen: Mapping[str, Any], given: frozenset[str]) -> dict[str, Any]:
-    """What was not given, and nothing that it decides.
-
-    Where any end of training was given, there is no other end. The size of the embedding follows from that of the
-    layers or of pretrained vectors.
-    """
+    """What was not given; where any end of training was, no other end."""
     kept = {*given, *(ENDS if given & {*ENDS} else ())}
-    if given & {"hidden", "pretrained_embeddings"}:
-        kept.add("embedding")
     return {name: value for name, value in chosen.items() if name not in kept}
 
 
