@@ -155,8 +155,8 @@ CHAPTER = Chapter(
         "cells is trained as a whole, on the same data. On the first task, a hidden Markov chain, past and future are "
         "independent given the answer, the best case for pools. On the second the answer depends on a sum of two past, "
         "the present and two future bits, of which each direction sees three. On the third it is a sum modulo 4 of "
-        "a past and a future symbol, which no sum of logits can be. The claim holds if the joint network has a smaller loss "
-        "than the best pool on all three."
+        "a past and a future symbol, which no sum of logits can be. The claim holds if the joint network has a "
+        "smaller loss than the best pool on all three."
     ),
     measure=measure,
     judge=judge,
