@@ -25,12 +25,12 @@ ROOT = Path(__file__).parent.parent
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PACKAGES = (
     *("unspool", "unspool.cells", "unspool.nn", "unspool.engine", "unspool.exchange", "unspool.learning"),
-    "unspool.estimators",
+    *("unspool.estimators", "unspool.insight", "unspool.lab", "unspool.lab.data"),
 )
 MODULES = (*PACKAGES, "unspool.nn.init", "unspool.errors")
 
 #: Classes that unspool makes and a user only reads: the reference shows no call for them.
-READ_ONLY = ("Symbol", "Equations", "Decoded")
+READ_ONLY = ("Symbol", "Equations", "Decoded", "Found")
 
 each_module = pytest.mark.parametrize("module", MODULES)
 

@@ -1,4 +1,7 @@
-"""Writes the tables of docs/lab.md: `make docs`, or `python -m tools.write_lab runs/lab` with the results of a run."""
+"""Writes the tables of docs/lab.md and docs/choosing.md that come from the lab.
+
+`make docs` writes the headings; `python -m tools.write_lab runs/lab` also the results in that folder.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,25 @@ from unspool.lab.folder import Folder, Record
 from unspool.lab.headings import headings_of
 from unspool.lab.page import judge
 
-PAGE = Path(__file__).parent.parent / "docs" / "lab.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, CHOOSING = DOCS / "lab.md", DOCS / "choosing.md"
+#: What each section of docs/choosing.md is about, and the chapters that measured it.
+CHOICES = {
+    "baseline or recurrence": ("bag", "receptive-field", "fixed-input"),
+    "cell": ("adding", "gru-lstm", "latch", "jordan", "residual"),
+    "depth": ("layers", "depth", "translation", "paths", "supervision"),
+    "direction": ("kalman", "opinion-pools", "delay", "bidirectional-limits"),
+    "truncation": ("truncation", "clipping"),
+    "initial weights": ("orthogonal", "stability"),
+    "dropout": ("layer-dropout",),
+}
 
 
 def insert(text: str, name: str, lines: Iterator[str]) -> str:
     """The page with the part between two marks made anew."""
     begin, end = f"<!-- {name}: written by tools/write_lab.py -->", f"<!-- end of {name} -->"
     if begin not in text or end not in text:
-        raise ValueError(f"{PAGE.name} has no {begin} before {end}")
+        raise ValueError(f"the page has no {begin} before {end}")
     body = "\n".join(lines)
     return re.sub(f"{re.escape(begin)}.*{re.escape(end)}", lambda _: f"{begin}\n{body}\n{end}", text, flags=re.DOTALL)
 
@@ -50,11 +64,26 @@ def results(records: list[Record]) -> Iterator[str]:
     yield ""
 
 
+def choices(records: list[Record]) -> Iterator[str]:
+    """What the lab measured about each choice."""
+    found = {record.name: record for record in records}
+    yield "\n| choice | claim | verdict | measured | chapter |"
+    yield "|---|---|---|---|---|"
+    for choice, names in CHOICES.items():
+        for record in (found[name] for name in names if name in found):
+            claim, verdict = CLAIMS[record.name], judge(record)
+            yield f"| {choice} | {claim.claim} | {verdict.outcome} | {verdict.reason} | `unspool lab {claim.name}` |"
+    yield ""
+
+
 def main() -> None:
     """Write the headings and, if a folder of results is given, the results."""
     text = insert(PAGE.read_text(encoding="utf-8"), "headings", headings())
     if len(sys.argv) > 1:
-        text = insert(text, "results", results(Folder(Path(sys.argv[1])).read_all(CLAIMS)))
+        records = Folder(Path(sys.argv[1])).read_all(CLAIMS)
+        text = insert(text, "results", results(records))
+        choosing = insert(CHOOSING.read_text(encoding="utf-8"), "choices", choices(records))
+        CHOOSING.write_text(choosing, encoding="utf-8")
     PAGE.write_text(text, encoding="utf-8")
 
 

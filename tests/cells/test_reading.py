@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
+import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -198,6 +201,37 @@ def test_reading_leaves_the_cell_as_it_was_and_gives_the_same_twice() -> None:
         assert [node.operation for node in first.nodes] == [node.operation for node in second.nodes]
         assert first.parameters == second.parameters
         assert list(first.named) == list(second.named)
+
+
+def test_reading_under_a_profiler_gives_the_same_and_lets_it_go_on() -> None:
+    def after() -> int:
+        return sum(range(10))
+
+    plain, profiler = GRU().equations(), cProfile.Profile()
+    profiler.enable()
+    read = GRU().equations()
+    assert after() == 45
+    profiler.disable()
+    assert list(read.named) == list(plain.named)
+    assert read.parameters == plain.parameters
+    profiler.create_stats()
+    assert "after" in {function for _, _, function in profiler.stats}
+
+
+def test_a_profiler_written_in_python_goes_on_too() -> None:
+    seen: list[str] = []
+
+    def see(frame: FrameType, event: str, _argument: object) -> None:
+        seen.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        LSTM().equations()
+        assert sys.getprofile() is see
+    finally:
+        sys.setprofile(before)
+    assert "equations" in seen
 
 
 def test_keeps_and_writes_name_values_of_the_equations() -> None:

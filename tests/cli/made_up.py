@@ -25,10 +25,9 @@ STARTED = Started(
     steps=1000,
     baselines={"unigram": of_loss(3.32), "bigram": of_loss(2.45)},
 )
+NOW = (400, 0.8, 0.4)  # step, epoch, and the fraction of all training
 STEPPED = Stepped(
-    step=400,
-    epoch=0.8,
-    fraction=0.4,
+    *NOW,
     loss=1.8734,
     lr=0.002,
     speed=24310.2,
@@ -39,9 +38,7 @@ STEPPED = Stepped(
 )
 SAMPLE = "To be, or not\n\tto be"
 EVALUATED = Evaluated(
-    step=400,
-    epoch=0.8,
-    fraction=0.4,
+    *NOW,
     seconds=48.2,
     training=1.8734,
     validation={"loss": 1.9, "perplexity": 6.6859, "bits": 2.7411},

@@ -29,7 +29,8 @@ def test_plain_lines() -> None:
         Advised(400, "try\x1b[2J a [red]larger[/red] model"),
         replace(EVALUATED, step=1200, training=None, validation={"loss": NAN, "accuracy": 0.5}, best=False, sample=""),
     ]
-    assert plainly(events).split("\n") == [
+    times = iter([0.0, 0.0, 61.0, 62.0])  # of the start, a step and two evaluations
+    assert plainly(events, clock=lambda: next(times)).split("\n") == [
         "started runs/hamlet · text · 1,234,567 parameters · 1,000 steps",
         "  data: hamlet.txt, 180,000 characters",
         "  model: 2 × LSTM of 256",
@@ -43,6 +44,22 @@ def test_plain_lines() -> None:
         "advice at step 400: try␛[2J a [red]larger[/red] model",
         "evaluated step 1,200 · epoch 0.8 · training – · validation NaN · accuracy 0.500",
         "",
+    ]
+
+
+def test_a_short_run_shows_no_sample_but_the_last() -> None:
+    events = [STARTED, *(replace(EVALUATED, step=step, sample=f"sample {step}") for step in range(20))]
+    assert "sample" not in plainly(events)
+    assert "To be" in plainly([*events, FINISHED])
+
+
+def test_samples_come_once_a_minute_and_in_part() -> None:
+    times = iter([0.0, 30.0, 61.0, 90.0, 122.0])
+    long = "x" * 300 + "\nb\nc\nd\ne\n"
+    events = [STARTED, *(replace(EVALUATED, step=step, sample=f"{step}{long}") for step in range(4))]
+    lines = plainly(events, clock=lambda: next(times)).splitlines()[4:]
+    assert [line for line in lines if line.startswith(" ")] == [
+        line for step in (1, 3) for line in (f"    {step}{'x' * 117} …", "    b", "    c", "    …")
     ]
 
 

@@ -238,7 +238,7 @@ def test_standard_input(
     intents: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch, given: str, texts: list[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-    assert call("predict", intents, "-") == 0
+    assert call("predict", intents, "-", "--no-keep-columns") == 0
     piped = capsys.readouterr().out
     assert [row["text"] for row in rows_of(piped)] == texts
     assert call("predict", intents, *(word for text in texts for word in ("--text", text))) == 0
@@ -265,7 +265,8 @@ def test_a_table_of_any_task_is_read_from_standard_input_as_from_a_file(
     capsys.readouterr()
     assert call("predict", run, tmp_path / "new.csv") == 0
     expected = capsys.readouterr().out
-    assert "wanted" not in expected
+    assert "given wanted" not in expected
+    assert ("wanted,given," in expected) == ("source_column" in settings)  # the columns of the input are kept
     for given in (new, new.replace(",", ";"), new.replace(",", "\t")):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
         assert call("predict", run, "-") == 0
@@ -282,6 +283,34 @@ def test_pairs_without_a_header_on_standard_input(
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
         assert call("predict", run, "-") == 0
         assert [row["source"] for row in rows_of(capsys.readouterr().out)] == ["red hot", "cold"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sources"),
+    [
+        ("red hot,x\ncold,y\n", ["red hot", "cold"]),
+        ('"red, hot",x\n"co\nld",y\n', ["red, hot", "co\nld"]),
+        ("red hot;x\ncold, blue;y\n", ["red hot", "cold, blue"]),
+        ('"red, hot"\ncold\n', ["red, hot", "cold"]),
+        ("red hot\ncold\n", ["red hot", "cold"]),
+        ("red, hot, blue\ncold\n", ["red, hot, blue", "cold"]),
+    ],
+    ids=["pairs", "quotes", "semicolons", "quoted sources", "lines", "lines with commas"],
+)
+def test_csv_of_pairs_without_a_header_on_standard_input(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch, pairs_run: Path, given: str, sources: list[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    assert call("predict", pairs_run, "-") == 0
+    assert [row["source"] for row in rows_of(capsys.readouterr().out)] == sources
+
+
+@pytest.fixture(scope="module")
+def pairs_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on CSV of pairs that has no header."""
+    folder = tmp_path_factory.mktemp("pairs")
+    (folder / "training.csv").write_text(DATA["seq2seq"][1].replace("\t", ","), encoding="utf-8")
+    return train(folder / "training.csv", out=folder / "run", task="seq2seq", quiet=True, **TINY).path
 
 
 def test_notes_and_errors_of_standard_input_do_not_name_a_temporary_file(

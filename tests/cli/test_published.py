@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from tests.cli.calling import call
 
@@ -154,3 +155,39 @@ def test_arrays_with_labels(tmp_path: Path, capsys: Output, suffix: str) -> None
     assert "labels: 2: down, up" in capsys.readouterr().out.replace('"', "")
     assert 0 <= evaluated(capsys, run, file)[0]["accuracy"] <= 1
     assert len(predicted(capsys, run, file)) == (10 if suffix == ".npz" else 30)
+
+
+def test_shards_of_training_and_test_data(tmp_path: Path, capsys: Output) -> None:
+    """As data sets of Hugging Face are stored."""
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.mkdir()
+    whole = pl.DataFrame({"text": [f"word {n} here" for n in range(40)], "label": ["yes", "no"] * 20})
+    for name, begin in (("train-00000-of-00002", 0), ("train-00001-of-00002", 15), ("test-00000-of-00001", 30)):
+        whole[begin : begin + (10 if begin == 30 else 15)].write_parquet(data / f"{name}.parquet")
+    assert call("train", data, "--out", run, *TINY) == 0
+    assert "27 for training, 3 for validation, 10 for test" in capsys.readouterr().out
+    assert len(predicted(capsys, run, data)) == 10
+
+
+def test_pieces_of_a_text_are_one_text(tmp_path: Path, capsys: Output, own_cache: None) -> None:
+    for n in range(4):
+        name = f"train-{n}.txt" if n < 2 else f"valid-{n}.txt"
+        (tmp_path / name).write_text(f"{'abcd'[n]} line of text\n" * 20, encoding="utf-8")
+    assert call("train", tmp_path, "--out", tmp_path / "run", "--bptt", "8", *TINY) == 0
+    assert "600 for training, 600 for validation (characters)" in capsys.readouterr().out
+
+
+def test_series_in_rows(tmp_path: Path, capsys: Output) -> None:
+    """As those of the M4 competition: a name, then values, and nothing after the last."""
+    chance = np.random.default_rng(0)
+    rows = [[f"H{n}", *np.round(20 + chance.normal(size=40 + 5 * n), 2), *[""] * (10 - 5 * n)] for n in range(3)]
+    file, run = tmp_path / "Hourly-train.csv", tmp_path / "run"
+    header = ",".join(f'"V{n}"' for n in range(1, 52))
+    file.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    assert call("train", file, "--out", run, "--horizon", "3", *TINY) == 0
+    assert "3 series of 40 to 50 steps" in capsys.readouterr().out
+    assert evaluated(capsys, run, file)[0]["MASE"] > 0
+    found = predicted(capsys, run, file)
+    assert [(row["series"], row["time"]) for row in found] == [
+        (f"H{n}", str(step)) for n, last in enumerate((40, 45, 50)) for step in range(last + 1, last + 4)
+    ]

@@ -35,6 +35,18 @@ class TestTs:
         np.testing.assert_array_equal(found.series[0], [[1, 3], [2, np.nan]])
         assert found.targets is None
 
+    def test_dimensions_of_different_lengths_are_refused_by_case(self, tmp_path: Path) -> None:
+        rows = "1,2:3,4:up\n1,2,3:4,5:up\n1,2:3,4:down\n1,2:3,4:5,6:down\n"
+        with pytest.raises(DataError) as caught:
+            read_arrays(write(tmp_path / "a.ts", TS.format("false") + rows))
+        said = str(caught.value)
+        assert (
+            "case 2: its 2 dimensions have different lengths, 3, 2. Cut them, or fill them in, to one length." in said
+        )
+        assert "case 4: 3 dimensions, and the cases before have 2. Give each case as many." in said
+        assert "case 1" not in said
+        assert "case 3" not in said
+
     def test_timestamps_and_numbers_as_targets(self, tmp_path: Path) -> None:
         header = TS.format("true").replace("timestamps false", "timestamps true")
         header = header.replace("@classLabel true up down", "@targetlabel true")
@@ -43,7 +55,9 @@ class TestTs:
 
     def test_what_is_wrong_is_said_at_once(self, tmp_path: Path) -> None:
         file = write(tmp_path / "a.ts", TS.format("false") + "1,2:3,x:up\n1,2:3:up\n1:2:up\n")
-        with pytest.raises(DataError, match=r"2 problems:\n.*line 8: could not convert.*\n.*line 9: .*dimension"):
+        with pytest.raises(
+            DataError, match=r"2 problems:\n.*line 8, case 1: could not convert.*\n.*line 9, case 2: .*dimension"
+        ):
             read_arrays(file)
         file = write(tmp_path / "d.ts", TS.format("true") + "1,2,3\n" * 3)
         with pytest.raises(DataError, match=r"^3 problems:\n.*line 8: there is no label\. Write it after the numbers"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.data.columns import LABEL_NAMES, TIME_NAMES, find_column, guess_column
+from unspool.data.columns import LABEL_NAMES, TIME_NAMES, find_column, guess_column, is_code
 from unspool.data.tables import Table, read_table
 from unspool.errors import DataError
 
@@ -33,3 +33,8 @@ def test_a_column_is_guessed_by_its_name_or_as_the_only_one_left(tmp_path: Path)
         guess_column(table, ("value",), "the values", "target", ["Day"])
     with pytest.raises(DataError, match="is not clear"):  # a column that is taken is not guessed by its name
         guess_column(table, TIME_NAMES, "the times", "time_column", ["Day"])
+
+
+def test_names_of_kinds_and_of_times() -> None:
+    assert all(map(is_code, ("is_holiday", "Promo", "day_of_week", "hour", "Month", "weather_type")))
+    assert not any(map(is_code, ("sales_per_day", "price", "hourly load", "")))

@@ -11,19 +11,17 @@ from unspool.data.encodings import find_encoding
 from unspool.data.formats import find_format
 from unspool.errors import DataError
 
+ZIP = b"PK\x03\x04junk"
+FOREIGN = {
+    "a compressed file. Unpack it": {"x.zip": ZIP, "unnamed": ZIP, "x.csv.gz": b"\x1f\x8bjunk", "x.gz": b"plain"},
+    "a workbook of Excel. Save its table as CSV": {"x.xlsx": ZIP},
+    "a PDF. Extract its text": {"x.pdf": b"%PDF-1.7 junk"},
+    "an image.": {"x.PNG": b"\x89PNG junk", "photo": b"\xff\xd8\xff junk"},
+}
+
 
 @pytest.mark.parametrize(
-    ("name", "start", "said"),
-    [
-        ("x.zip", b"PK\x03\x04junk", "a compressed file. Unpack it"),
-        ("unnamed", b"PK\x03\x04junk", "a compressed file. Unpack it"),
-        ("x.csv.gz", b"\x1f\x8bjunk", "a compressed file. Unpack it"),
-        ("x.gz", b"plain", "a compressed file. Unpack it"),
-        ("x.xlsx", b"PK\x03\x04junk", "a workbook of Excel. Save its table as CSV"),
-        ("x.pdf", b"%PDF-1.7 junk", "a PDF. Extract its text"),
-        ("x.PNG", b"\x89PNG junk", "an image."),
-        ("photo", b"\xff\xd8\xff junk", "an image."),
-    ],
+    ("name", "start", "said"), [(*file, said) for said, files in FOREIGN.items() for file in files.items()]
 )
 def test_what_is_no_text_is_named(name: str, start: bytes, said: str, tmp_path: Path) -> None:
     file = tmp_path / name
@@ -34,7 +32,7 @@ def test_what_is_no_text_is_named(name: str, start: bytes, said: str, tmp_path: 
 
 
 def test_a_table_by_its_name_that_is_an_archive_and_text_that_only_looks_like_one(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_bytes(b"PK\x03\x04junk")
+    (tmp_path / "x.csv").write_bytes(ZIP)
     with pytest.raises(DataError, match="Unpack it"):
         find_encoding(tmp_path / "x.csv")
     (tmp_path / "x.txt").write_text("PK is a abbreviation. GIF too. BZ. %PDF")

@@ -72,21 +72,19 @@ def test_what_is_not_known_names_what_is(tmp_path: Path) -> None:
         find_format(tmp_path / "empty")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "language"),
-    [
-        ("a.txt", '{\n "a": {"b": [1, 2]},\n "c": {"d": "x"}\n}\n', "JSON"),
-        ("a.ipynb", "[\n 1,\n 2\n]\n", "JSON"),
-        ("a.xml", "<rows><row>hi</row></rows>\n", "XML"),
-        ("a.txt", '<?xml version="1.0"?>\n<rows/>\n', "XML"),
-        ("a.yaml", "- text: hi\n  label: a\n", "YAML"),
-        ("a.YML", "- text: hi\n  label: a\n", "YAML"),
-    ],
-)
-def test_other_languages_of_data_are_refused(tmp_path: Path, name: str, content: str, language: str) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=rf"{name} is {language} that .*Known formats: CSV.*`task='lm'`"):
-        find_format(tmp_path / name)
+OTHER_LANGUAGES = {
+    "JSON": {"a.txt": '{\n "a": {"b": [1, 2]},\n "c": {"d": "x"}\n}\n', "a.ipynb": "[\n 1,\n 2\n]\n"},
+    "XML": {"a.xml": "<rows><row>hi</row></rows>\n", "a.txt": '<?xml version="1.0"?>\n<rows/>\n'},
+    "YAML": dict.fromkeys(("a.yaml", "a.YML"), "- text: hi\n  label: a\n"),
+}
+
+
+@pytest.mark.parametrize("language", OTHER_LANGUAGES)
+def test_other_languages_of_data_are_refused(tmp_path: Path, language: str) -> None:
+    for name, content in OTHER_LANGUAGES[language].items():
+        (tmp_path / name).write_text(content)
+        with pytest.raises(DataError, match=rf"{name} is {language} that .*Known formats: CSV.*`task='lm'`"):
+            find_format(tmp_path / name)
 
 
 def test_an_array_without_targets_is_refused(tmp_path: Path) -> None:

@@ -67,6 +67,13 @@ def test_books_are_no_classes(tmp_path: Path) -> None:
     assert find_layout(tmp_path / "parts") is None
 
 
+def test_pieces_of_a_text_are_no_classes(tmp_path: Path) -> None:
+    for n in range(3):
+        (tmp_path / f"part-0000{n}.txt").write_text("one line\nanother\n", encoding="utf-8")
+    assert find_layout(tmp_path) is None
+    assert not looks_labelled(tmp_path)
+
+
 def test_words_tags_and_labels_side_by_side(tmp_path: Path) -> None:
     write(tmp_path / "seq.in", "play jazz \nfly to  new york\n")
     write(tmp_path / "seq.out", "O B-genre\nO O B-city I-city \n")

@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unspool.data.sources import Item, find_items, find_parts, held_out, list_all_files, training_part
+from unspool.data.sources import (
+    Item,
+    exists,
+    find_items,
+    find_parts,
+    first_path,
+    held_out,
+    list_all_files,
+    training_part,
+)
+from unspool.data.tables import read_table
 from unspool.data.text import Source
 from unspool.errors import DataError, DataWarning
 
@@ -77,6 +87,19 @@ def test_parts_by_a_word_in_every_name(tmp_path: Path) -> None:
     assert find_parts(tmp_path / "books") == {}
 
 
+def test_a_part_of_several_pieces(tmp_path: Path) -> None:
+    pieces = [str(write(tmp_path / "data" / f"train-0000{n}-of-00003.csv")) for n in range(3)]
+    assert find_parts(tmp_path / "data") == {}  # all of it is one
+    assert [str(item.path) for item in find_items(tmp_path / "data")] == pieces
+    test = str(write(tmp_path / "data" / "test-00000-of-00001.csv"))
+    assert find_parts(tmp_path / "data") == {"training": pieces, "test": test}
+    assert training_part(tmp_path / "data") == pieces
+    assert [str(file) for file in list_all_files(tmp_path / "data")] == [*pieces, test]
+    assert len(read_table(training_part(tmp_path / "data"))) == 3
+    write(tmp_path / "data" / "train-clean.csv")
+    assert find_parts(tmp_path / "data") == {}  # it is no piece of the others
+
+
 def test_parts_of_files(tmp_path: Path) -> None:
     full = splits(tmp_path / "full.json", "train", "val")
     assert find_parts(full) == {"training": f"{full}#train", "validation": f"{full}#val"}
@@ -93,3 +116,10 @@ def test_splits_that_are_not_used_are_said(tmp_path: Path) -> None:
     full = splits(tmp_path / "full.json", "oos_train", "train", "test")
     with pytest.warns(DataWarning, match=r"also has oos_train, which are not used. .*full\.json#oos_train"):
         assert find_parts(full) == {"training": f"{full}#train", "test": f"{full}#test"}
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a/" * 5000, "x" * 300 + "*.txt", "x" * 300 + "#train"])
+def test_a_text_in_place_of_a_path_is_refused(name: str) -> None:
+    for find in (find_items, find_parts, exists, first_path):
+        with pytest.raises(DataError, match=r"^'.{4,20}\.\.\..* cannot be read: File name too long. Check the path"):
+            find(name)

@@ -136,20 +136,18 @@ def _use(random: Random, target: Target) -> None:
 
 
 def _change_between(random: Random, target: Target) -> None:
-    """A change between the passes. Memory is taken only from kernels: torch's operations do not look after theirs."""
+    """A change between the passes. Memory is taken only from recurrences: other operations of torch have no guard."""
     x = target.arguments.get("x", target.arguments.get("input"))
-    kernel = isinstance(target.module, Recurrent | Stack | Bidirectional | TimeDelay | nn.RNNBase)
-    kernel = kernel and isinstance(x, Tensor) and _runs_by_kernel(target.module, x)
-    changes = OF_MODULES if kernel and not target.arguments.get("trace") else (submodule, attribute)
+    guarded = isinstance(target.module, Recurrent | Stack | Bidirectional | TimeDelay | nn.RNNBase)
+    guarded = guarded and isinstance(x, Tensor) and not _is_single_step(target.module, x)
+    changes = OF_MODULES if guarded and not target.arguments.get("trace") else (submodule, attribute)
     with contextlib.suppress(Exception):
         random.choice(changes)(random, target)
 
 
-def _runs_by_kernel(module: nn.Module | None, x: Tensor) -> bool:
-    """Whether the backward pass is a kernel's; single steps of RNN and GRU are torch's own."""
-    off = "UNSPOOL_ENGINE" in os.environ or torch.is_autocast_enabled("cpu")
-    single = isinstance(module, nn.RNN | nn.GRU) and 1 in x.shape[:2]
-    return x.dtype in (torch.float32, torch.float64) and not off and not single
+def _is_single_step(module: nn.Module | None, x: Tensor) -> bool:
+    """Whether a pass is torch's own operation, whose backward pass is not guarded: a single step of an RNN or a GRU."""
+    return isinstance(module, nn.RNN | nn.GRU) and 1 in x.shape[:2]
 
 
 def _inputs(target: Target) -> list[Tensor]:

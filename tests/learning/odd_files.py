@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.errors import DataError
 
 KINDS = ("folder", "pipe", "socket", "device", "loop")
+
+
+def check_refused(path: Path, kind: str, reads: Iterable[Callable[[Path], Any]], said: str) -> None:
+    """Something odd in the place of a file is refused by every reader, with a message that matches."""
+    with place(path, kind):
+        for read in reads:
+            with pytest.raises(DataError, match=said):
+                read(path)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,8 @@ def test_a_document_is_what_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", odd_files.KINDS)
 def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "document"
-    with odd_files.place(path, kind):
-        for read in (read_toml, read_json, read_sealed):
-            with pytest.raises(DataError, match=rf"{path} cannot be read: .*\. Restore it\."):
-                read(path, REMEDY)
+    reads = [partial(read, remedy=REMEDY) for read in (read_toml, read_json, read_sealed)]
+    odd_files.check_refused(path, kind, reads, rf"{path} cannot be read: .*\. Restore it\.")
 
 
 def test_a_link_to_a_document_is_read(tmp_path: Path) -> None:

@@ -176,10 +176,7 @@ def test_a_header_tells_forms_and_facts_and_reads_no_tensor(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", odd_files.KINDS)
 def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file"
-    with odd_files.place(path, kind):
-        for read in (read_tensors, read_header, read_plain_tensors):
-            with pytest.raises(DataError, match=f"{path} cannot be read"):
-                read(path)
+    odd_files.check_refused(path, kind, (read_tensors, read_header, read_plain_tensors), f"{path} cannot be read")
 
 
 def test_tensors_of_another_type_or_shape_are_told_apart() -> None:

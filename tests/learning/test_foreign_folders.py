@@ -100,6 +100,16 @@ def test_a_best_model_older_than_the_run_knows_is_refused(run: Path) -> None:
         train(out=run, resume=True, steps=42)
 
 
+def test_a_best_model_of_other_shapes_is_refused_before_training(run: Path) -> None:
+    tensors, facts = read_tensors(run / "model.safetensors")
+    name, one = next((name, one) for name, one in tensors.items() if one.dim() == 1)
+    write_tensors(run / "model.safetensors", {**tensors, name: torch.cat([one, one])}, facts)
+    before = content(run)
+    with pytest.raises(DataError, match=rf"model.safetensors does not fit the model: {name} is of shape"):
+        train(out=run, resume=True, steps=42)
+    assert content(run) == before
+
+
 def test_tensors_that_a_run_does_not_have_are_refused(run: Path) -> None:
     newest = RunFolder(run).checkpoints()[-1]
     tensors, facts = read_tensors(newest)

@@ -83,7 +83,9 @@ def assert_finite(run: Path) -> None:
     ("loss", "first", "absurd"),
     [
         (2.3, None, False),
-        (1e28, None, False),  # there is nothing to compare it to
+        (9e11, None, False),  # there is nothing to compare it to
+        (1e28, None, True),  # but nothing starts from there
+        (-1e28, None, True),
         (math.nan, None, True),
         (1e28, 2.3, True),
         (-4.84e23, 2.3, True),
@@ -247,7 +249,7 @@ def test_a_bad_gradient_is_named_rather_than_a_mask() -> None:
 def test_a_learning_rate_that_is_far_too_high_ends_with_layer_step_and_remedy(tmp_path: Path) -> None:
     text, run = write_text(tmp_path), tmp_path / "run"
     # beyond float32: on some processors torch's LSTM saturates at lower rates, and its loss stays finite
-    options = OPTIONS | {"steps": 50, "lr": 1e39, "warmup": 0, "checkpoint_every": 1, "average": None}
+    options = OPTIONS | {"steps": 50, "lr": 3e38, "warmup": 0, "checkpoint_every": 1, "average": None}
     with pytest.raises(TrainingError) as caught:
         train(text, out=run, **options | {"optimizer": "sgd", "clip": 0.0})
     last = RunFolder(run).checkpoints()[-1]
@@ -329,6 +331,16 @@ def test_a_validation_loss_that_is_not_finite_ends_the_run_and_the_best_model_st
         loop.run()
     assert_finite(tmp_path / "run")
     assert read_tensors(tmp_path / "run" / "model.safetensors")[0]["w"].item() == -0.5 * 2
+
+
+@pytest.mark.parametrize("eval_every", [2, 10])
+def test_a_first_validation_loss_that_cannot_be_ends_the_run(eval_every: int, tmp_path: Path) -> None:
+    """The losses of training, before each update, say nothing of the weights after the last."""
+    loop, _ = make_loop(Toy([1.0], [1e28]), run=tmp_path / "run", steps=eval_every, eval_every=eval_every)
+    said = f"training diverged at step {eval_every}: the validation loss is 1e\\+28, after 0 at first"
+    with pytest.raises(DivergenceError, match=said):
+        loop.run()
+    assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
 def test_weights_that_overflow_in_an_update_are_neither_saved_nor_kept_as_the_best(tmp_path: Path) -> None:

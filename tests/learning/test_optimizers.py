@@ -120,6 +120,7 @@ def test_sparse_gradients() -> None:
         ("sgd", {}, "Give sparse=True"),
         ("sgd", {"lr": 0.0}, "`lr`"),
         ("sgd", {"lr": math.nan}, "`lr`"),
+        ("sgd", {"lr": 1e39, "sparse": True}, r"`lr` \(=1e\+39\) is beyond 3.4e\+38, the largest number"),
         ("sgd", {"momentum": 1.0}, "`momentum`"),
         ("adamw", {"momentum": 0.9}, "has no effect on adamw"),
         ("adam", {"betas": (0.9, 1.0)}, "`betas`"),

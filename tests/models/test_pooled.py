@@ -13,7 +13,7 @@ from unspool.data import subwords
 from unspool.data.labelled import Raw
 from unspool.data.subwords import hash_ngrams
 from unspool.errors import ArgumentError
-from unspool.models.pooled import Classifier
+from unspool.models.pooled import Classifier, PooledModel
 from unspool.models.token_embedding import UNKNOWN, drop_words
 from unspool.settings.data import LabelledData
 from unspool.settings.model import PooledSettings
@@ -122,6 +122,63 @@ def test_smoothed_loss_is_that_of_torch_and_the_plain_one_is_told(task: Classifi
     expected = functional.cross_entropy(scores, batch.targets, label_smoothing=0.2)
     torch.testing.assert_close(outcome.loss + outcome.extra, expected)
     assert learner.eval()(batch).extra is None
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_mixup_is_the_loss_of_mixed_vectors_and_labels(task: Classification, smoothing: float) -> None:
+    learner = make(task, mixup=0.7, label_smoothing=smoothing, input_window=1).train()
+    batch = batch_of(task, 0, 1, 2, 3)
+    torch.manual_seed(5)
+    outcome = learner(batch)
+    torch.manual_seed(5)
+    fraction, others = torch.distributions.Beta(0.7, 0.7).sample().double(), torch.randperm(4)
+    assert 0.01 < fraction < 0.99
+    assert others.tolist() != [0, 1, 2, 3]
+    vectors: list[torch.Tensor] = []
+    head: Any = learner.heads[0]
+    hook = head.register_forward_pre_hook(lambda _, given: vectors.append(given[0]))
+    scores = learner.score(batch).levels[-1]
+    hook.remove()
+    mixed = head(fraction * vectors[0] + (1 - fraction) * vectors[0][others])
+    targets = functional.one_hot(batch.targets, 3).double()
+    targets = (1 - smoothing) * (fraction * targets + (1 - fraction) * targets[others]) + smoothing / 3
+    expected = -(targets * mixed.log_softmax(-1)).sum(-1).mean()
+    torch.testing.assert_close(outcome.loss + outcome.extra, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(outcome.loss, functional.cross_entropy(scores, batch.targets))  # the plain one is told
+    assert learner.eval()(batch).extra is None
+
+
+@pytest.mark.parametrize("backbone", ["recurrent", "cnn"])
+def test_members_learn_by_themselves_and_predict_their_mean(task: Classification, backbone: str) -> None:
+    learner = make(task, members=3, label_smoothing=0.2, backbone=backbone)
+    batch = batch_of(task, 0, 1, 2)
+    apart = [learner, *learner.companions]
+    scores = [PooledModel.score(one, batch).levels[-1] for one in apart]
+    assert not torch.allclose(scores[0], scores[1])
+    outcome = learner.train()(batch)
+    loss = torch.stack([functional.cross_entropy(one, batch.targets) for one in scores])
+    smoothed = torch.stack([functional.cross_entropy(one, batch.targets, label_smoothing=0.2) for one in scores])
+    torch.testing.assert_close(outcome.loss, loss.mean())
+    torch.testing.assert_close(outcome.loss + outcome.extra, smoothed.mean())
+    learner.eval()
+    found = learner.score(batch)
+    probabilities = torch.stack([one.softmax(-1) for one in scores]).mean(0)
+    np.testing.assert_allclose(
+        learner.predictions(found.levels[-1].detach(), batch), probabilities.detach(), rtol=1e-12
+    )
+    torch.testing.assert_close(learner(batch).loss, functional.nll_loss(probabilities.log(), batch.targets))
+
+
+def test_penalties_reach_the_output_of_every_member(task: Classification) -> None:
+    outputs = make(task, members=2).train()(batch_of(task, 0, 1)).output
+    assert outputs is not None
+    assert outputs.shape == (3, 2, 2 * 2 * 3)  # time, batch, members × directions × units
+
+
+def test_predictive_coding_refuses_members(task: Classification) -> None:
+    learner = make(task, members=2, engine="kernel", bidirectional=False, cell="elman")
+    with pytest.raises(ArgumentError, match="members=1"):
+        learner.take_apart(batch_of(task, 0))
 
 
 @pytest.mark.parametrize("backbone", ["bag", "fcn", "cnn"])

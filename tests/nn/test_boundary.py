@@ -172,6 +172,35 @@ def test_tokens_that_are_not_dense() -> None:
         model.encode(torch.ones(2, 5, dtype=torch.long).to_sparse())
 
 
+SPARSE: dict[str, Callable[[], object]] = {
+    "tags": lambda: LinearChainCRF(3).log_likelihood(torch.zeros(4, 2, 3), torch.ones(4, 2).long().to_sparse()),
+    r"state\[0\]": lambda: transformer()(
+        torch.zeros(5, 4, 8), with_sparse_mask(transformer()(torch.zeros(5, 4, 8))[1])
+    ),
+    "U_z": lambda: replaced(stack(weight_dropout=0.5), "layers.1.U_z", zeros(4, 4).to_sparse())(draw(5, 4, 3)),
+}
+
+
+def transformer() -> Any:
+    return DecoderTransformer(8, 2, 1)
+
+
+def with_sparse_mask(state: Any) -> Any:
+    return state[0].to_sparse(), state[1]
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_what_is_sparse_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"`{name}` is of layout torch.sparse_coo"):
+        SPARSE[name]()
+
+
+@pytest.mark.parametrize("width", [7, 16, -1])
+def test_a_changed_width_of_a_transformer(width: int) -> None:
+    with pytest.raises(ArgumentError, match="`width`.*was changed"):
+        replaced(transformer(), "width", width)(torch.zeros(5, 4, 8))
+
+
 def test_autocast_does_not_mix_float64() -> None:
     layer, x = Recurrent("gru", 3, 4), torch.randn(5, 2, 3)
     with torch.autocast("cpu", torch.bfloat16):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.nn.torch_twins import KINDS, assert_alike, flat, states, twins
+from tests.nn.torch_twins import KINDS, assert_alike, each_kind, flat, states, twins
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
@@ -19,8 +19,6 @@ from torch.utils.checkpoint import checkpoint
 
 import unspool
 from unspool.errors import ArgumentTypeError, ShapeError
-
-each_kind = pytest.mark.parametrize("kind", list(KINDS))
 
 
 def gradients(layer: Any, x: Tensor, hx: Any = None) -> list[Tensor]:

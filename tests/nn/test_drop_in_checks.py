@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.nn.torch_twins import KINDS, flat, states, twins
+from tests.engine.agreement import needs_compiler
+from tests.nn.torch_twins import KINDS, each_kind, flat, states, twins
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import unspool
 from unspool.errors import ArgumentError, ShapeError, UnknownNameError, UnspoolError
 from unspool.nn.drop_in_checks import weight_shapes
 
-each_kind = pytest.mark.parametrize("kind", list(KINDS))
 NAMES = ("weight_ih_l0", "weight_hh_l1", "bias_ih_l0", "bias_hh_l1_reverse")
 
 
@@ -87,6 +87,40 @@ def test_inputs_and_states_without_memory(kind: str, dtype: torch.dtype) -> None
         free(x)
         with pytest.raises(ArgumentError, match="`input` .*no memory"):
             layer(x)
+
+
+@each_kind
+@pytest.mark.parametrize("batched", [False, True])
+def test_views_are_made_of_what_has_memory(kind: str, batched: bool) -> None:
+    layer = KINDS[kind][1](3, 4, batch_first=True)
+    x, start = torch.randn(2, 5, 3) if batched else torch.randn(5, 3), states(layer, 2 if batched else None)
+    packed = PackedSequence(torch.randn(2, 3), torch.tensor([1, 1]))
+    for tensor in (x, flat(start)[-1], packed.data):
+        free(tensor)
+    with pytest.raises(ArgumentError, match="`input` .*no memory"):
+        layer(x)
+    with pytest.raises(ArgumentError, match="`hx` .*no memory"):
+        layer(torch.randn(2, 5, 3) if batched else torch.randn(5, 3), start)
+    with pytest.raises(ArgumentError, match="`input.data` .*no memory"):
+        layer(packed)
+
+
+@each_kind
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_sparse_inputs_and_states(kind: str, mode: Any, batched: bool) -> None:
+    layer = KINDS[kind][1](3, 4, batch_first=True)
+    x = torch.randn(2, 5, 3) if batched else torch.randn(5, 3)
+    start = layer(x)[1]
+    sparse = tuple(part.to_sparse() for part in start) if kind == "LSTM" else start.to_sparse()
+    with mode():
+        with pytest.raises(ArgumentError, match="`input` is of layout torch.sparse_coo"):
+            layer(x.to_sparse())
+        with pytest.raises(ArgumentError, match="`hx` is of layout torch.sparse_coo"):
+            layer(x, sparse)
+        packed = PackedSequence(torch.randn(2, 3).to_sparse(), torch.tensor([1, 1]))
+        with pytest.raises(ArgumentError, match="`input.data` is of layout torch.sparse_coo"):
+            layer(packed)
 
 
 @each_kind
@@ -164,3 +198,15 @@ def test_the_nonlinearity_is_read_where_torch_reads_it(engine: str, monkeypatch:
     ours.mode = "RNN"
     with pytest.raises(UnknownNameError, match="mode"):
         ours(torch.randn(5, 2, 3))
+
+
+@needs_compiler
+@each_kind
+def test_an_output_that_is_changed_in_place_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's backward pass reads its output, as that of torch.nn's LSTM does."""
+    monkeypatch.delenv("UNSPOOL_ENGINE", raising=False)
+    layer = KINDS[kind][1](3, 4)
+    output, _ = layer(torch.randn(5, 2, 3))
+    output.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()

@@ -91,6 +91,11 @@ def test_forget_bias_opens_the_gate_that_keeps(module: Any, expected: tuple[str,
     torch.testing.assert_close(gate[expected[0]], torch.full((1, 2, 6), expected[1]), rtol=0, atol=1e-2)
 
 
+def test_forget_bias_has_the_precision_of_its_layer() -> None:
+    layer: Any = init.forget_bias_(Recurrent("lstm", 1, 2, dtype=torch.float64), 0.1)
+    assert layer.b_f.tolist() == [0.1, 0.1]
+
+
 @pytest.mark.parametrize("module", [Recurrent("lstm", 3, 2000), LSTM(3, 2000)], ids=["ours", "drop-in"])
 def test_chrono_spreads_the_time_constants(module: Any) -> None:
     """f = u / (1 + u), so that 1 / (1 − f) = 1 + u is uniform in [2, T]; i = 1 − f."""

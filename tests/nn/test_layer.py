@@ -11,6 +11,7 @@ import torch
 from tests.variants import LENGTHS, as_state, as_states, each_cell, random_layer, random_tensors
 
 from unspool.cells import LSTM, Cell
+from unspool.errors import ArgumentError
 from unspool.nn.bidirectional import Bidirectional
 from unspool.nn.layer import Layer
 from unspool.nn.leaves import map_leaves
@@ -124,3 +125,9 @@ def test_a_row_does_not_see_the_others() -> None:
     changed[:, 1] = 7
     same(layer(x)[0][:, 0], layer(changed)[0][:, 0])
     assert not torch.equal(layer(x)[0][:, 1], layer(changed)[0][:, 1])
+
+
+def test_a_sparse_state_of_one_sequence() -> None:
+    layer, state = Recurrent("gru", 3, 4, dtype=F64), torch.ones(4, dtype=F64).to_sparse()
+    with torch.inference_mode(), pytest.raises(ArgumentError, match="`state` is of layout torch.sparse_coo"):
+        layer(torch.zeros(5, 3, dtype=F64), state)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from tests.nn.torch_twins import KINDS, flat, states, twins
+from tests.nn.torch_twins import each_kind, flat, states, twins
 from torch import Tensor, nn
 
 import unspool
@@ -26,7 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning:torch.onnx.*"),
     pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
 ]
-each_kind = pytest.mark.parametrize("kind", list(KINDS))
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "all": {"num_layers": 2, "bidirectional": True, "batch_first": True},

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from tests.engine.agreement import needs_compiler
-from tests.nn.torch_twins import KINDS, twins
+from tests.nn.torch_twins import KINDS, each_kind, twins
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The feature will be removed:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
 ]
-each_kind = pytest.mark.parametrize("kind", list(KINDS))
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "all": {"num_layers": 2, "bidirectional": True, "batch_first": True, "bias": False},

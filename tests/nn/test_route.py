@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -98,9 +98,12 @@ def test_what_is_no_plain_call_is_not_quick() -> None:
         assert route_of(layer, x) != QUICK
     layer(x)
     assert route_of(layer, x) == route_of(layer, torch.randn(9, 4, 3)) == QUICK
-    asked: list[dict[str, Any]] = [{"states": (torch.zeros(2, 22),)}, {"ends": torch.tensor([5, 3])}, {"recompute": 2}]
-    for given in asked:
-        assert route_of(layer, x, **given) == FLOAT
+    given = {"states": (torch.zeros(2, 22),)}  # the first call of all had a state
+    assert route_of(layer, x, **given) == QUICK
+    assert route_of(layer, x[:, :1], **given) == FLOAT  # of another batch size
+    asked: list[dict[str, Any]] = [{"states": ()}, {"ends": torch.tensor([5, 3])}, {"recompute": 2}]
+    for otherwise in asked:
+        assert route_of(layer, x, **otherwise) == FLOAT
     assert route_of(layer, x[:, :0]) == "eager: there is nothing to compute"
     assert route_of(layer.double(), x.double()) == DOUBLE
 
@@ -162,7 +165,7 @@ def test_kernels_that_are_off(layer: Any, route: str, monkeypatch: pytest.Monkey
     assert layer.engine == f"{route}: UNSPOOL_ENGINE=off"
 
 
-#: What a drop-in is asked to do, and whether torch.nn's forward or the eager loop does it.
+#: What a drop-in is asked to do, and whether torch.nn's forward, torch's operation alone or the eager loop does it.
 INSTEAD: dict[str, tuple[Any, Callable[[Any, Tensor], object], str]] = {
     "bfloat16": (torch.bfloat16, lambda layer, x: layer(x), "torch's own"),
     "half": (torch.float16, lambda layer, x: layer(x), "torch's own"),
@@ -171,7 +174,7 @@ INSTEAD: dict[str, tuple[Any, Callable[[Any, Tensor], object], str]] = {
     "half with a trace": (torch.float16, lambda layer, x: layer(x, trace=True), "loop"),
     "a function transform": (torch.float32, lambda layer, x: vmap(layer)(x.unsqueeze(0)), "loop"),
     "no rows": (torch.float32, lambda layer, x: layer(x[:, :0]), "loop"),
-    "a single step": (torch.float32, lambda layer, x: layer(x[:1]), "torch's own"),
+    "a single step": (torch.float32, lambda layer, x: layer(x[:1]), "operation"),
     "a single step without gradients": (torch.float32, lambda layer, x: _without_gradients(layer, x[:1]), "kernel"),
     "a subclass of Tensor": (torch.float32, lambda layer, x: layer(x.as_subclass(Own)), "torch's own"),
     "a dispatch mode": (torch.float32, lambda layer, x: make_fx(lambda x: layer(x)[0])(x), "torch's own"),
@@ -187,9 +190,12 @@ def _without_gradients(layer: Any, x: Tensor) -> object:
 def test_what_a_drop_in_does_where_no_kernel_runs(case: str) -> None:
     dtype, call, expected = INSTEAD[case]
     layer, x = unspool.nn.GRU(3, 4).to(dtype), torch.randn(5, 2, 3).to(dtype)
-    with watched() as ran, patch.object(nn.GRU, "forward", autospec=True, side_effect=nn.GRU.forward) as theirs:
+    operation = Mock(side_effect=torch.gru)
+    forward = patch.object(nn.GRU, "forward", autospec=True, side_effect=nn.GRU.forward)
+    with watched() as ran, forward as theirs, patch.object(unspool.nn.GRU, "single_steps", {"GRU": operation}):
         call(layer, x)
-        assert {"torch's own": theirs.call_count, **ran()} == {"torch's own": 0, "kernel": 0, "loop": 0, expected: 1}
+        found = {"torch's own": theirs.call_count, "operation": operation.call_count, **ran()}
+        assert found == {"torch's own": 0, "operation": 0, "kernel": 0, "loop": 0, expected: 1}
 
 
 def test_reasons_that_lie_in_the_input() -> None:

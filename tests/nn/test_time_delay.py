@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from tests.nn.gradients import gradcheck, leaves
 from tests.variants import LENGTHS, row_of
+from torch import Tensor
 from torch.nn.functional import pad
 
 from unspool.errors import ArgumentError, ArgumentTypeError
@@ -35,12 +37,17 @@ each_layer = pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 each_delay = pytest.mark.parametrize("delay", [0, 1, 3, 7])
 
 
+def begin(make: Callable[[], Layer], rows: int) -> tuple[Layer, Tensor, Any]:
+    """A layer, an input of so many rows, and a state to start from."""
+    torch.manual_seed(0)
+    layer, x = make(), torch.randn(5, rows, 3, dtype=F64)
+    return layer, x, layer(x)[1]
+
+
 @each_delay
 @each_layer
 def test_answers_later(make: Callable[[], Layer], delay: int) -> None:
-    torch.manual_seed(0)
-    layer, x = make(), torch.randn(5, 2, 3, dtype=F64)
-    _, start = layer(x)
+    layer, x, start = begin(make, 2)
     late, final, trace = layer(torch.cat([x, x.new_zeros(delay, 2, 3)]), start, trace=True)
     output, state, values = TimeDelay(layer, delay)(x, start, trace=True)
     same(output, late[delay:])
@@ -51,9 +58,7 @@ def test_answers_later(make: Callable[[], Layer], delay: int) -> None:
 @each_delay
 @each_layer
 def test_a_ragged_batch_is_its_rows_run_alone(make: Callable[[], Layer], delay: int) -> None:
-    torch.manual_seed(0)
-    layer, x = make(), torch.randn(5, 5, 3, dtype=F64)
-    _, start = layer(x)
+    layer, x, start = begin(make, 5)
     output, state = TimeDelay(layer, delay)(x, start, lengths=LENGTHS)
     for row, length in enumerate(LENGTHS):
         longer = length + delay if length else 0  # a row without steps has no answers to wait for

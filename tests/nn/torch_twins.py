@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
@@ -15,6 +16,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "GRU": (torch.nn.GRU, GRU),
     "LSTM": (torch.nn.LSTM, LSTM),
 }
+each_kind = pytest.mark.parametrize("kind", list(KINDS))
 
 
 def twins(kind: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -12,6 +12,8 @@ import resource
 import shutil
 import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,8 +38,30 @@ class Finding(NamedTuple):
     words: str
 
 
-def fuzz(subjects: Sequence[Subject], seeds: Sequence[int], folder: Path, every: int = 3) -> list[Finding]:
-    """Use one mutated folder for each seed; every n-th is X-rayed and resumed too, which takes longer."""
+def fuzz(
+    subjects: Sequence[Subject], seeds: Sequence[int], folder: Path, every: int = 3, workers: int = 1
+) -> list[Finding]:
+    """Use one mutated folder for each seed; every n-th is X-rayed and resumed too, which takes longer.
+
+    Args:
+        subjects: The runs, which take turns.
+        seeds: One for each mutation.
+        folder: Where the copies are made; in memory it is several times faster than on a disk.
+        every: How many folders there are for each that is X-rayed and resumed.
+        workers: How many processes share the work. A process makes one mutation after the other.
+
+    Returns:
+        The findings, by seed.
+    """
+    shares = [seeds[number::workers] for number in range(workers)]
+    folders = [folder / f"worker-{number}" for number in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        found = pool.map(_fuzz_alone, repeat(subjects), shares, folders, repeat(every))
+        return sorted(finding for own in found for finding in own)
+
+
+def _fuzz_alone(subjects: Sequence[Subject], seeds: Sequence[int], folder: Path, every: int) -> list[Finding]:
+    """What a single process finds, and another in its place where it hangs or ends."""
     left, found = list(seeds), []
     while left:
         own, theirs = pipe()
@@ -125,12 +149,14 @@ def _use(subject: Subject, run: Path, name: str, mutation: Mutation) -> tuple[st
 
 
 def _snapshot(sandbox: Path, subject: Subject) -> dict[str, Any]:
-    """Everything outside the run's folder."""
-    places = [sandbox / "outside", subject.run.parent]
-    files = [path for place in places for path in place.rglob("*") if path.is_file()]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files} | {
-        str(sandbox): sorted(os.listdir(sandbox))
-    }
+    """Everything outside the run's folder: files by their content, those of the subject by size and time of change."""
+    near = {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in _files(sandbox / "outside")}
+    far = {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in _files(subject.run.parent)}
+    return {**near, **far, str(sandbox): sorted(os.listdir(sandbox))}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

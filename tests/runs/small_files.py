@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -82,6 +82,12 @@ def long_table(header: str, ids: list[Any], count: int, times: list[Any]) -> str
     return table(header, *map(list, zip(*rows, strict=True)))
 
 
+def wide(header: Sequence[Any]) -> str:
+    """Three series of different lengths, one per row."""
+    rows = [[f"Y{n}", *series(40 - 5 * n, seed=n), *[""] * (5 * n)] for n in range(3)]
+    return "".join(",".join(map(str, row)) + "\n" for row in [header, *rows])
+
+
 def unix(count: int, seconds: int, unit: int = 1) -> list[int]:
     first = int(datetime(2023, 1, 1, tzinfo=UTC).timestamp())
     return [(first + number * seconds) * unit for number in range(count)]
@@ -113,6 +119,12 @@ def of_series(file: str, content: Callable[[], str], time: str, *targets: str, s
     """A file of series, with its columns."""
     settings = {"time_column": time, "target": targets, **({"series_column": series} if series else {})}
     return Case(file, content, "forecast", settings)
+
+
+def of_panel(file: str, header: str, ids: list[Any], times: list[Any]) -> Case:
+    """A file of several series below each other, whose columns are their ids, the times and the values."""
+    ids_column, time, target = header.split(",")
+    return of_series(file, lambda: long_table(header, ids, len(times), times), time, target, series=ids_column)
 
 
 def unclear(file: str, content: Callable[[], str], error: str) -> Case:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from tests.cli.test_predict import DATA
+from tests.cli.test_predict import DATA, TEXTS
+from tests.tasks.slot_folders import travel_lines, write_slots
 
 from unspool import Cell, sigmoid, tanh
 from unspool.cli.evaluate import own_data
@@ -30,6 +31,10 @@ OPTIONS: dict[str, Any] = {
 }
 OWN: dict[str, Any] = {
     "lm": {"bptt": 8, "engine": "torch"},
+    "own cell": {"bptt": 8},
+    "classify": {"subwords": 20, "engine": "torch"},
+    "multilabel": {"subwords": 20, "engine": "torch"},
+    "joint": {"char_hidden": 2, "engine": "torch"},
     "forecast": {"horizon": 3, "validation": 6, "engine": "torch"},
     "tag": {"char_hidden": 2, "engine": "torch"},
 }
@@ -54,22 +59,43 @@ class Subject(NamedTuple):
     expected: Mapping[str, str]
 
 
-TASKS = ("lm", "own cell", *DATA)
+#: The file name's end, training data, and new data.
+FILES = {
+    **DATA,
+    "lm": ("txt", TEXT, TEXT[:200]),
+    "own cell": ("txt", TEXT, TEXT[:200]),
+    "multilabel": (
+        "csv",
+        "text,labels\n" + "".join(f"{text},{'|'.join(sorted({*text.split()}))}\n" for text in TEXTS),
+        "text\nred hot\ncold\n",
+    ),
+}
+TASKS = ("lm", "own cell", *DATA, "multilabel", "joint")
 
 
 def make_subject(folder: Path, task: str) -> Subject:
     """Train the runs of a task, and use the first."""
     folder.mkdir()
-    suffix, training, new = DATA.get(task, ("txt", TEXT, TEXT[:200]))
-    data, used = folder / f"training.{suffix}", folder / f"new.{suffix}"
-    data.write_text(training, encoding="utf-8")
-    used.write_text(new, encoding="utf-8")
-    own = {"bptt": 8, "cell": Minimal} if task == "own cell" else OWN.get(task, {"engine": "torch"})
+    data, used = _write_data(folder, task)
+    own = {**OWN.get(task, {"engine": "torch"}), **({"cell": Minimal} if task == "own cell" else {})}
+    options = {**OPTIONS, **own, "task": "lm" if task == "own cell" else task}
     for seed, name in enumerate(("run", "other")):
-        train(data, out=folder / name, task="lm" if task == "own cell" else task, seed=seed, **OPTIONS | own)
+        train(data, out=folder / name, seed=seed, quiet=True, **options)
     found = Subject(task, folder / "run", folder / "other", used, {})
     shutil.copytree(found.run, folder / "copy")
     return found._replace(expected={name: action(found, folder / "copy") for name, action in ACTIONS.items()})
+
+
+def _write_data(folder: Path, task: str) -> tuple[Path, Path]:
+    """Write the data to train on, and the data to use the runs on."""
+    if task == "joint":
+        lines = travel_lines(24)
+        return write_slots(folder / "training", lines), write_slots(folder / "new", lines[:3])
+    suffix, *texts = FILES[task]
+    paths = folder / f"training.{suffix}", folder / f"new.{suffix}"
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
 
 
 def load(subject: Subject, run: Path) -> str:
@@ -103,7 +129,7 @@ def xray(subject: Subject, run: Path) -> str:
 
 def resume(subject: Subject, run: Path) -> str:
     """The weights that longer training ends with."""
-    finished = train(out=run, resume=True, steps=MORE).finished
+    finished = train(out=run, resume=True, steps=MORE, quiet=True).finished
     found = RunFolder(run).read_checkpoint()
     assert found is not None
     return f"{_digest(found.tensors)} {load(subject, run)} {finished.validation!r}"

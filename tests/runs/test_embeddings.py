@@ -125,3 +125,17 @@ def test_parts_of_words_have_no_vectors(folder: Path) -> None:
         unspool.train("book.txt", out="run", **{**SMALL, "tokenizer": "byte"}, pretrained_embeddings="vectors.txt")
     assert not (folder / "run").exists()
     assert torch.is_grad_enabled()
+
+
+def test_every_member_of_a_classifier_starts_from_the_vectors(folder: Path) -> None:
+    lines = [f"the {word},{label}\n" for word, label in (("fox", "x"), ("dog", "y")) for _ in range(20)]
+    (folder / "table.csv").write_text("text,label\n" + "".join(lines), encoding="utf-8")
+    options: dict[str, Any] = {"members": 2, "pretrained_embeddings": "vectors.txt", "freeze_embeddings": True, **SMALL}
+    run = unspool.train("table.csv", out="run", quiet=True, **options)
+    assert load_run("run").config.model.describe() == "2 members of 1 × 8 lstm"
+    place = run.task.embedded_tokens()["fox"]
+    tables = [run.learner.token_embedding(), run.learner.companions[0].token_embedding()]  # type: ignore[index, union-attr]
+    for table in tables:
+        assert table is not None
+        assert table.weight[place].tolist() == VECTORS["fox"]
+        assert not table.weight.requires_grad

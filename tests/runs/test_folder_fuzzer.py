@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.runs import folder_fuzzer, small_folders
-from tests.runs.folder_fuzzer import examine, fuzz
+from tests.runs.folder_fuzzer import Finding, examine, fuzz
 from tests.runs.small_folders import TASKS, Subject, make_subject
 
 from unspool.tasks import lm as language_model
 
-#: A folder is mutated in so many ways in the quick part, and in the long one.
-FEW, MANY = 42, 6000
+#: A folder is mutated in so many ways in the quick part, and in the long one, which as many processes share.
+FEW, MANY, WORKERS = 45, 6000, 2
+#: A file system in memory, where there is one.
+MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +34,30 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield [make_subject(folder / task.replace(" ", "-"), task) for task in TASKS]
 
 
-def test_mutated_folders_of_every_task(subjects: list[Subject], tmp_path: Path) -> None:
-    assert fuzz(subjects, range(FEW), tmp_path) == []
+@pytest.fixture
+def quick_folder(tmp_path: Path) -> Iterator[Path]:
+    if not os.access(MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder)
+
+
+def test_mutated_folders_of_every_task(subjects: list[Subject], quick_folder: Path) -> None:
+    assert fuzz(subjects, range(FEW), quick_folder) == []
 
 
 @pytest.mark.long
-def test_many_mutated_folders_of_every_task(subjects: list[Subject], tmp_path: Path) -> None:
-    assert fuzz(subjects, range(FEW, FEW + MANY), tmp_path) == []
+def test_many_mutated_folders_of_every_task(subjects: list[Subject], quick_folder: Path) -> None:
+    assert fuzz(subjects, range(FEW, FEW + MANY), quick_folder, workers=WORKERS) == []
+
+
+def test_several_processes_examine_every_seed_once(
+    subjects: list[Subject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_fuzzer, "work", find_always)
+    found = fuzz(subjects, range(11), tmp_path, workers=3)
+    assert [(finding.seed, finding.words) for finding in found] == [(seed, f"worker-{seed % 3}") for seed in range(11)]
 
 
 def test_the_fuzzer_notices_other_results_traces_and_escapes(
@@ -79,4 +100,11 @@ def stumble(subjects: list[Subject], seeds: list[int], folder: Path, every: int,
         if seed == 2:
             os._exit(3)
         say.send((seed, []))
+    say.close()
+
+
+def find_always(subjects: list[Subject], seeds: list[int], folder: Path, every: int, say: Any) -> None:
+    """Finds something at every seed."""
+    for seed in seeds:
+        say.send((seed, [Finding(seed, "", "", "raw", folder.name)]))
     say.close()

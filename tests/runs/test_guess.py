@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runs.small_files import cycle, sentences, series, stamps, table
 
 from unspool.errors import DataError
 from unspool.runs.guess import Guess, guess_task
@@ -175,3 +176,22 @@ def test_digits_of_stamps_are_never_read_as_text(tmp_path: Path) -> None:
     assert guess_task(tmp_path / "a.csv", {}).task == "forecast"
     with pytest.raises(DataError, match="`time` holds times, not texts"):
         find_task("regress").prepare(read_settings(tmp_path / "a.csv", task="regress", target=["y"]).data, 0)
+
+
+def test_what_is_left_out_of_a_forecast_is_said_and_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "sales.csv"
+    path.write_text(table("date,sales,promo", stamps(90), series(90, 7), cycle(90, 0, 0, 1)), encoding="utf-8")
+    why = guess_task(path, {}).why
+    assert "without `promo` (few values in `promo`; to forecast all of them, name each in `target`; see" in why
+    config = read_settings(path, target=["sales", "promo"])
+    assert config.task.prepare(config.data, 0).terms.targets == ("sales", "promo")  # type: ignore[attr-defined]
+
+
+def test_pairs_without_a_header_lose_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text(
+        table("the first red text,le premier texte rouge", sentences(20), sentences(20, 1)), encoding="utf-8"
+    )
+    config = read_settings(path)
+    task: Any = config.task.prepare(config.data, 0)
+    assert sum(len(part.lengths) for part in task.parts.values()) == 21

@@ -15,8 +15,8 @@ from tests.runs.small_files import (
     cycle,
     european,
     gestures,
-    long_table,
     months,
+    of_panel,
     of_series,
     ohlcv,
     sentences,
@@ -25,6 +25,7 @@ from tests.runs.small_files import (
     table,
     unclear,
     unix,
+    wide,
 )
 
 from unspool.errors import DataError
@@ -116,27 +117,9 @@ SERIES = [
         "Paris",
         "Rome",
     ),
-    of_series(
-        "long.csv",
-        lambda: long_table("store_id,date,sales", [1, 2, 3], 90, stamps(90)),
-        "date",
-        "sales",
-        series="store_id",
-    ),
-    of_series(
-        "nixtla.csv",
-        lambda: long_table("unique_id,ds,y", ["H1", "H2"], 90, [*range(1, 91)]),
-        "ds",
-        "y",
-        series="unique_id",
-    ),
-    of_series(
-        "cities.csv",
-        lambda: long_table("city,month,rain", ["Bern", "Graz"], 72, months(72)),
-        "month",
-        "rain",
-        series="city",
-    ),
+    of_panel("long.csv", "store_id,date,sales", [1, 2, 3], stamps(90)),
+    of_panel("nixtla.csv", "unique_id,ds,y", ["H1", "H2"], [*range(1, 91)]),
+    of_panel("cities.csv", "city,month,rain", ["Bern", "Graz"], months(72)),
     of_series(
         "series.jsonl",
         lambda: "".join(json.dumps({"t": t, "v": v}) + "\n" for t, v in zip(stamps(90), series(90, 7), strict=True)),
@@ -156,13 +139,7 @@ SERIES = [
         "MT_001",
         "MT_002",
     ),
-    of_series(
-        "prices.csv",
-        lambda: long_table("Symbol,Date,Adj Close", ["AAA", "BBB"], 90, stamps(90)),
-        "Date",
-        "Adj Close",
-        series="Symbol",
-    ),
+    of_panel("prices.csv", "Symbol,Date,Adj Close", ["AAA", "BBB"], stamps(90)),
     of_series(
         "weather.csv",
         lambda: table(
@@ -173,12 +150,58 @@ SERIES = [
         "wind",
     ),
     of_series(
+        "promotions.csv",
+        lambda: table("date,sales,promo", stamps(90), series(90, 7), cycle(90, 0, 0, 1)),
+        "date",
+        "sales",
+    ),
+    of_series(
+        "flags.csv",
+        lambda: table("date,load,is_open", stamps(90), series(90, 7), cycle(90, "true", "false", "true")),
+        "date",
+        "load",
+    ),
+    of_series(
+        "calendar.csv",
+        lambda: table(
+            "date,weekday,month,visitors",
+            stamps(400),
+            cycle(400, *range(7)),
+            [int(one[5:7]) for one in stamps(400)],
+            series(400, 7),
+        ),
+        "date",
+        "visitors",
+    ),
+    of_series(
+        "few sales.csv",  # few values are counts where nothing says that they are kinds
+        lambda: table("date,price,sold_per_day", stamps(90), series(90), cycle(90, 3, 0, 2, 1, 0, 4)),
+        "date",
+        "price",
+        "sold_per_day",
+    ),
+    of_series(
+        "switch.csv",  # and an indicator alone is what there is to forecast
+        lambda: table("date,is_on", stamps(90), cycle(90, 0, 1, 1, 0, 1)),
+        "date",
+        "is_on",
+    ),
+    of_series(
         "counts.csv",
         lambda: table(
             "hour,y", stamps(100, "%Y-%m-%d %H:00", hours=1), [round(value) % 7 for value in series(100, 24)]
         ),
         "hour",
         "y",
+    ),
+]
+
+SERIES += [
+    of_series("m4.csv", lambda: wide([f"V{n}" for n in range(1, 42)]), "step", "value", series="V1"),
+    of_series("m5.csv", lambda: wide(["id", *(f"d_{n}" for n in range(1, 41))]), "step", "value", series="id"),
+    of_series("traffic.csv", lambda: wide(["Page", *stamps(40)]), "date", "value", series="Page"),
+    of_series(
+        "countries.csv", lambda: wide(["Country Name", *range(1960, 2000)]), "date", "value", series="Country Name"
     ),
 ]
 
@@ -273,6 +296,12 @@ TEXTS = [
         PAIRS,
         {"source_column": "english", "target_column": "french"},
     ),
+    Case(
+        "no header.csv",
+        lambda: table(f"{sentences(1)[0]},{sentences(1, 1)[0]}", sentences(20, 2), sentences(20, 3)),
+        PAIRS,
+        {},
+    ),
     # texts alone
     Case("ner.txt", conll, "tag", {}),
     Case("ner.conll", conll, "tag", {}),
@@ -305,9 +334,14 @@ TEXTS = [
     unclear("only texts.csv", lambda: table("text", sentences(20)), "what is to be learned is not clear"),
     unclear("only numbers.csv", lambda: table("value", series(20)), "what is to be learned is not clear"),
     unclear(
-        "m4.csv",
-        lambda: table("V1," + ",".join(f"V{n}" for n in range(2, 15)), ["Y1", "Y2"], *([n, n] for n in range(13))),
-        "each row seems to be a series",
+        "features.csv",
+        lambda: table(
+            ",".join(["id", "area", *(f"x{n}" for n in range(12))]),
+            [*range(9)],
+            series(9),
+            *([n] * 9 for n in range(12)),
+        ),
+        "each row seems to be a series. To forecast each, give `task='forecast'`",
     ),
     unclear(
         "activity.csv",

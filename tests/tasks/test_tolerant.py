@@ -45,7 +45,8 @@ def test_numbers_that_are_missing_are_noted_and_texts_refused() -> None:
     task = of_numbers()
     learner = task.make_learner(PooledSettings(hidden=2, engine="torch")).eval()
     series = [np.ones((3, 1)), np.array([[1.0], [np.nan]]), np.zeros((1, 1))]
-    found = list(task.predict_given(learner, Raw(None, series, [*"abc"], "sequence {}".format, None)))
+    given = Raw(None, series, [*"abc"], "sequence {}".format, None)
+    found = [row.predicted for row in task.predict_given(learner, given)]
     assert [row["id"] for row in found] == [*"abc"]
     assert found[1]["label"] is None
     assert found[1]["note"] == "sequence 1: step 1, feature 0 is nan. Fill it in."

@@ -62,15 +62,19 @@ def find_cell(cell: str | Cell | type[Cell], own: Mapping[str, Cell] | None = No
     if isinstance(cell, str):
         return own[cell] if own is not None and cell in own else _from_text(cell, own or {})
     if isinstance(cell, type) and issubclass(cell, Cell):
-        try:
-            return cell()
-        except TypeError as error:
-            raise ArgumentTypeError.of(
-                "cell", cell, f"cannot be made without options: {error}", f"Give an instance, {cell.__name__}(…)"
-            ) from error
+        return _from_class(cell)
     raise ArgumentTypeError.of(
         "cell", cell, "is neither a name, a Cell nor a class of cells", "Give 'lstm', LSTM or LSTM(projection=32)"
     )
+
+
+def _from_class(kind: type[Cell]) -> Cell:
+    try:
+        return kind()
+    except TypeError as error:
+        raise ArgumentTypeError.of(
+            "cell", kind, f"cannot be made without options: {error}", f"Give an instance, {kind.__name__}(…)"
+        ) from error
 
 
 def cell_name(cell: Cell) -> str:

@@ -120,10 +120,13 @@ def _guarded(text: str, path: Path, problem: str, call: Callable[..., Made], **o
         if isinstance(raised, CellError) and (cause is None or isinstance(cause, TypeError | AttributeError)):
             raise  # it says how equations are written
         error = cause if isinstance(raised, CellError) and cause is not None else raised
-        own = isinstance(error, SyntaxError) and error.filename == str(path)  # its text would name the line again
-        said = error.msg if isinstance(error, SyntaxError) and own else str(error)
-        what = f"{type(error).__name__}: {said}".rstrip(".: ")
+        what = f"{type(error).__name__}: {_said(path, error)}".rstrip(".: ")
         raise ArgumentError.of("cell", text, f"{problem}{_line(path, error)}: {what}", "Correct the file") from error
+
+
+def _said(path: Path, error: BaseException) -> str:
+    """What an error says, without the line: the text of a SyntaxError in the file names it, too."""
+    return error.msg if isinstance(error, SyntaxError) and error.filename == str(path) else str(error)
 
 
 def _line(path: Path, error: BaseException) -> str:
@@ -168,11 +171,7 @@ def _only_class(text: str, module: ModuleType) -> str:
 def _make(text: str, path: Path, module: ModuleType, wanted: str) -> Cell:
     name, options = read_spelling(wanted)
     if name not in vars(module):
-        known = _cells(module)
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
-        has = f"It has {', '.join(known)}" if known else "It defines no cells"
-        raise ArgumentError.of("cell", text, f"has no {name!r} in its file", f"{hint}{has}")
+        raise _no_such_name(text, name, _cells(module))
     value = vars(module)[name]
     if isinstance(value, Cell):
         if options:
@@ -182,6 +181,13 @@ def _make(text: str, path: Path, module: ModuleType, wanted: str) -> Cell:
         problem = f"names {name}, which is {_article(value)} and not a cell"
         raise ArgumentError.of("cell", text, problem, "Name a class that inherits from unspool.Cell")
     return _instance(text, path, name, value, options)
+
+
+def _no_such_name(text: str, name: str, known: Mapping[str, object]) -> ArgumentError:
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    has = f"It has {', '.join(known)}" if known else "It defines no cells"
+    return ArgumentError.of("cell", text, f"has no {name!r} in its file", f"{hint}{has}")
 
 
 def _instance(text: str, path: Path, name: str, kind: type[Cell], options: Mapping[str, Option]) -> Cell:

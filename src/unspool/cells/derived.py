@@ -57,21 +57,26 @@ def without_biases(equations: Equations) -> Equations:
     kept: set[str] = set()
     for node in equations.nodes:
         inputs, detail = tuple(known[value] for value in node.inputs), node.detail
+        kept.update(_parameters_without_bias(node))
         if isinstance(detail, LinearMap):
-            kept.update(detail.matrices)
             detail = replace(detail, bias=None)
-        elif node.operation == "vector":
-            kept.add(detail)
         known[node] = graph.node(node.operation, inputs, node.width, detail)
-    parameters = equations.parameters.items()
     # a map that nothing reads is not among the nodes, but its parameters are among the parameters
+    dropped = {name for name in equations.parameters if name.startswith("b_") and name not in kept}
     return replace(
         equations,
-        parameters={name: widths for name, widths in parameters if name in kept or not name.startswith("b_")},
+        parameters={name: widths for name, widths in equations.parameters.items() if name not in dropped},
         nodes=tuple(graph.nodes),
         named={name: known[value] for name, value in equations.named.items()},
         results=tuple(known[value] for value in equations.results),
     )
+
+
+def _parameters_without_bias(node: Symbol) -> Sequence[str]:
+    """The parameters that a node reads, but for the bias of a linear map."""
+    if isinstance(node.detail, LinearMap):
+        return node.detail.matrices
+    return (node.detail,) if node.operation == "vector" else ()
 
 
 class _Draft:
@@ -87,8 +92,8 @@ class _Draft:
         self.states = {**equations.states, **({} if vectors else widths)}
         self.vectors = widths if vectors else {}
         self.x = self.graph.node("input", width=equations.nodes[0].width)
-        self.before = {name: self.graph.node("state", width=width, detail=name) for name, width in self.states.items()}
-        made = {name: self.graph.node("vector", width=width, detail=name) for name, width in self.vectors.items()}
+        self.before = self._nodes("state", self.states)
+        made = self._nodes("vector", self.vectors)
         self.companions = {state: (made or self.before)[name] for state, name in self.names.items()}
         self._known = self._copy(self.companions if masked else {})
         self.results = {
@@ -96,15 +101,14 @@ class _Draft:
             **{state: self._known[value] for state, value in zip(equations.states, equations.results, strict=True)},
         }
 
+    def _nodes(self, operation: str, widths: Mapping[str, str]) -> dict[str, Symbol]:
+        return {name: self.graph.node(operation, width=width, detail=name) for name, width in widths.items()}
+
     def equations(self) -> Equations:
         """The draft, without what is not used any more."""
         results = {state: self.results[state] for state in self.states}
         named = {**{name: self._known[value] for name, value in self.of.named.items()}, **results}
-        needed = {self.x, *self.before.values(), *named.values()}
-        for node in reversed(self.graph.nodes):
-            if node in needed:
-                needed.update(node.inputs)
-        place = {node: index for index, node in enumerate(self.graph.nodes) if node in needed}
+        place = self._needed({self.x, *self.before.values(), *named.values()})
         return Equations(
             title=self.of.title,
             sizes=self.of.sizes,
@@ -115,6 +119,13 @@ class _Draft:
             named=dict(sorted(named.items(), key=lambda item: place[item[1]])),
             results=tuple(results.values()),
         )
+
+    def _needed(self, needed: set[Symbol]) -> dict[Symbol, int]:
+        """The symbols that are needed and those that they read, with their places."""
+        for node in reversed(self.graph.nodes):
+            if node in needed:
+                needed.update(node.inputs)
+        return {node: index for index, node in enumerate(self.graph.nodes) if node in needed}
 
     def _copy(self, masks: Mapping[str, Symbol]) -> dict[Symbol, Symbol]:
         """Every symbol's copy; linear maps read masked states."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unspool.cells.equations import Equations
+from unspool.cells.numbers import is_whole
 from unspool.cells.symbols import BINARY, CONDITIONS, UNARY, Graph, LinearMap, Symbol, as_number, elementwise
 from unspool.errors import CellError
 
@@ -59,14 +60,18 @@ def load(text: str) -> Equations:
         raise CellError(
             f"the equations' document is wrong: {error}. Write it by unspool.cells.document.dump."
         ) from error
-    again = json.loads(dump(equations))
+    _check_all_is_understood(json.loads(dump(equations)), document)
+    return equations
+
+
+def _check_all_is_understood(again: dict[str, Any], document: dict[str, Any]) -> None:
+    """What is understood, written again, must be all that was written."""
     for index, (entry, written) in enumerate(zip(again["nodes"], document["nodes"], strict=True)):
         if entry != written:
             raise CellError(f"node {index} ({entry['operation']!r}) says what equations cannot say, or says it twice.")
-    for name in (*again, *document):  # what is understood must be all that was written
+    for name in (*again, *document):
         if again.get(name) != document.get(name) or name not in again:
             raise CellError(f"the equations' entry {name!r} says what equations cannot say, or says it twice.")
-    return equations
 
 
 class _Reader:
@@ -107,10 +112,13 @@ class _Reader:
         if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters)):
             raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
         for name, size in self.sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size < 2**31:
-                raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
-            if name in ("input", "hidden"):
-                raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
+            self._check_size(name, size)
+
+    def _check_size(self, name: str, size: Any) -> None:
+        if not is_whole(size) or not 1 <= size < 2**31:
+            raise CellError(f"size {name!r} is {size!r}, not a whole number from 1 on that memory could hold.")
+        if name in ("input", "hidden"):
+            raise CellError(f"size {name!r} of {self.title} hides the layer's own.")
 
     def _read_nodes(self) -> None:
         """Every node, after the nodes that it reads; the input and the states come first."""
@@ -118,23 +126,29 @@ class _Reader:
         if [entry.get("operation") for entry in entries if isinstance(entry, dict)].count("input") != 1:
             raise CellError(f"{self.title} does not have one input.")
         for index, entry in enumerate(entries):
-            try:
-                self.nodes.append(self._node(entry))
-            except (CellError, KeyError, TypeError, ValueError, OverflowError, StopIteration) as error:
-                said = entry.get("operation") if isinstance(entry, dict) else entry
-                raise CellError(f"node {index} ({said!r}) of {self.title} is wrong: {error}") from error
+            self.nodes.append(self._read_node(index, entry))
         first = [(node.operation, node.detail) for node in self.nodes[: 1 + len(self.states)]]
         if first != [("input", None), *(("state", state) for state in self.states)]:
             raise CellError(f"the nodes of {self.title} do not begin with the input and the states, in their order.")
 
+    def _read_node(self, index: int, entry: Any) -> Symbol:
+        try:
+            return self._node(entry)
+        except (CellError, KeyError, TypeError, ValueError, OverflowError, StopIteration) as error:
+            said = entry.get("operation") if isinstance(entry, dict) else entry
+            raise CellError(f"node {index} ({said!r}) of {self.title} is wrong: {error}") from error
+
     def _check_parameters(self) -> None:
         """Every parameter that is used is declared, with the widths of its use."""
         for name, widths in self.parameters.items():
-            fits = isinstance(widths, list) and 1 <= len(widths) <= 2 and all(width in self.names for width in widths)
-            if not fits or tuple(widths) != self.used.get(name, tuple(widths)):
+            if not self._are_widths(widths) or tuple(widths) != self.used.get(name, tuple(widths)):
                 raise CellError(f"parameter {name!r} of {self.title} has widths {widths!r}, not those of its use.")
         if missing := set(self.used) - set(self.parameters):
             raise CellError(f"parameter {min(missing)!r} of {self.title} is used but not declared.")
+
+    def _are_widths(self, widths: Any) -> bool:
+        """Whether an entry is the widths of a vector or of a matrix."""
+        return isinstance(widths, list) and 1 <= len(widths) <= 2 and all(width in self.names for width in widths)
 
     def _results(self) -> tuple[Symbol, ...]:
         """The new states, as wide as the old ones."""
@@ -148,7 +162,7 @@ class _Reader:
         named = {str(name): self._at(index, "named") for name, index in self._entry("named", dict).items()}
         if not all(map(self._named, named)):
             raise CellError(f"a named value of {self.title} has a name that is not of letters, digits and underscores.")
-        if any(value.width is None or value.operation in CONDITIONS for value in (*results, *named.values())):
+        if not all(map(_is_vector, (*results, *named.values()))):
             raise CellError(f"a result or a named value of {self.title} is not a vector.")
         for state, value in zip(self.states, results, strict=True):
             if named.get(state) is not value:
@@ -159,8 +173,11 @@ class _Reader:
         """Every vector has a finite first value, and nothing else has one."""
         initial = self._entry("initial", dict)
         for name, value in initial.items():
-            if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
+            if not isinstance(value, float) or not math.isfinite(value):
                 raise CellError(f"the first value of {name!r} of {self.title} is {value!r}, not a number.")
+        self._check_vectors(initial)
+
+    def _check_vectors(self, initial: Mapping[str, float]) -> None:
         vectors = {node.detail for node in self.nodes if node.operation == "vector"}
         others = set(self.used) - vectors
         for name in (*vectors, *initial):
@@ -174,9 +191,7 @@ class _Reader:
             case "input":
                 return self.graph.node("input", width=self._width(entry))
             case "state":
-                if self.states.get(entry["detail"]) != entry["width"]:
-                    raise CellError(f"state {entry['detail']!r} is not declared with this width")
-                return self.graph.node("state", width=self._width(entry), detail=entry["detail"])
+                return self._state(entry)
             case "vector":
                 self._use(entry["detail"], (self._width(entry),))
                 return self.graph.node("vector", width=self._width(entry), detail=entry["detail"])
@@ -184,6 +199,14 @@ class _Reader:
                 return self.graph.node("constant", detail=as_number(float(entry["detail"])))
             case "linear":
                 return self._linear(entry, inputs)
+        return self._elementwise(operation, entry, inputs)
+
+    def _state(self, entry: dict[str, Any]) -> Symbol:
+        if self.states.get(entry["detail"]) != entry["width"]:
+            raise CellError(f"state {entry['detail']!r} is not declared with this width")
+        return self.graph.node("state", width=self._width(entry), detail=entry["detail"])
+
+    def _elementwise(self, operation: str, entry: dict[str, Any], inputs: tuple[Symbol, ...]) -> Symbol:
         if ARITY.get(operation) != len(inputs):
             raise CellError("no such operation" if operation not in ARITY else f"{len(inputs)} inputs do not fit")
         if all(value.width is None for value in inputs):
@@ -206,25 +229,27 @@ class _Reader:
             raise CellError("it does not have one matrix an operand")
         if not self._named(linear.name) or len({id(value) for value in inputs}) < len(inputs):
             raise CellError("its name is not of letters, digits and underscores, or it reads a value twice")
-        seen: set[str] = set()
-        for matrix in linear.matrices:
-            if matrix in self.used or matrix in seen:
-                raise CellError(f"its matrix {matrix!r} has another use")
-            seen.add(matrix)
-        if any(value.width is None or value.operation in CONDITIONS for value in inputs):
+        self._check_matrices(linear.matrices)
+        if not all(map(_is_vector, inputs)):
             raise CellError("an operand is not a vector")
+
+    def _check_matrices(self, matrices: Sequence[str]) -> None:
+        """Every matrix belongs to one operand of one map."""
+        for place, matrix in enumerate(matrices):
+            if matrix in self.used or matrix in matrices[:place]:
+                raise CellError(f"its matrix {matrix!r} has another use")
 
     def _use(self, name: str, widths: tuple[str | None, ...]) -> None:
         if self.used.setdefault(name, widths) != widths:
             raise CellError(f"parameter {name!r} is used with two shapes")
 
     def _before(self, index: Any) -> Symbol:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.nodes):
+        if not is_whole(index) or not 0 <= index < len(self.nodes):
             raise CellError(f"its input {index!r} does not stand before it")
         return self.nodes[index]
 
     def _at(self, index: Any, where: str) -> Symbol:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self.nodes):
+        if not is_whole(index) or not 0 <= index < len(self.nodes):
             raise CellError(f"{where} of {self.title} names node {index!r}, which does not exist.")
         return self.nodes[index]
 
@@ -243,3 +268,7 @@ class _Reader:
     @staticmethod
     def _named(name: object) -> bool:
         return isinstance(name, str) and NAME.fullmatch(name) is not None
+
+
+def _is_vector(value: Symbol) -> bool:
+    return value.width is not None and value.operation not in CONDITIONS

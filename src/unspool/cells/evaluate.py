@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unspool.cells.equations import Equations
+from unspool.cells.symbols import Symbol
 
 #: An operation's name → what computes it. "linear" is called as linear(operands, matrices, bias or None),
 #: "normalise" as normalise(value, epsilon), "constant" as constant(number, x) for a number beside which no value
 #: stands that tells its kind; the others take the values of their inputs.
 Operations = Mapping[str, Callable[..., Any]]
+
+
+#: What is there before a step computes anything.
+GIVEN = ("input", "state", "vector", "constant")
 
 
 class Evaluator:
@@ -25,11 +30,7 @@ class Evaluator:
         self._slots = len(slots)
         self._constants = find("constant")
         self._constant = operations["constant"]
-        self._alone = {
-            slots[node.inputs[1]]
-            for node in slots
-            if node.operation == "where" and node.inputs[1].operation == node.inputs[2].operation == "constant"
-        }
+        self._alone = {slots[node.inputs[1]] for node in slots if _chooses_numbers(node)}
         self._vectors = find("vector")
         self._x, _ = find("input")[0]
         states = {name: slot for slot, name in find("state")}
@@ -37,7 +38,7 @@ class Evaluator:
         self._instructions = [
             (slots[node], operations[node.operation], [slots[value] for value in node.inputs], node.detail)
             for node in equations.nodes
-            if node.operation not in ("input", "state", "vector", "constant")
+            if node.operation not in GIVEN
         ]
         self._results = [slots[node] for node in equations.results]
         self._named = {name: slots[node] for name, node in equations.named.items()}
@@ -65,3 +66,8 @@ class Evaluator:
                 bias = None if detail.bias is None else parameters[detail.bias]
                 values[slot] = compute(operands, matrices, bias)
         return tuple(values[slot] for slot in self._results), {name: values[slot] for name, slot in self._named.items()}
+
+
+def _chooses_numbers(node: Symbol) -> bool:
+    """Whether both values of a `where` are numbers, so that neither says of which kind the result is."""
+    return node.operation == "where" and node.inputs[1].operation == node.inputs[2].operation == "constant"

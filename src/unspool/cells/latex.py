@@ -68,13 +68,13 @@ class _Printer:
         named = self.equations.named
         names = {id(value): name for name, value in named.items() if value.operation not in ("input", "state")}
         uses = Counter(id(value) for node in self.equations.nodes for value in node.inputs)
-        lines = []
+        lines: list[str] = []
         helpers = 0
         for node in self.equations.nodes:
             text, binding = self._print(node)
             if id(node) in names:
                 letter = _letter(names[id(node)])
-            elif len(text) > LONG and (uses[id(node)] > 1 or len(text) > 10 * LONG):
+            elif _is_worth_a_line(text, uses[id(node)]):
                 helpers += 1
                 letter = f"s^{{({helpers})}}"
             else:
@@ -82,10 +82,12 @@ class _Printer:
                 continue
             lines.append(f"{letter}_t &= {text}")
             self._texts[node] = f"{letter}_t", ATOM
-        for name, value in named.items():
-            if value.operation in ("input", "state"):  # a state that another one was before
-                lines.append(f"{_letter(name)}_t &= {self._texts[value][0]}")
-        return lines
+        return lines + self._shifted()
+
+    def _shifted(self) -> list[str]:
+        """States that are what another one, or the input, was before."""
+        shifted = {name: value for name, value in self.equations.named.items() if value.operation in ("input", "state")}
+        return [f"{_letter(name)}_t &= {self._texts[value][0]}" for name, value in shifted.items()]
 
     def _print(self, node: Symbol) -> tuple[str, int]:
         """The text of a value, and how tightly it binds."""
@@ -126,6 +128,11 @@ class _Printer:
         if linear.bias is not None:
             terms.append(_subscripted(linear.bias))
         return " + ".join(terms), SUM if len(terms) > 1 else PRODUCT
+
+
+def _is_worth_a_line(text: str, uses: int) -> bool:
+    """Whether a value without a name is so long, or so long and often used, that it gets one."""
+    return len(text) > LONG and (uses > 1 or len(text) > 10 * LONG)
 
 
 def _number(value: float) -> tuple[str, int]:

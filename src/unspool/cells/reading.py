@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any, Protocol
 
@@ -57,12 +57,7 @@ class Reading:
         for state, width in widths.items():
             self._check_width(f"state {state!r}", width)
         self._check_width("the input", self.cell.input_width)
-        for state in self.cell.state_widths:
-            if state not in widths:
-                raise CellError(
-                    f"`state_widths` of {self.title} names {state!r}, which is none of its states "
-                    f"({', '.join(widths)}). Name a state, or leave it out."
-                )
+        self._check_state_widths(widths)
         x = self.graph.node("input", width=self.cell.input_width)
         before = [self.graph.node("state", width=width, detail=state) for state, width in widths.items()]
         try:
@@ -78,6 +73,14 @@ class Reading:
         results = self._results(returned, widths)
         return self._equations(widths, results, local_names)
 
+    def _check_state_widths(self, widths: dict[str, str]) -> None:
+        for state in self.cell.state_widths:
+            if state not in widths:
+                raise CellError(
+                    f"`state_widths` of {self.title} names {state!r}, which is none of its states "
+                    f"({', '.join(widths)}). Name a state, or leave it out."
+                )
+
     def linear(self, name: str, operands: tuple[Symbol, ...], *, bias: bool, width: str) -> Symbol:
         """The value of an affine map, and its parameters taken down."""
         self._check_name("linear map", name)
@@ -91,18 +94,21 @@ class Reading:
             raise CellError(f"linear map {name!r} of {self.title} reads a value twice. Name each operand once.")
         matrices = tuple(_name_matrices(name, [operand is x for operand in operands]))
         value = self.graph.node("linear", operands, width, LinearMap(name, matrices, f"b_{name}" if bias else None))
-        known = self._maps.setdefault(name, value)
-        if known is not value:
-            raise CellError(
-                f"linear map {name!r} of {self.title} is named twice with different operands or options. Each "
-                f"affine map has its own name: call the second one {name + '2'!r}, or use the first one's value."
-            )
+        self._check_once(name, value)
         for matrix, operand in zip(matrices, operands, strict=True):
             assert operand.width is not None
             self.parameters[matrix] = (width, operand.width)
         if bias:
             self.parameters[f"b_{name}"] = (width,)
         return value
+
+    def _check_once(self, name: str, value: Symbol) -> None:
+        known = self._maps.setdefault(name, value)
+        if known is not value:
+            raise CellError(
+                f"linear map {name!r} of {self.title} is named twice with different operands or options. Each "
+                f"affine map has its own name: call the second one {name + '2'!r}, or use the first one's value."
+            )
 
     def vector(self, name: str, initial: float, width: str) -> Symbol:
         """A per-unit parameter, taken down."""
@@ -165,20 +171,21 @@ class Reading:
                 f"`step` of {self.title} returned {len(values)} state(s) and takes {len(widths)} "
                 f"({', '.join(widths)}). Return the new {', '.join(widths)}, in this order."
             )
-        results = []
-        for (state, width), value in zip(widths.items(), values, strict=True):
-            if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
-                raise CellError(
-                    f"`step` of {self.title} returned {CellError.shown(value)} as state {state!r}. "
-                    "Return its new value."
-                )
-            if value.width != width:
-                raise CellError(
-                    f"`step` of {self.title} returned state {state!r} with width {value.width!r} where it takes "
-                    f"{width!r}. Bring it back by self.linear(name, value, width={width!r})."
-                )
-            results.append(symbol(self.graph, value))
-        return tuple(results)
+        pairs = zip(widths.items(), values, strict=True)
+        return tuple(self._result(state, width, value) for (state, width), value in pairs)
+
+    def _result(self, state: str, width: str, value: Any) -> Symbol:
+        """What `step` returned as the new value of a state."""
+        if not isinstance(value, Symbol) or value.width is None or value.operation in CONDITIONS:
+            raise CellError(
+                f"`step` of {self.title} returned {CellError.shown(value)} as state {state!r}. Return its new value."
+            )
+        if value.width != width:
+            raise CellError(
+                f"`step` of {self.title} returned state {state!r} with width {value.width!r} where it takes "
+                f"{width!r}. Bring it back by self.linear(name, value, width={width!r})."
+            )
+        return symbol(self.graph, value)
 
     def _names_of_values(
         self, widths: dict[str, str], results: tuple[Symbol, ...], local: dict[str, Symbol]
@@ -245,10 +252,19 @@ def _call_and_see_names(reader: Readable, *values: Symbol) -> tuple[Any, dict[st
                 if isinstance(value, Symbol):
                     names.setdefault(name, value)
 
-    outer: Callable[..., Any] | None = sys.getprofile()
+    outer = sys.getprofile()
     sys.setprofile(see)
     try:
         returned = reader.step(*values)
     finally:
-        sys.setprofile(outer)
+        _resume_profile(outer)
     return returned, names
+
+
+def _resume_profile(outer: Any) -> None:
+    """Let a profiler go on. cProfile's, which is written in C, cannot be set as a function can; it enables itself."""
+    if outer is None or callable(outer):
+        sys.setprofile(outer)
+    else:
+        sys.setprofile(None)
+        outer.enable()

@@ -11,6 +11,7 @@ from unspool.cells import document
 from unspool.cells.cell import Cell
 from unspool.cells.derived import without_biases
 from unspool.cells.equations import Equations
+from unspool.cells.numbers import is_whole
 from unspool.cells.symbols import Symbol
 from unspool.errors import CellError
 
@@ -55,7 +56,7 @@ class SavedCell(Cell):
         if isinstance(cell, SavedCell):
             return cell
         depth = getattr(cell, "depth", None)
-        known = isinstance(depth, int) and not isinstance(depth, bool) and 1 <= depth <= DEEPEST
+        known = is_whole(depth) and 1 <= depth <= DEEPEST
         title = type(cell).__name__
         keeps, writes = (_check_roles(title, role, getattr(cell, role)) for role in ("keeps", "writes"))
         return cls(document.dump(cell.equations()), keeps, writes, depth if known else None)
@@ -156,18 +157,24 @@ def load_cells(text: str) -> dict[str, Cell]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CellError(f"the cells' document is not JSON: {error}. {REMEDY}.") from error
+    return {name: _load_entry(name, entry) for name, entry in _entries(found).items()}
+
+
+def _entries(found: Any) -> dict[str, Any]:
+    """What a document has on each cell, by its name."""
     if not isinstance(found, dict) or set(found) != {"format", "cells"} or found["format"] != FORMAT:
         raise CellError(f"the cells' document is not of format {FORMAT}. {REMEDY}.")
-    if not isinstance(found["cells"], dict) or not all(found["cells"]):
+    cells = found["cells"]
+    if not isinstance(cells, dict) or not all(cells):
         raise CellError(f"the cells' document has no cells by name. {REMEDY}.")
-    return {name: _load_entry(name, entry) for name, entry in found["cells"].items()}
+    return cells
 
 
 def _load_entry(name: str, entry: Any) -> SavedCell:
     if not isinstance(entry, dict) or {"keeps", "writes", "equations"} != set(entry) - {"depth"}:
         raise CellError(f"cell {name!r} does not have the entries keeps, writes and equations. {REMEDY}.")
     depth = entry.get("depth", 1)
-    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= DEEPEST:
+    if not is_whole(depth) or not 1 <= depth <= DEEPEST:
         raise CellError(f"cell {name!r} has the depth {depth!r}, not a whole number from 1 on. {REMEDY}.")
     keeps, writes = (_check_roles(name, role, entry[role]) for role in ("keeps", "writes"))
     try:
@@ -181,7 +188,11 @@ def _check_roles(cell: str, role: str, given: Any) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise CellError(f"`{role}` of {cell} is {given!r}. Give the gates' names with +1 or -1, such as {{'f': +1}}.")
     for gate, sign in given.items():
-        named = isinstance(gate, str) and document.NAME.fullmatch(gate) is not None
-        if not named or isinstance(sign, bool) or sign not in (1, -1):
+        if not _is_role(gate, sign):
             raise CellError(f"`{role}` of {cell} has {gate!r}: {sign!r}. Give a gate's name with +1 or -1.")
     return {gate: int(sign) for gate, sign in given.items()}
+
+
+def _is_role(gate: Any, sign: Any) -> bool:
+    named = isinstance(gate, str) and document.NAME.fullmatch(gate) is not None
+    return named and not isinstance(sign, bool) and sign in (1, -1)

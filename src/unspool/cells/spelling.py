@@ -101,14 +101,7 @@ def check_options(text: str, name: str, given: Mapping[str, Option], known: Mapp
 
 
 def _read_options(text: str, inside: str) -> dict[str, Option]:
-    try:
-        with warnings.catch_warnings():  # Python's parser has opinions on what it reads
-            warnings.simplefilter("ignore")
-            call = ast.parse(f"{CALL}({inside}\n)", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise _unreadable(text, "has options that cannot be read") from error
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != CALL:
-        raise _unreadable(text, "has more than options in its parentheses")
+    call = _parse_call(text, inside)
     if call.args:
         raise _unreadable(text, f"has an option without a name, {ast.unparse(call.args[0])}")
     options: dict[str, Option] = {}
@@ -119,6 +112,19 @@ def _read_options(text: str, inside: str) -> dict[str, Option]:
             raise _unreadable(text, f"has the option {option.arg} twice")
         options[option.arg] = _read_value(text, option.arg, option.value)
     return options
+
+
+def _parse_call(text: str, inside: str) -> ast.Call:
+    """What is inside the parentheses, as Python reads it; nothing is evaluated."""
+    try:
+        with warnings.catch_warnings():  # Python's parser has opinions on what it reads
+            warnings.simplefilter("ignore")
+            call = ast.parse(f"{CALL}({inside}\n)", mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise _unreadable(text, "has options that cannot be read") from error
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != CALL:
+        raise _unreadable(text, "has more than options in its parentheses")
+    return call
 
 
 def _read_value(text: str, name: str, node: ast.expr) -> Option:

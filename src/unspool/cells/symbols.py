@@ -153,13 +153,7 @@ def elementwise(operation: str, *operands: Symbol | Number, detail: Any = None) 
     """The symbol of an operation that acts unit by unit on operands of one width; numbers fit any width."""
     graph = next(operand.graph for operand in operands if isinstance(operand, Symbol))
     inputs = tuple(symbol(graph, operand) for operand in operands)
-    for position, value in enumerate(inputs):
-        wanted = operation == "where" and position == 0
-        if (value.operation in CONDITIONS) != wanted:
-            raise CellError(
-                f"{operation} takes {'a comparison' if wanted else 'a value'} as operand {position + 1} and got "
-                f"{value!r} ({_users_line()}). Comparisons are for where(condition, a, b)."
-            )
+    _check_kinds(operation, inputs)
     widths = {value.width for value in inputs if value.width is not None}
     if len(widths) > 1:
         raise CellError(
@@ -168,6 +162,17 @@ def elementwise(operation: str, *operands: Symbol | Number, detail: Any = None) 
             "its class attribute input_width = 'hidden'."
         )
     return graph.node(operation, inputs, next(iter(widths), None), detail)
+
+
+def _check_kinds(operation: str, inputs: tuple[Symbol, ...]) -> None:
+    """Only `where` takes a comparison, as its first operand."""
+    for position, value in enumerate(inputs):
+        wanted = operation == "where" and position == 0
+        if (value.operation in CONDITIONS) != wanted:
+            raise CellError(
+                f"{operation} takes {'a comparison' if wanted else 'a value'} as operand {position + 1} and got "
+                f"{value!r} ({_users_line()}). Comparisons are for where(condition, a, b)."
+            )
 
 
 def symbol(graph: Graph, value: Symbol | Number) -> Symbol:

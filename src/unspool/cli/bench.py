@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.status import Status
 
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError
@@ -60,17 +63,18 @@ def bench(
     _check_folders(json=json, html=html)
     progress = console(error=True)
     with nullcontext() if quiet else progress.status("starting") as status:
-
-        def say(text: str) -> None:
-            if text.startswith("!"):
-                progress.print(text, style="yellow")
-            elif status is not None and progress.is_terminal:
-                status.update(text)
-            elif status is not None:
-                progress.print(text)
-
-        report = run(only or (), settings, say)
+        report = run(only or (), settings, partial(_say, progress, status))
     write(report, json, html)
+
+
+def _say(progress: Console, status: Status | None, text: str) -> None:
+    """What happens, in the place of what happened before on a terminal; remarks always, and in lines of their own."""
+    if text.startswith("!"):
+        progress.print(text, style="yellow")
+    elif status is not None and progress.is_terminal:
+        status.update(text)
+    elif status is not None:
+        progress.print(text)
 
 
 def _check_folders(**files: Path | None) -> None:

@@ -9,7 +9,7 @@ import platform
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated
@@ -69,9 +69,13 @@ def check(
             show(fact, out)
     ok = all(fact.ok for fact in facts)
     if json:
-        print(json_.dumps({"ok": ok, "facts": [asdict(fact) for fact in facts]}, indent=2, ensure_ascii=False))
+        _print_json(ok, facts)
     if not ok:
         raise typer.Exit(1)
+
+
+def _print_json(ok: bool, facts: Sequence[Fact]) -> None:
+    print(json_.dumps({"ok": ok, "facts": [asdict(fact) for fact in facts]}, indent=2, ensure_ascii=False))
 
 
 def show(fact: Fact, out: Console) -> None:
@@ -84,12 +88,7 @@ def show(fact: Fact, out: Console) -> None:
 
 def find() -> Iterator[Fact]:
     """The facts, one after the other."""
-    yield Fact("unspool", version("unspool") or "not installed as a package")
-    yield Fact("python", platform.python_version())
-    for name in NEEDED:
-        yield Fact(name, version(name) or "unknown version")
-    for name in OPTIONAL:
-        yield Fact(name, version(name) or "not installed (not needed)")
+    yield from packages()
     yield Fact("processor", f"{processor()}, {platform.machine()}")
     yield Fact("instructions", build.instruction_set())
     yield Fact("threads", f"{torch.get_num_threads()} of {cores()} cores")
@@ -105,6 +104,16 @@ def find() -> Iterator[Fact]:
         yield layer(kind.__name__, kind)
     if enabled() and build.find_compiler():
         yield layer("a user's cell", partial(Recurrent, Probe))
+
+
+def packages() -> Iterator[Fact]:
+    """What is installed, with versions."""
+    yield Fact("unspool", version("unspool") or "not installed as a package")
+    yield Fact("python", platform.python_version())
+    for name in NEEDED:
+        yield Fact(name, version(name) or "unknown version")
+    for name in OPTIONAL:
+        yield Fact(name, version(name) or "not installed (not needed)")
 
 
 class Probe(Cell):

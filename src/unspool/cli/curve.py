@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -32,17 +32,24 @@ def sparkline(
     dots = [[0] * width for _ in range(height)]
     lowest, highest = _ends(values)
     low, high = lowest if low is None else low, highest if high is None else high
-    previous: int | None = None
-    for column, value in enumerate(_resample(values, 2 * width)):
-        if not math.isfinite(value):
-            previous = None
-            continue
-        level = _level(value, low, high, 4 * height)
-        for filled in _between(previous, level):
+    for column, levels in enumerate(_draw_line(_resample(values, 2 * width), low, high, 4 * height)):
+        for filled in levels:
             row, within = divmod(4 * height - 1 - filled, 4)
             dots[row][column // 2] |= DOTS[column % 2][within]
-        previous = level
     return ["".join(map(_braille, row)) for row in dots]
+
+
+def _draw_line(values: Iterable[float], low: float, high: float, levels: int) -> Iterator[Iterable[int]]:
+    """The levels that each column fills, so that the line is connected; none where there is a gap."""
+    previous: int | None = None
+    for value in values:
+        if math.isfinite(value):
+            level = _level(value, low, high, levels)
+            yield _between(previous, level)
+            previous = level
+        else:
+            yield ()
+            previous = None
 
 
 def _braille(dots: int) -> str:
@@ -76,14 +83,23 @@ def chart(
     names = _name_rows(levels, low, high, height)
     plot, beside = _divide(width - room - 2, names)
     lines = sparkline(values, plot, height, low, high)
-    for level in levels.values():
-        row = _row(level, low, high, height)
-        lines[row] = lines[row].replace(" ", LEVEL)
-    for place, value in marks:
-        row = _row(value, low, high, height)
-        lines[row] = _with_mark(lines[row], place)
+    _draw_levels(lines, levels.values(), low, high)
+    _draw_marks(lines, marks, low, high)
     ticks = [f"{label:>{room}} {'┤' if label else '│'}" for label in axis]
     return list(map("".join, zip(ticks, lines, _sides(names, beside), strict=True)))
+
+
+def _draw_marks(lines: list[str], marks: Iterable[tuple[float, float]], low: float, high: float) -> None:
+    for place, value in marks:
+        row = _row(value, low, high, len(lines))
+        lines[row] = _with_mark(lines[row], place)
+
+
+def _draw_levels(lines: list[str], levels: Iterable[float], low: float, high: float) -> None:
+    """Mark the rows of levels where the line leaves them free."""
+    for level in levels:
+        row = _row(level, low, high, len(lines))
+        lines[row] = lines[row].replace(" ", LEVEL)
 
 
 def _sides(names: Sequence[str], width: int) -> list[str]:

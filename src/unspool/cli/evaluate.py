@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -44,11 +44,16 @@ def evaluate(
         parts = ("validation", "test")
         found = {part: _measure(run, learner, partial(own.evaluate, learner, part)) for part in parts}
     for name, metrics in found.items():
-        if metrics and json:
-            print(json_.dumps(finite({"data": name, **metrics})))
-        elif metrics:
-            words = " · ".join(f"{key} {spell_metric(value)}" for key, value in metrics.items())
-            console().print(f"{name}: {words}", soft_wrap=True)
+        if metrics:
+            _print(name, metrics, json)
+
+
+def _print(name: str, metrics: Mapping[str, float], json: bool) -> None:
+    if json:
+        print(json_.dumps(finite({"data": name, **metrics})))
+    else:
+        words = " · ".join(f"{key} {spell_metric(value)}" for key, value in metrics.items())
+        console().print(f"{name}: {words}", soft_wrap=True)
 
 
 def _measure(run: Path, learner: Learner, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -17,6 +17,7 @@ from unspool.insight.report.advice import Retrain
 from unspool.learning.events import Finished
 from unspool.tasks.catalogue import find_task
 
+Scored = tuple[str, Mapping[str, float]]
 OPENINGS = {
     "done": "Done",
     "stopped early": "Stopped early: the validation loss no longer improved",
@@ -28,19 +29,20 @@ PROMPT = 16
 
 def render_finish(event: Finished, plain: bool = False) -> RenderableType:
     """The whole summary; `plain` indents the sample instead of framing it. Print it with `crop=False`."""
-    parts: list[RenderableType] = [Text(opening(event), style="bold"), ""]
-    rows = table(event)
-    if len(rows) > 1:
-        parts += [unbroken(line, "bold" if index == 0 else "") for index, line in enumerate(align(rows, left=1))]
-    verdict = compare(event)
-    if verdict:
-        parts += ["", Text(verdict)]
-    if event.advice:
-        parts += ["", Text(harmless(event.advice))]
+    parts: list[RenderableType] = [Text(opening(event), style="bold"), "", *_metrics(event)]
+    parts += [part for said in (compare(event), harmless(event.advice)) if said for part in ("", Text(said))]
     if event.sample:
         parts += ["", unbroken(indented(event.sample)) if plain else Framed(event.sample, "sample of the best model")]
     parts += ["", *(unbroken(line) for line in next_steps(event))]
     return Group(*parts)
+
+
+def _metrics(event: Finished) -> list[Text]:
+    """The table of metrics, if there are any, its head in bold."""
+    rows = table(event)
+    if len(rows) == 1:
+        return []
+    return [unbroken(line, "" if index else "bold") for index, line in enumerate(align(rows, left=1))]
 
 
 def opening(event: Finished) -> str:
@@ -56,15 +58,19 @@ def table(event: Finished) -> list[list[str]]:
     names = other_metrics([event.validation, event.test, *(metrics for _, metrics in baselines)])
     rows = [["on validation data", "loss", *map(harmless, names)]]
     models = [("model", event.validation)] if event.validation else []
-    tests = [("model, on test data", event.test)] if event.test else []
-    tested = event.test_baselines
-    tests += [(f"{name}, on test data", tested[name]) for name, _ in baselines if name in tested]
-    for title, metrics in [*models, *baselines, *tests]:
+    for title, metrics in [*models, *baselines, *_tests(event, baselines)]:
         rows.append([harmless(title), *(metric(name, metrics.get(name)) for name in ("loss", *names))])
     return rows
 
 
-def ranked(event: Finished) -> list[tuple[str, Mapping[str, float]]]:
+def _tests(event: Finished, baselines: Sequence[Scored]) -> list[Scored]:
+    """The metrics on test data, of the model and of the baselines that have them."""
+    own = [("model, on test data", event.test)] if event.test else []
+    tested = event.test_baselines
+    return own + [(f"{name}, on test data", tested[name]) for name, _ in baselines if name in tested]
+
+
+def ranked(event: Finished) -> list[Scored]:
     """The baselines, best first; what is not a number last."""
 
     def place(item: tuple[str, Mapping[str, float]]) -> tuple[bool, float]:
@@ -82,14 +88,18 @@ def compare(event: Finished) -> str:
     if not baselines or not math.isfinite(own):
         return ""
     name, nearest = baselines[0]
-    unit = find_task(event.task).loss_unit if of == "loss" else ""
-    unit = unit or f"of {harmless(of)}"
-    gap = f"{decimal(abs(nearest - own))} {unit}"
+    gap = f"{decimal(abs(nearest - own))} {_unit(event)}"
     if sign * own < sign * nearest:
         return f"The model beats every baseline; the nearest is {harmless(name)}, by {gap}."
     if own == nearest:
         return f"The model is no better than {harmless(name)}: both have {harmless(of)} {metric(of, own)}."
     return f"The model is not better than {harmless(name)}: {gap} behind."
+
+
+def _unit(event: Finished) -> str:
+    """What the metric that chooses the best model is counted in."""
+    of = event.chosen_by
+    return (find_task(event.task).loss_unit if of == "loss" else "") or f"of {harmless(of)}"
 
 
 def next_steps(event: Finished) -> Iterator[str]:

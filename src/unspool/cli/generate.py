@@ -50,17 +50,26 @@ def generate(
     stops = [unescape(one) for one in stop or ()]
     _warn_of_unknown(generator, prompt)
     if beam is not None:
-        if (top_k, top_p, seed) != (None, None, None) or samples > 1 or len(stops) > 1:
-            problem = "is a search, and takes no --top-k, --top-p, --seed, --samples, and at most one --stop"
-            raise ArgumentError.of("beam", beam, problem, "Leave them out, or --beam")
+        _refuse_in_search(beam, (top_k, top_p, seed) != (None, None, None) or samples > 1 or len(stops) > 1)
         _print_beams(prompt, generator.search(prompt, count, beam, *stops))
         return
     for number in range(samples):
-        pieces = generator.stream(prompt, count, sampling, None if seed is None else seed + number, stops)
-        write(prompt)
-        for piece in pieces:
-            write(piece)
-        write("\n")
+        own_seed = None if seed is None else seed + number
+        _print_sample(prompt, generator.stream(prompt, count, sampling, own_seed, stops))
+
+
+def _refuse_in_search(beam: int, asked: bool) -> None:
+    if asked:
+        problem = "is a search, and takes no --top-k, --top-p, --seed, --samples, and at most one --stop"
+        raise ArgumentError.of("beam", beam, problem, "Leave them out, or --beam")
+
+
+def _print_sample(prompt: str, pieces: Iterable[str]) -> None:
+    """Print a text as it is sampled."""
+    write(prompt)
+    for piece in pieces:
+        write(piece)
+    write("\n")
 
 
 def _print_beams(prompt: str, found: Iterable[tuple[float, str]]) -> None:

@@ -55,26 +55,32 @@ class SettingsCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except NoSuchOption as error:
-            meant = SYNONYMS.get(error.option_name.lstrip("-").replace("-", "_"))
-            known = {name for one in self.params for name in (*one.opts, *one.secondary_opts)}
-            near = next((name for name in (option(meant or ""), *(error.possibilities or ())) if name in known), None)
-            if near:
+            if near := self._find_near(error):
                 error.message, error.possibilities = f"{error.message}. Did you mean {near}?", None
             raise
+
+    def _find_near(self, error: NoSuchOption) -> str | None:
+        """The option that may have been meant: by what others call it, or by its spelling."""
+        meant = SYNONYMS.get(error.option_name.lstrip("-").replace("-", "_"))
+        known = {name for one in self.params for name in (*one.opts, *one.secondary_opts)}
+        return next((name for name in (option(meant or ""), *(error.possibilities or ())) if name in known), None)
 
 
 def show_all(ctx: typer.Context, _: Any, wanted: bool) -> None:
     """The help with every option, also those that the short help leaves out."""
     if wanted and not ctx.resilient_parsing:
         hidden = [one for one in ctx.command.params if isinstance(one, TyperOption) and one.hidden]
-        for one in hidden:
-            one.hidden = False
+        _hide(hidden, False)
         try:
             print(ctx.get_help(), end="")
         finally:
-            for one in hidden:
-                one.hidden = True
+            _hide(hidden, True)
         raise typer.Exit
+
+
+def _hide(options: Iterable[TyperOption], hidden: bool) -> None:
+    for one in options:
+        one.hidden = hidden
 
 
 SET = Annotated[
@@ -110,13 +116,18 @@ def describe(one: Setting) -> str:
     text = f"{_capitalize(spell(one.help), one)}."
     if len(one.tasks) < len(SETTINGS["cell"].tasks):
         text += f" ({', '.join(one.tasks)})"
+    return f"{text}{_show_defaults(one)}"
+
+
+def _show_defaults(one: Setting) -> str:
+    """The default in brackets; where tasks have different ones, each with its tasks."""
     tasks: dict[str, list[str]] = {}
     for task, value in one.defaults.items():
         tasks.setdefault(show_default(value), []).append(task)
     if len(tasks) == 1:
-        return f"{text} \\[{next(iter(tasks))}]" if "" not in tasks else text
+        return f" \\[{next(iter(tasks))}]" if "" not in tasks else ""
     shown = "; ".join(f"{', '.join(names)}: {default or 'none'}" for default, names in tasks.items())
-    return f"{text} \\[{shown}]"
+    return f" \\[{shown}]"
 
 
 def _capitalize(text: str, one: Setting) -> str:
@@ -141,9 +152,18 @@ def read_value(one: Setting, given: Any) -> Any:
     if isinstance(given, bool):
         return given
     if isinstance(given, list):
-        values = [number(word) if one.is_number else word for word in given]
-        return values[0] if len(values) == 1 and _is_single(one, values[0]) else values
-    return number(given) if one.is_number else given
+        return _read_words(one, given)
+    return _read_word(one, given)
+
+
+def _read_words(one: Setting, given: list[Any]) -> Any:
+    """The values of an option that was given several times, or that one that was given once."""
+    values = [_read_word(one, word) for word in given]
+    return values[0] if len(values) == 1 and _is_single(one, values[0]) else values
+
+
+def _read_word(one: Setting, word: Any) -> Any:
+    return number(word) if one.is_number else word
 
 
 def _is_single(one: Setting, value: Any) -> bool:
@@ -172,11 +192,16 @@ def read_assignments(given: Iterable[str]) -> dict[str, Any]:
             raise ArgumentError.of("set", one, problem, "Give NAME=VALUE, such as zoneout=0.1")
         if name in NOT_SETTINGS:
             raise ArgumentError.of("set", one, "is not a setting", "Use the option of that name, or FILE")
-        try:
-            found[name] = tomllib.loads(f"value = {value}")["value"]
-        except ValueError:
-            found[name] = value
+        found[name] = _read_toml(value)
     return found
+
+
+def _read_toml(value: str) -> Any:
+    """A value as TOML has it; what TOML cannot read is a word."""
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except ValueError:
+        return value
 
 
 #: What has an option or an argument of its own, and is not a setting.

@@ -21,21 +21,30 @@ from unspool.learning.events import Advised, Evaluated, Event, Finished, Saved, 
 
 #: Seconds between two lines about steps.
 PAUSE = 10.0
+#: Seconds between two samples, the first of which comes as late; the run's folder has them all, the summary the last.
+SAMPLE_PAUSE = 60.0
+#: Lines of a sample that are shown, and the characters of each.
+SAMPLE_LINES, SAMPLE_WIDTH = 3, 120
 
 
 class PlainView(QuietView):
-    """One line per event; for steps, one every ten seconds. No colors, no cursor movement."""
+    """One line per event; for steps, one every ten seconds; the beginning of a sample every minute.
+
+    There are no colors, and no cursor movement.
+    """
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.clock = clock
         self.unit = "units"
         self._stepped: float | None = None
+        self._sampled: float | None = None
 
     def __call__(self, event: Event) -> None:
         match event:
             case Started():
                 self.unit = harmless(event.unit)
+                self._sampled = self.clock()
                 self.write(started(event))
             case Stepped():
                 now = self.clock()
@@ -44,8 +53,7 @@ class PlainView(QuietView):
                     self.write(stepped(event, self.unit))
             case Evaluated():
                 self.write(evaluated(event))
-                if event.sample:
-                    self.write(indented(event.sample))
+                self._show_sample(event.sample)
             case Saved():
                 self.write(f"saved step {event.step:,} · {harmless(event.path)}")
             case Advised():
@@ -53,11 +61,27 @@ class PlainView(QuietView):
             case Finished():
                 self.write(finished(event))
 
+    def _show_sample(self, sample: str) -> None:
+        """The beginning of a sample, if the last one was shown long enough ago."""
+        now = self.clock()
+        if self._sampled is None:
+            self._sampled = now
+        if sample and now - self._sampled >= SAMPLE_PAUSE:
+            self._sampled = now
+            self.write(indented(shorten(sample)))
+
     def write(self, text: str) -> None:
         """A line, at once; what the stream's encoding lacks becomes a question mark."""
         encoding = self.stream.encoding or "utf-8"
         self.stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
         self.stream.flush()
+
+
+def shorten(sample: str) -> str:
+    """The first lines of a sample, and the beginnings of long ones."""
+    lines = sample.rstrip("\n").split("\n")
+    shown = [line if len(line) <= SAMPLE_WIDTH else f"{line[: SAMPLE_WIDTH - 2]} …" for line in lines[:SAMPLE_LINES]]
+    return "\n".join([*shown, "…"] if len(lines) > SAMPLE_LINES else shown)
 
 
 def started(event: Started) -> str:

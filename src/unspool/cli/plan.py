@@ -86,7 +86,7 @@ def show(found: Any, out: Console) -> None:
     ]
     for line in lines:
         out.print(line, soft_wrap=not said)
-    if len(found.dependence.lags) > 1 and (found.dependence.shares.any() or found.dependence.noise.any()):
+    if _has_dependence(found.dependence):
         out.print()
         draw(found.dependence, out)
     out.print()
@@ -94,6 +94,10 @@ def show(found: Any, out: Console) -> None:
         out.print(Text.assemble((f"{one.setting} = {one.value}", "bold"), f": {one.reason}"), soft_wrap=not said)
     out.print()
     out.print(command(found), style="green", soft_wrap=True)
+
+
+def _has_dependence(dependence: Any) -> bool:
+    return len(dependence.lags) > 1 and bool(dependence.shares.any() or dependence.noise.any())
 
 
 def draw(dependence: Any, out: Console) -> None:

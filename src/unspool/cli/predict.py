@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,7 +20,7 @@ from unspool.data.formats import find_format
 from unspool.data.problems import Problems
 from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.insight.states import check_npz, extract_states
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner, PredictedRow, Task
 from unspool.learning.events import finite
 from unspool.learning.files import write_file
 from unspool.runs.load import load_run, use
@@ -47,6 +47,9 @@ def predict(
         int | None,
         typer.Option(min=1, help="Write only this many of the best labels, with probabilities.", show_default=False),
     ] = None,
+    keep_columns: Annotated[
+        bool, typer.Option("--keep-columns/--no-keep-columns", help="Write the columns of the input, too.")
+    ] = True,
     out: Annotated[
         Path | None, typer.Option(help="A .csv or .jsonl file. Default: the table is printed.", show_default=False)
     ] = None,
@@ -64,6 +67,9 @@ def predict(
 
     The data need not have targets. A row that cannot be read has no prediction, and a note that says why. For a series
     the steps after its end are predicted.
+
+    The columns of a table come first, then the predictions. A column that is called like one of these, such as `label`,
+    becomes `given label`.
 
     **Examples**
 
@@ -85,9 +91,9 @@ def predict(
     task, learner = load_predictor(run)
     if top is not None:
         choose_top(task, top)
-    records = use(run, learner, lambda: check_finite(predict_records(task, learner, text, files or [])))
-    columns = note_missing(records, task.prediction_columns)
-    write_records(records, columns, out, json)
+    rows = use(run, learner, lambda: check_finite(predict_rows(task, learner, text, files or [])))
+    table = make_table(rows, note_missing(rows, task.prediction_columns), keep_columns)
+    write_table(table, out, json)
 
 
 def write_states(run: Path, files: Sequence[str] | None, states: Path, others: Mapping[str, object]) -> None:
@@ -104,11 +110,46 @@ def write_states(run: Path, files: Sequence[str] | None, states: Path, others: M
     console(error=True).print(f"{rows:,} states of {width} numbers in {path}", soft_wrap=True)
 
 
-def predict_records(
-    task: Task, learner: Learner, texts: Sequence[str] | None, files: Sequence[str]
-) -> list[dict[str, Any]]:
+class PredictedTable(NamedTuple):
+    """Records, and their columns: those of the input, if any, and then those of the predictions."""
+
+    records: list[dict[str, Any]]
+    kept: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def make_table(rows: Sequence[PredictedRow], columns: Sequence[str], keep: bool = True) -> PredictedTable:
+    """Rows of the input beside the predictions for them.
+
+    Args:
+        rows: The rows.
+        columns: Those of predictions, the first of which tells what a prediction is for.
+        keep: Whether the input's columns are kept, in place of that first one. One that has the name of a column of
+            predictions is renamed: `label` is always the prediction.
+    """
+    given = dict.fromkeys(name for row in rows for name in row.given) if keep else {}
+    if not given:
+        return PredictedTable([row.predicted for row in rows], (), tuple(columns))
+    columns = columns[1:]
+    names: dict[str, str] = {}
+    for name in given:
+        free = name
+        while free in columns or free in names.values() or (free != name and free in given):
+            free = f"given {free}"
+        names[name] = free
+    records = [
+        {free: row.given.get(name) for name, free in names.items()}
+        | {name: row.predicted[name] for name in columns if name in row.predicted}
+        for row in rows
+    ]
+    return PredictedTable(records, tuple(names.values()), tuple(columns))
+
+
+def predict_rows(task: Task, learner: Learner, texts: Sequence[str] | None, files: Sequence[str]) -> list[PredictedRow]:
     """The predictions for texts, or else for files."""
-    return list(task.predict_texts(learner, texts)) if texts else predict_sources(task, learner, files)
+    if texts:
+        return [PredictedRow({}, record) for record in task.predict_texts(learner, texts)]
+    return predict_sources(task, learner, files)
 
 
 def load_predictor(run: Path) -> tuple[Task, Learner]:
@@ -120,15 +161,15 @@ def load_predictor(run: Path) -> tuple[Task, Learner]:
     return task, learner
 
 
-def write_records(records: Sequence[dict[str, Any]], columns: Sequence[str], out: Path | None, lines: bool) -> None:
+def write_table(table: PredictedTable, out: Path | None, lines: bool) -> None:
     """Print predictions, or write them to a file, as a table or as JSON lines."""
     lines = lines or (out is not None and out.suffix.lower() == ".jsonl")
-    table = as_json(records) if lines else as_csv(records, columns)
+    text = as_json(table.records) if lines else as_csv(table.records, table.columns, table.kept)
     if out is None:
-        sys.stdout.write(table)
+        sys.stdout.write(text)
     else:
-        write_file(out, table.encode())
-        console(error=True).print(f"{len(records):,} predictions in {out}", soft_wrap=True)
+        write_file(out, text.encode())
+        console(error=True).print(f"{len(table.records):,} predictions in {out}", soft_wrap=True)
 
 
 def choose_top(task: Task, top: int) -> None:
@@ -139,62 +180,73 @@ def choose_top(task: Task, top: int) -> None:
     task.top = top
 
 
-def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[dict[str, Any]]:
+def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[PredictedRow]:
     """The predictions for files; standard input, `-`, is read as the file that it would be."""
     if STDIN not in files:
-        return list(task.predict_files(learner, files))
+        return list(task.predict_rows(learner, files))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdin"
         path.write_bytes(sys.stdin.buffer.read())
         try:
             path = path.rename(path.with_suffix(stdin_suffix(task, path)))
             sources = [str(path) if file == STDIN else file for file in files]
-            records = list(task.predict_files(learner, sources))
+            rows = list(task.predict_rows(learner, sources))
         except DataError as error:
             raise DataError(str(error).replace(str(path), "standard input")) from error
-    for record in records:
-        if NOTE in record:
-            record[NOTE] = record[NOTE].replace(str(path), "standard input")
-    return records
+    for row in rows:
+        if NOTE in row.predicted:
+            row.predicted[NOTE] = row.predicted[NOTE].replace(str(path), "standard input")
+    return rows
 
 
 def stdin_suffix(task: Task, path: Path) -> str:
-    """`.csv` or `.tsv` where the first line names a column that is read; other formats show what they are."""
+    """`.csv` or `.tsv` where the first line names a column that is read; other formats show what they are.
+
+    Tables without a header are taken for such where the training data was one.
+    """
     if find_format(path) not in ("text", "labelled lines"):
         return ""
     series = not hasattr(task, "gather_texts")
-    return find_suffix(path, task.input_columns) or (".csv" if series else "")
+    trained_on = getattr(getattr(task, "data", None), "files", None) or ("",)
+    usual = Path(trained_on[0]).suffix.lower()
+    return find_suffix(path, task.input_columns, usual) or (".csv" if series else "")
 
 
-def note_missing(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+def note_missing(rows: Sequence[PredictedRow], columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of predictions, with one for notes if there are any; these are also said in a warning."""
-    notes = [record[NOTE] for record in records if NOTE in record]
-    Problems(notes).warn(f"{len(notes):,} of {len(records):,} rows have no prediction.")
+    notes = [row.predicted[NOTE] for row in rows if NOTE in row.predicted]
+    Problems(notes).warn(f"{len(notes):,} of {len(rows):,} rows have no prediction.")
     return (*columns, NOTE) if notes else tuple(columns)
 
 
-def check_finite(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records; refused where a prediction is not finite, as those of a model that has diverged are."""
-    for number, record in enumerate(records, 1):
-        for name, value in record.items():
+def check_finite(rows: list[PredictedRow]) -> list[PredictedRow]:
+    """The rows; refused where a prediction is not finite, as those of a model that has diverged are."""
+    for number, row in enumerate(rows, 1):
+        for name, value in row.predicted.items():
             entries = value if isinstance(value, list | tuple) else [value]
             if any(isinstance(entry, float) and not math.isfinite(entry) for entry in entries):
                 raise DivergenceError(f"prediction {number} has a `{name}` that is not finite")
-    return records
+    return rows
 
 
 def as_json(records: Iterable[dict[str, Any]]) -> str:
     """One object per line."""
-    return "".join(json_.dumps(finite(record), ensure_ascii=False) + "\n" for record in records)
+    return "".join(json_.dumps(finite(record), ensure_ascii=False, default=str) + "\n" for record in records)
 
 
-def as_csv(records: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:
-    """A table with a header; the entries of a list are in one cell, separated by spaces."""
+def as_csv(records: Iterable[dict[str, Any]], columns: Sequence[str], kept: Sequence[str] = ()) -> str:
+    """A table with a header; the entries of a list are in one cell, separated by spaces.
+
+    Args:
+        records: The rows.
+        columns: Those of predictions, whose numbers have six digits.
+        kept: Those of the input, which come first and are written as they are.
+    """
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, [*kept, *columns], lineterminator="\n")
     writer.writeheader()
     for record in records:
-        writer.writerow({name: _cell(value) for name, value in record.items()})
+        writer.writerow({name: value if name in kept else _cell(value) for name, value in record.items()})
     return text.getvalue()
 
 

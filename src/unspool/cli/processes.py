@@ -76,10 +76,14 @@ class Together:
             self._tell_end(*failed[0])
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._deadline += GRACE
-            self._pressed += 1
-            for worker in alive:
-                worker.terminate() if self._pressed < 3 else worker.kill()
+            self._press(alive)
         return bool(alive)
+
+    def _press(self, alive: Sequence[subprocess.Popen[bytes]]) -> None:
+        """Ask the others to end; the third time they are not asked."""
+        self._pressed += 1
+        for worker in alive:
+            worker.terminate() if self._pressed < 3 else worker.kill()
 
     def _tell_end(self, rank: int, code: int) -> None:
         """Say by which signal a process was ended, unless it was asked to end; another failure says so itself."""

@@ -6,10 +6,12 @@ import sys
 
 from unspool.cli.spelling import option
 from unspool.cli.terminal import console
+from unspool.learning.loop import Loop
 from unspool.learning.ranks import Ranks
 from unspool.runs.config import Config
 from unspool.runs.fitting import prepare_task
 from unspool.runs.train import describe, make_loop
+from unspool.settings.training import Training
 
 #: Seconds of training by which speed is measured.
 MEASURED = 1.0
@@ -26,12 +28,6 @@ def rehearse(settings: Config) -> None:
     seconds = loop.rehearse(MEASURED)
     after = peak_memory()
     training = settings.training
-    if training.minutes is not None:
-        steps = int(60 * training.minutes / seconds)
-        time = f"{training.minutes:g} min, about {steps:,} updates or {steps / loop.updates:.1f} epochs"
-    else:
-        assert loop.steps is not None
-        time = f"about {loop.steps * seconds / 60:.1f} min for {loop.steps:,} updates, without evaluations"
     units = training.batch_size * (training.bptt if isinstance(training.bptt, int) else 1)
     memory = {} if before is None or after is None else {"memory": f"about {after - before:,.0f} MB for training"}
     shown = {
@@ -39,7 +35,7 @@ def rehearse(settings: Config) -> None:
         **describe(settings, loop),
         "parameters": f"{sum(parameter.numel() for parameter in loop.parameters):,}",
         **memory,
-        "time": time,
+        "time": _tell_time(training, loop, seconds),
         "speed": f"{units / seconds:,.0f} {loop.task.unit}/s, measured",
     }
     if not loop.ranks.first:
@@ -47,6 +43,15 @@ def rehearse(settings: Config) -> None:
     for name, value in shown.items():
         console().print(f"{name:<12} {value}", soft_wrap=True)
     console().print("All settings are valid. Run the command without --dry-run to train.")
+
+
+def _tell_time(training: Training, loop: Loop, seconds: float) -> str:
+    """How long training takes, or how far it comes, where an update takes so many seconds."""
+    if training.minutes is not None:
+        steps = int(60 * training.minutes / seconds)
+        return f"{training.minutes:g} min, about {steps:,} updates or {steps / loop.updates:.1f} epochs"
+    assert loop.steps is not None
+    return f"about {loop.steps * seconds / 60:.1f} min for {loop.steps:,} updates, without evaluations"
 
 
 def peak_memory() -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
@@ -111,7 +111,7 @@ class Screen:
         room = height - 1 - len(head) - len(foot)
         for rows, curve, sample in LAYOUTS:
             body = self.body(width, rows, curve, sample)
-            if sum(len(part.lines(width)) + 2 if isinstance(part, Framed) else 1 for part in body) <= room:
+            if _count_lines(body, width) <= room:
                 break
         return Group(*head, *body, *foot)
 
@@ -123,10 +123,9 @@ class Screen:
         pieces = [harmless(event.run), harmless(event.task), f"{event.parameters:,} parameters"]
         pieces += [f"resumed at step {event.step:,}"] if event.step else []
         plan = flow([harmless(f"{name}: {words}") for name, words in event.plan.items()], width)
-        if most is not None and len(plan) > most:
-            plan = [*plan[: most - 1], plan[most - 1] + " · …"]
         lines = [Text(line, style="bold") for line in flow(pieces, width)]
-        return [_fit(line, width) for line in [*lines, *(Text(line, style="dim") for line in plan)]]
+        lines += [Text(line, style="dim") for line in _shorten(plan, most)]
+        return [_fit(line, width) for line in lines]
 
     def metrics(self, width: int) -> list[Text]:
         """The current numbers, each under its name, and the progress bar."""
@@ -147,12 +146,7 @@ class Screen:
             ("elapsed", duration(event.seconds), 7),
             ("ETA", duration(event.remaining), 7),
         ]
-        cells = [_padded(*column) for column in columns]
-        # On as few rows as possible, about equally long.
-        rows = next((n for n in range(1, len(cells)) if max(_row_widths(cells, n)) <= width), len(cells))
-        lines: list[Text] = []
-        for names, values in (zip(*row, strict=True) for row in _split(cells, rows)):
-            lines += [Text(GAP.join(names).rstrip(), style="dim"), Text(GAP.join(values).rstrip())]
+        lines = _in_rows([_padded(*column) for column in columns], width)
         return [Text(), *(_fit(line, width) for line in [*lines, self.bar(width)])]
 
     def bar(self, width: int) -> Text:
@@ -174,10 +168,16 @@ class Screen:
             parts += _spaced(_beside(table, right, left))
         else:
             parts += [*_spaced(table), *_spaced(self.curve(width, curve))]
-        latest = self.evaluations[-1][1] if self.evaluations else None
-        if latest is not None and latest.sample and sample:
-            parts.append(Framed(latest.sample, f"sample at step {latest.step:,}", sample))
+        if sample:
+            parts += self._sample(sample)
         return parts
+
+    def _sample(self, lines: int) -> list[Framed]:
+        """The latest sample, if there is one, of so many lines."""
+        latest = self.evaluations[-1][1] if self.evaluations else None
+        if latest is None or not latest.sample:
+            return []
+        return [Framed(latest.sample, f"sample at step {latest.step:,}", lines)]
 
     def table(self, width: int, rows: int) -> list[Text]:
         """The last evaluations, and before them the best if it is not among them."""
@@ -229,6 +229,27 @@ class Screen:
         if self.saved is not None:
             lines.append(Text(f"saved step {self.saved.step:,} · {harmless(self.saved.path)}", style="dim"))
         return [_fit(line, width) for line in lines]
+
+
+def _shorten(lines: list[str], most: int | None) -> list[str]:
+    """The first lines, the last of which says if there are more."""
+    if most is None or len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], lines[most - 1] + " · …"]
+
+
+def _in_rows(cells: Sequence[tuple[str, str]], width: int) -> list[Text]:
+    """Names above values, on as few rows as possible, about equally long."""
+    rows = next((n for n in range(1, len(cells)) if max(_row_widths(cells, n)) <= width), len(cells))
+    lines: list[Text] = []
+    for names, values in (zip(*row, strict=True) for row in _split(cells, rows)):
+        lines += [Text(GAP.join(names).rstrip(), style="dim"), Text(GAP.join(values).rstrip())]
+    return lines
+
+
+def _count_lines(body: Iterable[RenderableType], width: int) -> int:
+    """The height of what is between header and foot; a frame has two lines of its own."""
+    return sum(len(part.lines(width)) + 2 if isinstance(part, Framed) else 1 for part in body)
 
 
 def _of_steps(started: Started | None) -> str:

@@ -29,9 +29,12 @@ class TensorBoard:
             for name in ("loss", "lr", "speed", "norm", "clipped"):
                 self._writer.add_scalar(f"training/{name}", getattr(event, name), event.step)
         elif isinstance(event, Evaluated):
-            for name, value in event.validation.items():
-                self._writer.add_scalar(f"validation/{name}", value, event.step)
-            self._writer.add_text("sample", f"```\n{event.sample}\n```", event.step)
-            self._writer.flush()  # whatever happens next
+            self._write_evaluation(event)
         elif isinstance(event, Finished):
             self._writer.close()
+
+    def _write_evaluation(self, event: Evaluated) -> None:
+        for name, value in event.validation.items():
+            self._writer.add_scalar(f"validation/{name}", value, event.step)
+        self._writer.add_text("sample", f"```\n{event.sample}\n```", event.step)
+        self._writer.flush()  # whatever happens next

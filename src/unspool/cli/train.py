@@ -101,16 +101,13 @@ def train(
     given = {"task": task, "recipe": recipe, "config": config, **settings}
     if resume:
         files, out = find_resumed(files, out, config)
-        if dry_run or lr_find:
-            problem = "resumes a run, and dry runs and learning-rate searches start from scratch"
-            raise ArgumentError.of("resume", True, problem, "Leave one out")
+        _refuse_with_resume(dry_run or lr_find)
     elif not files and config is None:
         raise ArgumentError.of("FILE", files, "is missing", "Give text or a table: unspool train book.txt")
     if nproc > 1 and "WORLD_SIZE" not in os.environ:
         raise typer.Exit(start_processes(nproc, check_settings(files, out, resume, overwrite, given)))
     with one_of_several() as ranks:
-        if ranks.first and nproc not in (1, ranks.count):
-            raise ArgumentError.of("nproc", nproc, f"is not torchrun's {ranks.count}", "Leave it out")
+        _check_count(nproc, ranks)
         if dry_run or lr_find:
             with ranks.in_turn():
                 checked = check_settings(files, out, resume, overwrite, given)
@@ -126,17 +123,33 @@ def train(
             look.finish(out, json or quiet)
 
 
+def _check_count(nproc: int, ranks: Ranks) -> None:
+    if ranks.first and nproc not in (1, ranks.count):
+        raise ArgumentError.of("nproc", nproc, f"is not torchrun's {ranks.count}", "Leave it out")
+
+
+def _refuse_with_resume(asked: bool) -> None:
+    if asked:
+        problem = "resumes a run, and dry runs and learning-rate searches start from scratch"
+        raise ArgumentError.of("resume", True, problem, "Leave one out")
+
+
 def find_resumed(files: Many, out: Path | None, config: Path | None) -> tuple[Many, Path]:
     """The data, if any, and the folder of the run to resume: the one given, or the one named after the data."""
     if not files and out is None and config is None:
         raise ArgumentError.of("FILE", files, "is missing", "Give the run folder, or the data it was started with")
     paths = [Path(file) for file in files or ()]
-    named = next((path for path in paths if is_run(path) or (path.parts[:1] == ("runs",) and not path.exists())), None)
-    if named is not None and (len(paths) > 1 or out is not None):
+    named = next(filter(_names_run, paths), None)
+    if named is None:
+        return files, out or choose_folder(files, existing=True)
+    if len(paths) > 1 or out is not None:
         raise ArgumentError.of("FILE", files, "is more than one run", "Give one run folder")
-    if named is not None:
-        return None, named
-    return files, out or choose_folder(files, existing=True)
+    return None, named
+
+
+def _names_run(path: Path) -> bool:
+    """Whether a file that was given is a run, or a place in runs/ where there is none yet."""
+    return is_run(path) or (path.parts[:1] == ("runs",) and not path.exists())
 
 
 def check_settings(files: Many, out: Path | None, resume: bool, overwrite: bool, given: Mapping[str, Any]) -> Config:

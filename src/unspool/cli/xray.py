@@ -7,7 +7,9 @@ import json as json_
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.abc import Loader
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -165,14 +167,11 @@ def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Modu
 def _call(path: Path, function: str) -> Any:
     if not path.is_file():
         raise ArgumentError.of("torch", str(path), "does not exist", "Give a Python file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    loader, module = _prepare(path)
     sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script, which may import its neighbors
     sys.modules[path.stem] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
         made = getattr(module, function, None)
         if made is None:
             raise ArgumentError.of("torch", f"{path}:{function}", "is not defined there", "Name a function of the file")
@@ -183,6 +182,14 @@ def _call(path: Path, function: str) -> Any:
         raise DataError(f"{path}:{function} failed: {type(error).__name__}: {error}. Fix it and try again.") from error
     finally:
         sys.path.pop(0)
+
+
+def _prepare(path: Path) -> tuple[Loader, ModuleType]:
+    """A module of a file, that has not run yet, and what runs it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    return spec.loader, importlib.util.module_from_spec(spec)
 
 
 def _load(model: nn.Module, path: Path) -> None:

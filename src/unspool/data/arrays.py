@@ -135,7 +135,7 @@ def _read_ts(file: Path) -> Arrays:
     targets: list[str] = []
     places: list[str] = []
     problems = Problems()
-    for line, text in rows:
+    for case, (line, text) in enumerate(rows, 1):
         place = f"{file}, line {line}"
         values, _, target = text.rpartition(":") if labelled else (text, "", "")
         targets.append(target.strip())
@@ -144,13 +144,30 @@ def _read_ts(file: Path) -> Arrays:
             problems.add(f"{place}: there is no label. Write it after the numbers: 1,2,3:label.")
             continue
         try:
-            series.append(np.stack([_values(part, stamped) for part in values.split(":")], axis=1))
+            own = _stack([_values(part, stamped) for part in values.split(":")])
         except ValueError as error:
-            problems.add(f"{place}: {error}. Give numbers, equally many in each dimension.")
+            problems.add(f"{place}, case {case}: {error}.")
+            continue
+        if series and own.shape[1] != series[0].shape[1]:
+            widths = f"{own.shape[1]} dimensions, and the cases before have {series[0].shape[1]}"
+            problems.add(f"{place}, case {case}: {widths}. Give each case as many.")
+            continue
+        series.append(own)
     problems.refuse()
     if not series:
         raise DataError(f"{file} has no sequences below @data. Give some.")
     return Arrays(series, targets if labelled else None, places)
+
+
+def _stack(dimensions: Sequence[Floats]) -> Floats:
+    """The dimensions of a case as columns; refused where some are longer: at which steps values lack is not known."""
+    lengths = [len(one) for one in dimensions]
+    if len({*lengths}) > 1:
+        listed = ", ".join(map(str, lengths[:10])) + ", …" * (len(lengths) > 10)
+        raise ValueError(
+            f"its {len(lengths)} dimensions have different lengths, {listed}. Cut them, or fill them in, to one length"
+        )
+    return np.stack(dimensions, axis=1)
 
 
 def _split_ts(file: Path) -> tuple[dict[str, str], Iterator[tuple[int, str]]]:
@@ -168,4 +185,7 @@ def _split_ts(file: Path) -> tuple[dict[str, str], Iterator[tuple[int, str]]]:
 
 def _values(text: str, stamped: bool) -> Floats:
     entries = [value for _, value in STAMPED.findall(text)] if stamped else text.split(",")
-    return np.array([float("nan") if entry.strip() == "?" else float(entry) for entry in entries], np.float64)
+    try:
+        return np.array([float("nan") if entry.strip() == "?" else float(entry) for entry in entries], np.float64)
+    except ValueError as error:
+        raise ValueError(f"{error}. Give numbers") from error

@@ -50,24 +50,29 @@ def made_once(room: str, key: str, make: Callable[[Path], None], load: Callable[
                 stack.pop_all()
                 return _held(made, mark)
     try:
-        workshop = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
-        try:
-            new = workshop / "new"
-            new.mkdir()
-            make(new)
-            (new / CHECKSUMS).write_text(json.dumps(_checksums(new)), encoding="utf-8")
-            made = _held(load(new), _use(new))
-            if cache is not None:
-                _publish(new, cache / key, workshop / "old")
-                _make_room(cache, workshop)
-            return made
-        finally:
-            shutil.rmtree(workshop, ignore_errors=True)
+        return _make_now(cache, key, make, load)
     except OSError as error:
         raise DataError(
             f"{cache or tempfile.gettempdir()} cannot keep what is made from the data: {error.strerror or error}. "
             "Set UNSPOOL_CACHE to a folder with room."
         ) from error
+
+
+def _make_now(cache: Path | None, key: str, make: Callable[[Path], None], load: Callable[[Path], Made]) -> Made:
+    """Make it in a folder of its own, which becomes that of the key where there is a cache."""
+    workshop = Path(tempfile.mkdtemp(dir=cache, prefix=".making-"))
+    try:
+        new = workshop / "new"
+        new.mkdir()
+        make(new)
+        (new / CHECKSUMS).write_text(json.dumps(_checksums(new)), encoding="utf-8")
+        made = _held(load(new), _use(new))
+        if cache is not None:
+            _publish(new, cache / key, workshop / "old")
+            _make_room(cache, workshop)
+        return made
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
 
 
 def _own_folder(room: str) -> Path | None:
@@ -153,11 +158,18 @@ def _make_room(cache: Path, workshop: Path) -> None:
     for last, size, folder in entries:
         if total <= LIMIT or time.time() - last < HOUR:
             return
-        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            marks = [stack.enter_context(mark.open("ab")) for mark in folder.glob(f"{USED}-*")]
-            if all(map(_lock, marks)) and _last_use(folder) == last:
-                folder.rename(workshop / folder.name)  # gone for others at once; the workshop is removed as a whole
-                total -= size
+        if _remove_unused(folder, last, workshop):
+            total -= size
+
+
+def _remove_unused(folder: Path, last: float, workshop: Path) -> bool:
+    """Remove a folder that nobody uses, nor has used since this time; whether that was possible."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        marks = [stack.enter_context(mark.open("ab")) for mark in folder.glob(f"{USED}-*")]
+        if all(map(_lock, marks)) and _last_use(folder) == last:
+            folder.rename(workshop / folder.name)  # gone for others at once; the workshop is removed as a whole
+            return True
+    return False
 
 
 def _entries(cache: Path) -> Iterator[tuple[float, int, Path]]:

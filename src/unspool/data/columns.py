@@ -27,6 +27,25 @@ TIME_WORDS = {
     *("time", "date", "datetime", "timestamp", "ds", "ts", "dt", "t", "step", "tick", "epoch", "unix", "unixtime"),
     *("year", "quarter", "month", "week", "day", "hour", "minute", "second", "period", "datum", "zeit"),
 }
+#: Words in the names of columns whose numbers stand for kinds, such as a day of the week, and are no measurements.
+CODE_WORDS = {
+    *("weekday", "dow", "dayofweek", "weekend", "workday", "workingday", "holiday", "season", "promo", "promotion"),
+    *(
+        "event",
+        "is",
+        "has",
+        "flag",
+        "type",
+        "class",
+        "category",
+        "kind",
+        "code",
+        "status",
+        "group",
+        "cluster",
+        "regime",
+    ),
+}
 ID_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "index", "idx", "rownames", "row", "series"}
 #: Of the texts to read and those to write; without a header, columns are numbered.
 SOURCE_NAMES = ("source", "src", "input", "1")
@@ -42,6 +61,16 @@ def split_name(column: str) -> list[str]:
     plain = re.sub(r"[(\[].*?[)\]]", " ", column)
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)
     return re.findall(r"[^\W_]+", apart.lower())
+
+
+def is_code(column: str) -> bool:
+    """Whether a name is one of kinds, or of nothing but a time, such as `hour` or `day of week`.
+
+    Example:
+        is_code("is_holiday"), is_code("day_of_week"), is_code("sales_per_day")  # True, True, False
+    """
+    words = {*split_name(column)}
+    return bool(CODE_WORDS & words) or (bool(words) and words <= {*TIME_WORDS, "of", "in"})
 
 
 def find_column(columns: Iterable[str], names: Sequence[str]) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
+from typing import IO, Any
 
 from unspool.data import names
 from unspool.data.cache import made_once
@@ -160,9 +161,7 @@ class _Text:
                 # the drawn number in hexadecimal digits, so that sorting the lines of a bucket sorts by it
                 buckets[order * len(buckets) >> 64].write(b"%016x%d%b\n" % (order, part, line))
             for bucket in buckets:
-                bucket.seek(0)
-                for entry in sorted(bucket):
-                    outputs[int(entry[16:17])].write(entry[17:])
+                _deal(bucket, outputs)
         for name in names:
             name.unlink()
         for path in paths:
@@ -230,16 +229,29 @@ def _exact(given: float | tuple[str, ...]) -> Fraction:
     return Fraction(str(float(given))) if isinstance(given, int | float) else Fraction(0)
 
 
+def _deal(bucket: IO[bytes], outputs: Sequence[IO[bytes]]) -> None:
+    """Write the lines of a bucket, sorted, each to the part that it names."""
+    bucket.seek(0)
+    for entry in sorted(bucket):
+        outputs[int(entry[16:17])].write(entry[17:])
+
+
 def _divide(source: Source, division: Division) -> list[list[Path]]:
     """The files of each part; none is in two of them."""
     own = [[] if isinstance(one, int | float) else find_files(one) for one in (division.validation, division.test)]
-    validation, test = ({identity(file) for file in part} for part in own)
-    if validation & test:
-        raise DataError("`validation` and `test` name the same file. Give each its own.")
-    training = [file for file in find_files(source) if identity(file) not in validation | test]
+    held_out = _held_out(*own)
+    training = [file for file in find_files(source) if identity(file) not in held_out]
     if not training:
         raise DataError("all of the text's files are in `validation` or `test`. Give others to train on.")
     return [training, *own]
+
+
+def _held_out(validation: Iterable[Path], test: Iterable[Path]) -> set[Any]:
+    """The identities of files that are not trained on."""
+    both = [{identity(file) for file in part} for part in (validation, test)]
+    if both[0] & both[1]:
+        raise DataError("`validation` and `test` name the same file. Give each its own.")
+    return both[0] | both[1]
 
 
 def _state(files: Sequence[Sequence[Path]]) -> list[tuple[int, int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,8 @@ from unspool.errors import DataError
 #: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
 #: would take four times as long as the reading.
 CHUNK = 500
+#: Numbers one after the other in a first line that are the names of columns.
+FEWEST_STEPS = 8
 #: Suffixes of tables whose columns are separated by a character.
 DELIMITED = (".csv", ".tsv")
 
@@ -44,10 +46,7 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
         columns = _read_rows(file, _make_reader(text, delimiter), delimiter, header, found, keep_empty)
     except csv.Error as error:
         if bad is None:
-            line = _line_of_error(_make_reader(text, delimiter))
-            raise DataError(
-                f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry."
-            ) from error
+            raise _unreadable(file, error, _make_reader(text, delimiter)) from error
         found.clear()
         columns = _read_rows(file, LineReader(text, delimiter), delimiter, header, found, keep_empty)
     finally:
@@ -59,14 +58,21 @@ def read_delimited(file: Path, header: bool | None, bad: dict[int, str] | None =
     return columns
 
 
-def find_suffix(file: Path, columns: Sequence[str]) -> str:
+def _unreadable(file: Path, error: csv.Error, reader: Any) -> DataError:
+    line = _line_of_error(reader)
+    return DataError(f"{file}, line {line}: {error}. Close every quotation mark, and double those within an entry.")
+
+
+def find_suffix(file: Path, columns: Sequence[str], usual: str = "") -> str:
     """The suffix of a table in a file that has none: which of CSV and TSV has one of these columns in its first line.
 
-    Where a column is a number, there is no header, and it is TSV if all lines have the same number of tabs.
+    Where a column is a number, there is no header. Then it is TSV if all lines have as many tabs. It is CSV only where
+    such tables usually are, as commas are also found in texts, and if all lines have as many entries.
 
     Args:
         file: A text.
         columns: Columns that are read from such tables.
+        usual: The suffix of other such tables, such as those of training; "" if it is not known.
 
     Returns:
         ".csv" or ".tsv"; "" where it is neither.
@@ -78,8 +84,27 @@ def find_suffix(file: Path, columns: Sequence[str]) -> str:
     for suffix in DELIMITED:
         if {*columns} & {*_first_entries(lines, suffix)}:
             return suffix
+    if not any(column.isdigit() for column in columns):
+        return ""
+    if _have_same_tabs(lines):
+        return ".tsv"
+    return ".csv" if usual == ".csv" and _are_rows(lines) else ""
+
+
+def _have_same_tabs(lines: Iterable[str]) -> bool:
     tabs = {line.count("\t") for line in lines}
-    return ".tsv" if len(tabs) == 1 and tabs != {0} and any(column.isdigit() for column in columns) else ""
+    return len(tabs) == 1 and tabs != {0}
+
+
+def _are_rows(lines: Sequence[str]) -> bool:
+    """Whether lines are rows of CSV, with as many entries in each; a single one must have quotation marks somewhere."""
+    text = "\n".join(lines)
+    try:
+        rows = list(_make_reader(text, _find_delimiter(".csv", text)))
+    except csv.Error:
+        return False
+    counts = {len(row) for row in rows}
+    return len(counts) == 1 and (counts != {1} or [row[0] for row in rows] != [*lines])
 
 
 def _first_entries(lines: Sequence[str], suffix: str) -> list[str]:
@@ -103,18 +128,32 @@ def _read_rows(
             names = _names(file, rows[0], header, int(numbers[0]))
             if header is not False:
                 rows, numbers = rows[1:], numbers[1:]
-        for place, row in enumerate(rows):
-            if len(row) != len(names):
-                bad[count + place] = f"{file}, line {numbers[place]}: {_ragged(row, names, delimiter)}"
+        bad |= _find_ragged(file, rows, numbers, names, delimiter, count)
         if rows:
-            whole = [row if len(row) == len(names) else [None] * len(names) for row in rows]
-            columns = zip(names, zip(*whole, strict=True), strict=True)
-            frames.append(pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns]))
+            frames.append(_make_frame(rows, names))
             lines.append(numbers)
         count += len(rows)
     if not frames:
         return pl.DataFrame(schema=dict.fromkeys(names, pl.String)), np.empty(0, np.int64)
     return pl.concat(frames, rechunk=True), np.concatenate(lines)
+
+
+def _find_ragged(
+    file: Path, rows: Sequence[Sequence[str]], numbers: Lines, names: Sequence[str], delimiter: str, before: int
+) -> dict[int, str]:
+    """Rows with too few or too many entries, and what is wrong with each; so many rows come before these."""
+    return {
+        before + place: f"{file}, line {numbers[place]}: {_ragged(row, names, delimiter)}"
+        for place, row in enumerate(rows)
+        if len(row) != len(names)
+    }
+
+
+def _make_frame(rows: Sequence[Sequence[str]], names: Sequence[str]) -> pl.DataFrame:
+    """Rows as columns of text; of a row with too few or too many entries, all are missing."""
+    whole = [row if len(row) == len(names) else [None] * len(names) for row in rows]
+    columns = zip(names, zip(*whole, strict=True), strict=True)
+    return pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns])
 
 
 class LineReader:
@@ -157,11 +196,9 @@ def _read_chunks(reader: Any, keep_empty: bool) -> Iterator[tuple[list[list[str]
         begin = reader.line_num + 1
         if keep_empty:
             rows = [row or [""] for row in rows]
-        if not all(rows):
-            numbers = numbers[[bool(row) for row in rows]]
-            rows = [row for row in rows if row]
-        if rows:
-            yield rows, numbers
+        filled = [bool(row) for row in rows]
+        if any(filled):
+            yield list(compress(rows, filled)), numbers[filled]
 
 
 def _number_rows(rows: Sequence[Sequence[str]], begin: int, end: int) -> Lines:
@@ -187,14 +224,20 @@ def _names(file: Path, first: list[str], header: bool | None, line: int) -> list
     if header is None:
         _refuse_numbers(file, first, line)
     names = [name.strip() or str(place) for place, name in enumerate(first, 1)]
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise DataError(f"{file}, line {line}: two columns are called {twice[0]!r}. Rename one of them.")
+    _refuse_twice(file, names, line)
     return names
 
 
+def _refuse_twice(file: Path, names: Sequence[str], line: int) -> None:
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise DataError(f"{file}, line {line}: two columns are called {twice[0]!r}. Rename one of them.")
+
+
 def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
-    """Refuse a first line with a number in it, unless it is said to be a header."""
+    """Refuse a first line with a number in it, unless it is said to be a header, or counts steps beside a name."""
+    if _counts_steps(first):
+        return
     for name in first:
         if _is_number(name):
             raise DataError(
@@ -202,6 +245,15 @@ def _refuse_numbers(file: Path, first: list[str], line: int) -> None:
                 "Write a line with the names of the columns above it, such as a,b; or, in Python, give header=True or "
                 "False."
             )
+
+
+def _counts_steps(first: Sequence[str]) -> bool:
+    """Whether a line has names, and then whole numbers one after the other, as 1960, 1961, … above steps."""
+    numbers = [name.strip() for name in first if _is_number(name)]
+    names = [name for name in first if name.strip() and not _is_number(name)]
+    if not names or len(numbers) < FEWEST_STEPS or not all(number.isdigit() for number in numbers):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
 
 
 def _is_number(text: str) -> bool:

@@ -69,13 +69,20 @@ def _find(file: Path, _changed: int, _size: int) -> Encoding:
         start = stream.read(LONGEST)
     if kind := describe_foreign(file, start):
         raise DataError(f"{file} is {kind}")
+    if (marked := _find_by_mark(file, start)) is not None:
+        return marked
+    name = "utf-8" if _decodes(file, "utf-8") else _guess(file)
+    return Encoding(name, len(codecs.BOM_UTF8) if name == "utf-8" and start.startswith(codecs.BOM_UTF8) else 0)
+
+
+def _find_by_mark(file: Path, start: bytes) -> Encoding | None:
+    """The encoding whose mark a file begins with, and that it decodes by."""
     for mark, name in MARKS:
         if start.startswith(mark) and _decodes(file, name):
             if name != "utf-8":
                 _say(file, name)
             return Encoding(name, len(mark))
-    name = "utf-8" if _decodes(file, "utf-8") else _guess(file)
-    return Encoding(name, len(codecs.BOM_UTF8) if name == "utf-8" and start.startswith(codecs.BOM_UTF8) else 0)
+    return None
 
 
 def _say(file: Path, name: str) -> None:
@@ -134,15 +141,24 @@ def _find_zero(file: Path) -> int | None:
 
 def _guess_utf16(file: Path) -> str | None:
     """UTF-16 without a mark: line ends, spaces and Latin letters have a zero, nearly always on the same side."""
+    zeros, high = _count_bytes(file)
+    name = "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+    fits = 2 * min(zeros) <= max(zeros) and not _is_ascii_with_zeros(sum(zeros), high, file.stat().st_size)
+    return name if fits and _decodes(file, name) and _is_shown(file, name) else None
+
+
+def _count_bytes(file: Path) -> tuple[list[int], int]:
+    """How many bytes are zero at even places and at odd ones, and how many are in runs of high ones."""
     zeros, high = [0, 0], 0
     for raw in _pieces(file):
         zeros = [zeros[side] + raw[side::2].count(0) for side in (0, 1)]
         high += sum(map(len, _HIGH.findall(raw)))
-    name = "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-    size = file.stat().st_size
-    ascii_with_zeros = sum(zeros) < 0.4 * size and high < 0.05 * size  # read in pairs, ASCII looks like Chinese
-    one_sided = 2 * min(zeros) <= max(zeros)
-    return name if one_sided and not ascii_with_zeros and _decodes(file, name) and _is_shown(file, name) else None
+    return zeros, high
+
+
+def _is_ascii_with_zeros(zeros: int, high: int, size: int) -> bool:
+    """Whether so few bytes are zero or high that it is ASCII, which looks like Chinese if it is read in pairs."""
+    return zeros < 0.4 * size and high < 0.05 * size
 
 
 def _is_shown(file: Path, name: str) -> bool:

@@ -144,15 +144,17 @@ def read_chunk(path: Path, header: bool | None = None, split: str = "", tolerant
     if kind in ("slots", "class files", "class folders"):
         return read_layout(path, kind)
     bad: dict[int, str] | None = {} if tolerant else None
+    return Chunk(*_read_columns(path, kind, header, split, bad), (path,), bad=bad or {})
+
+
+def _read_columns(path: Path, kind: Format, header: bool | None, split: str, bad: dict[int, str] | None) -> Columns:
     if kind == "delimited":
-        columns = read_delimited(path, header, bad)
-    elif kind == "json lines":
-        columns = read_json_lines(path, bad)
-    elif kind == "json":
-        columns = read_json(path, split)
-    else:
-        columns = _read_parquet(path) if kind == "parquet" else _read_labelled(path, kind)
-    return Chunk(*columns, (path,), bad=bad or {})
+        return read_delimited(path, header, bad)
+    if kind == "json lines":
+        return read_json_lines(path, bad)
+    if kind == "json":
+        return read_json(path, split)
+    return _read_parquet(path) if kind == "parquet" else _read_labelled(path, kind)
 
 
 def _read_labelled(path: Path, kind: Format) -> Columns:

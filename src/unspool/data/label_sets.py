@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from unspool.errors import DataError
 
@@ -42,7 +42,11 @@ def _repeats(cells: Sequence[str], separator: str) -> bool:
         return False
     counts = Counter(label for cell in cells for label in split_labels(cell, separator))
     labels = {label for own in several for label in own}
-    return sum(counts[label] > 1 for label in labels) > len(labels) / 2
+    return _count_repeated(labels, counts) > len(labels) / 2
+
+
+def _count_repeated(labels: Iterable[str], counts: Counter[str]) -> int:
+    return sum(counts[label] > 1 for label in labels)
 
 
 def split_labels(cell: str, separator: str) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from unspool.data.arrays import Arrays, join_arrays, read_arrays
@@ -16,6 +17,8 @@ from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
 from unspool.data.times import Moments, read_times
 from unspool.errors import DataError
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Raw:
     columns: tuple[str, ...] = ()  # that were read: that of the texts, or the features
     target_columns: tuple[str, ...] = ()
     bad: Mapping[int, str] = field(default_factory=dict)  # sequence that could not be read → problem
+    rows: pl.DataFrame | None = field(default=None, compare=False)  # of a table, one each, to be kept with predictions
 
     def __len__(self) -> int:
         return len(self.names)
@@ -38,15 +42,19 @@ class Raw:
         """Some of them, in this order."""
         chosen = [int(index) for index in indices]
         return Raw(
-            None if self.texts is None else [self.texts[index] for index in chosen],
-            None if self.series is None else [self.series[index] for index in chosen],
+            _take(self.texts, chosen),
+            _take(self.series, chosen),
             [self.names[index] for index in chosen],
             lambda index: self.place(chosen[index]),
-            None if self.targets is None else [self.targets[index] for index in chosen],
+            _take(self.targets, chosen),
             self.columns,
             self.target_columns,
             {place: self.bad[index] for place, index in enumerate(chosen) if index in self.bad},
         )
+
+
+def _take(entries: Sequence[Entry] | None, chosen: Sequence[int]) -> list[Entry] | None:
+    return None if entries is None else [entries[index] for index in chosen]
 
 
 def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool = False, empty: bool = False) -> Raw:
@@ -63,7 +71,8 @@ def read_texts(table: Table, column: str, targets: Sequence[str], numbers: bool 
     columns = _target_columns(table, targets, numbers, empty)
     found = list(zip(*columns, strict=True)) if columns else None
     names = [str(row) for row in range(len(texts))]
-    return Raw(texts, None, names, table.place, found, (column,), tuple(targets), table.bad)
+    rows = table.frame if _keeps_rows(table) else None
+    return Raw(texts, None, names, table.place, found, (column,), tuple(targets), table.bad, rows)
 
 
 def read_steps(
@@ -97,9 +106,31 @@ def read_steps(
     found = [tuple(column[first] for column in columns) for first in firsts] if columns else None
     series = [values[own] for own in rows]
     own_names = [names[first] for first in firsts]
+    shared = _shared_columns(table, identity, rows) if _keeps_rows(table) else []
+    kept = table.frame.select(shared)[firsts] if shared else None
     return Raw(
-        None, series, own_names, lambda row: table.place(firsts[row]), found, tuple(features), tuple(targets), bad
+        *(None, series, own_names, lambda row: table.place(firsts[row]), found),
+        *(tuple(features), tuple(targets), bad, kept),
     )
+
+
+def _keeps_rows(table: Table) -> bool:
+    """Whether predictions are made for a table, which is tolerant then; without a header, columns have only numbers."""
+    return table.tolerant and not all(column.isdigit() for column in table.columns)
+
+
+def _shared_columns(table: Table, identity: str, rows: Sequence[NDArray[np.intp]]) -> list[str]:
+    """The columns that are the same on all rows of each sequence, as its id is."""
+    order = np.concatenate(rows)
+    starts = np.cumsum([0, *map(len, rows[:-1])])
+    within = np.setdiff1d(np.arange(1, len(order)), starts)  # rows that follow one of the same sequence
+    sorted_rows = table.frame[order]
+    found = []
+    for column in sorted_rows.columns:
+        entries = sorted_rows[column]
+        if column == identity or (entries[within].eq_missing(entries[within - 1])).all():
+            found.append(column)
+    return found
 
 
 def of_texts(texts: Sequence[str], place: Callable[[int], str]) -> Raw:
@@ -208,17 +239,22 @@ def _find_disorder(
 def _read_stamps(table: Table, time: str, rows: Sequence[NDArray[np.intp]]) -> Iterator[Moments | str]:
     """The times of each sequence; in a tolerant table, the problem where they cannot be read."""
     entries = table.text(time)
-    try:
-        whole = None if table.tolerant and not all(entries) else table.times(time).moments
-    except DataError:
-        if not table.tolerant:
-            raise
-        whole = None
+    whole = _read_all(table, time, entries)
     for own in rows:
         try:
             yield _read_own(table, time, entries, own) if whole is None else whole[own]
         except DataError as error:
             yield str(error)
+
+
+def _read_all(table: Table, time: str, entries: Sequence[str]) -> Moments | None:
+    """All times at once; None where a tolerant table has some that cannot be read."""
+    if not table.tolerant:
+        return table.times(time).moments
+    try:
+        return table.times(time).moments if all(entries) else None
+    except DataError:
+        return None
 
 
 def _read_own(table: Table, time: str, entries: Sequence[str], own: NDArray[np.intp]) -> Moments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from unspool.data.chunks import Chunk, read_whole
-from unspool.data.names import PART_NAMES, is_about
+from unspool.data.names import PART_NAMES, are_numbered_classes, are_shards, is_about
 from unspool.data.problems import Problems
 from unspool.data.tagged import Sentence
 from unspool.data.text import read_lines
@@ -37,18 +37,29 @@ def find_layout(folder: Path) -> Layout | None:
 
 
 def class_files(folder: Path) -> list[Path]:
-    """The files that are classes: texts, but not licenses and the like, nor files that are parts of the data."""
+    """The files that are classes: texts, but not licenses and the like, nor parts or pieces of the data."""
     files = [file for file in sorted(folder.glob("*")) if file.is_file() and not is_about(file)]
     plain = all(file.suffix.lower() in ("", ".txt") for file in files)
-    return files if plain and PART_NAMES.keys().isdisjoint(file.stem.lower() for file in files) else []
+    if len(files) > 1 and are_shards(files) and not are_numbered_classes(files):
+        return []
+    return files if plain and not _are_parts(file.stem for file in files) else []
+
+
+def _are_parts(names: Iterable[str]) -> bool:
+    """Whether a name is that of a part of the data, such as train."""
+    return not PART_NAMES.keys().isdisjoint(name.lower() for name in names)
 
 
 def class_folders(folder: Path) -> list[Path]:
     """The subfolders that are classes: those with texts right in them."""
     found = [one for one in sorted(folder.glob("*")) if one.is_dir() and one.name[0] != "."]
-    if not PART_NAMES.keys().isdisjoint(one.name.lower() for one in found):
+    if _are_parts(one.name for one in found):
         return []
-    return [one for one in found if one.name.lower() not in UNLABELLED and class_texts(one)]
+    return list(filter(_is_class, found))
+
+
+def _is_class(folder: Path) -> bool:
+    return folder.name.lower() not in UNLABELLED and bool(class_texts(folder))
 
 
 def class_texts(folder: Path) -> list[Path]:
@@ -69,10 +80,13 @@ def looks_labelled(folder: Path) -> bool:
     if layout == "class files":
         return all(_has_examples(file) for file in class_files(folder))
     if layout == "class folders":
-        files = [class_texts(one) for one in class_folders(folder)]
-        sizes = [file.stat().st_size for several in files for file in several]
-        return min(map(len, files)) > 1 and sum(sizes) < SHORT * len(sizes)
+        return _have_short_examples([class_texts(one) for one in class_folders(folder)])
     return layout is not None
+
+
+def _have_short_examples(files: Sequence[Sequence[Path]]) -> bool:
+    sizes = [file.stat().st_size for several in files for file in several]
+    return min(map(len, files)) > 1 and sum(sizes) < SHORT * len(sizes)
 
 
 def _has_examples(file: Path) -> bool:
@@ -133,6 +147,13 @@ def read_slots(folder: Path, tags: bool = True) -> list[Sentence]:
         raise DataError(f"{folder} has no {TAGS}, which has the tags of the words. Add it, or give another `task`.")
     tagged = [text.split() for text in _read_column(folder / TAGS)]
     _check_aligned(folder, TAGS, texts, tagged)
+    return _pair_tags(file, texts, tagged, labels)
+
+
+def _pair_tags(
+    file: Path, texts: Sequence[Sequence[str]], tagged: Sequence[Sequence[str]], labels: Sequence[str]
+) -> list[Sentence]:
+    """Sentences of words and their tags; lines with more of one than of the other are refused, all at once."""
     problems, found = Problems(), []
     for line, (words, own) in enumerate(zip(texts, tagged, strict=True), 1):
         if len(words) != len(own):

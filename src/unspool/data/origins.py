@@ -45,6 +45,10 @@ class Origins:
             if steps != 0 and steps < self.horizon:
                 remedy = "Give 0, or as many steps as the horizon has"
                 raise ArgumentError.of(name, steps, f"is less than the horizon ({self.horizon})", remedy)
+        self._refuse_short()
+
+    def _refuse_short(self) -> None:
+        """Refuse series that have too few steps for all parts."""
         needed = self.lookback + self.horizon + self.validation + self.test
         short = [one for one in self.series if len(one) < needed]
         if short:
@@ -77,12 +81,15 @@ class Origins:
         if not len(pairs):
             raise ArgumentError("`pairs` has no origin in it. Give a part of what `pairs` returns.")
         for number, origin in pairs:
-            if not 0 <= number < len(self.series) or origin + self.horizon > len(self.series[number]):
-                raise ArgumentError.of("pairs", (int(number), int(origin)), "has no target", "Take it from `pairs`")
+            self._check_pair(int(number), int(origin))
         seen = [inputs_at(self.series[number], origin, self.lookback, self.horizon) for number, origin in pairs]
         target = [self.series[number].values[origin : origin + self.horizon] for number, origin in pairs]
         past, future = ([one[place] for one in seen] for place in (0, 1))
         return ForecastBatch(np.stack(past, axis=1), np.stack(future, axis=1), np.stack(target, axis=1))
+
+    def _check_pair(self, number: int, origin: int) -> None:
+        if not 0 <= number < len(self.series) or origin + self.horizon > len(self.series[number]):
+            raise ArgumentError.of("pairs", (number, origin), "has no target", "Take it from `pairs`")
 
 
 def inputs_at(series: Series, origin: int, lookback: int, horizon: int) -> tuple[Floats, Floats]:

@@ -87,11 +87,9 @@ def is_json_records(file: Path) -> bool:
 
 def _find_records(file: Path, split: str) -> Sequence[Record]:
     document = _load(file, *_state(file))
-    if split and _has_splits(document) and split not in document:
-        raise DataError(f"{file} has no split {split!r}. It has: {', '.join(document)}.")
     if _has_splits(document):
-        return [record for name in ([split] if split else document) for record in document[name]]
-    found: Sequence[Record] | None = None
+        return _of_split(file, document, split)
+    found: Sequence[Record] | None
     if isinstance(document, dict):
         found = _rows_of_columns(document) or _only_records(document.values())
     else:
@@ -99,6 +97,13 @@ def _find_records(file: Path, split: str) -> Sequence[Record]:
     if found is None:
         raise DataError(f"{file} is JSON of a shape that is not known. Known: {SHAPES}.")
     return found
+
+
+def _of_split(file: Path, document: Mapping[str, Sequence[Record]], split: str) -> list[Record]:
+    """The records of a split; "" for all."""
+    if split and split not in document:
+        raise DataError(f"{file} has no split {split!r}. It has: {', '.join(document)}.")
+    return [record for name in ([split] if split else document) for record in document[name]]
 
 
 def _rows_of_columns(document: Mapping[str, Any]) -> Sequence[Record] | None:
@@ -157,7 +162,11 @@ def _are_columns(document: Mapping[str, Any]) -> bool:
     lists = list(document.values())
     if not lists or not all(isinstance(value, list) and value for value in lists):
         return False
-    return len({len(value) for value in lists}) == 1 and not any(isinstance(one[0], dict | list) for one in lists)
+    return len({len(value) for value in lists}) == 1 and not any(_is_nested(one[0]) for one in lists)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _check_record(record: Any) -> Record:

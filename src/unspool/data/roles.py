@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from unspool.data.columns import ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, split_name
+from unspool.data.columns import ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, is_code, split_name
 from unspool.data.tables import Table
 from unspool.errors import DataError
 
@@ -22,6 +22,8 @@ ROWS = 1000
 LABEL_LENGTH, LABEL_ROWS = 30, 1.5
 #: The fraction of rows of a series that have a time of their own, but for mistakes.
 UNIQUE = 0.9
+#: An indicator has at most as many kinds, and as many rows for each on average.
+MOST_KINDS, ROWS_PER_KIND = 31, 3
 #: Numbered columns of which a table must have as many for its rows to be series.
 NUMBERED = 8
 #: A numbered name, such as V12, "12" or d_1913; a date is one too.
@@ -80,8 +82,12 @@ class Roles:
         free = [column for column in self.table.columns if column not in {*taken}]
         dates = [column for column in free if self.kinds[column] == "time"]
         if dates:
-            return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not TIME_WORDS & {*split_name(one)})
-        named = [column for column in free if TIME_WORDS & {*split_name(column)} and self._counts_time(column)]
+            return find_column(dates, TIME_NAMES) or min(dates, key=lambda one: not _tells_time(one))
+        return self._find_counter(free)
+
+    def _find_counter(self, free: Iterable[str]) -> str | None:
+        """A column of numbers that ascend, by a name of times."""
+        named = [column for column in free if _tells_time(column) and self._counts_time(column)]
         return find_column(named, TIME_NAMES) or next(iter(named), None)
 
     def find_series(
@@ -104,19 +110,40 @@ class Roles:
         if time is None:
             return None
         series = series or self._find_owner(time, [*targets, *others])
-        if series is None and self.table.frame[time].n_unique() < UNIQUE * len(self.table):
+        if series is None and self._repeats(time):
             return None
         found = tuple(targets) or self._find_targets([time, series, *others])
-        if not found:
-            return None
-        ignored = [one for one in self.table.columns if one not in (time, series, *found, *others)]
-        return SeriesColumns(time, series, found, tuple(ignored))
+        return self._name_series(time, series, found, others) if found else None
+
+    def _repeats(self, time: str) -> bool:
+        """Whether so many rows have the same time that they cannot be one series."""
+        return bool(self.table.frame[time].n_unique() < UNIQUE * len(self.table))
+
+    def _name_series(
+        self, time: str, series: str | None, targets: tuple[str, ...], others: Sequence[str]
+    ) -> SeriesColumns:
+        ignored = [one for one in self.table.columns if one not in (time, series, *targets, *others)]
+        return SeriesColumns(time, series, targets, tuple(ignored))
 
     def _find_targets(self, taken: Sequence[str | None]) -> tuple[str, ...]:
-        """The column of numbers that has a well-known name, or all of them."""
+        """The column of numbers that has a well-known name, or all of them, without indicators beside others."""
         free = [one for one in self.measured() if one not in taken]
         known = find_column(free, SERIES_NAMES)
-        return (known,) if known else tuple(free)
+        series = [one for one in free if not self.is_indicator(one)]
+        return (known,) if known else tuple(series or free)
+
+    def is_indicator(self, column: str) -> bool:
+        """Whether numbers say what kind of row it is, such as a promotion, or a day of the week, and measure nothing.
+
+        There are two of them, such as 0 and 1; or a few whole ones, and the column has a name of such.
+        """
+        if self.kinds[column] != "number":
+            return False
+        values = self.head.numbers(column, empty=True)
+        kinds = np.unique(values[~np.isnan(values)])
+        if len(kinds) * ROWS_PER_KIND > len(values) or (kinds != np.round(kinds)).any():
+            return False
+        return len(kinds) <= 2 or (len(kinds) <= MOST_KINDS and is_code(column))
 
     def find_owner_of(self, label: str) -> str | None:
         """The id of sequences of several rows each, if the rows of a sequence have one label."""
@@ -125,8 +152,12 @@ class Roles:
 
     def rows_are_series(self) -> bool:
         """Whether each row is a series: columns are numbered steps."""
-        numbered = [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
+        numbered = self.numbered()
         return len(numbered) >= NUMBERED and 2 * len(numbered) > len(self.table.columns)
+
+    def numbered(self) -> list[str]:
+        """The columns whose names are numbered, or dates."""
+        return [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
 
     def _kind(self, column: str) -> Kind:
         entries = self.head.frame[column]
@@ -165,7 +196,9 @@ class Roles:
         """A column that counts the rows, beside a single column of numbers."""
         counters = [one for one in self.table.columns if self.is_identity(one) and self.counts_rows(one)]
         others = [one for one in self.of_kind("number", "label", "text") if one not in counters]
-        return counters[0] if counters and len(others) == 1 and counters[0] not in taken else None
+        if len(counters) == 0 or len(others) != 1 or counters[0] in taken:
+            return None
+        return counters[0]
 
     def _find_owner(self, time: str, taken: Sequence[str]) -> str | None:
         """The column that says which series a row belongs to, where several rows have the same time."""
@@ -174,8 +207,12 @@ class Roles:
             return None
         free = [one for one in self.of_kind("label", "text", "number") if one not in (time, *taken)]
         unique = [one for one in free if self._tells_apart(one, time)]
-        words = [one for one in unique if self.kinds[one] != "number"]
-        return next((one for one in unique if self.is_identity(one)), None) or next(iter(words), None)
+        return self._choose_owner(unique)
+
+    def _choose_owner(self, columns: Sequence[str]) -> str | None:
+        """The first that is an id, or else the first that does not hold numbers."""
+        identity = next((one for one in columns if self.is_identity(one)), None)
+        return identity or next((one for one in columns if self.kinds[one] != "number"), None)
 
     def _tells_apart(self, column: str, time: str) -> bool:
         """Whether rows of the same time differ in a column, which several rows share."""
@@ -189,6 +226,11 @@ class Roles:
         """Whether all rows of an owner have the same entry."""
         frame = self.table.frame
         return bool(frame.select(owner, column).n_unique() == frame[owner].n_unique())
+
+
+def _tells_time(column: str) -> bool:
+    """Whether the name of a column has a word for a time in it."""
+    return bool(TIME_WORDS & {*split_name(column)})
 
 
 def _succeeds(read: Callable[[], object]) -> bool:

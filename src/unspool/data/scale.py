@@ -72,11 +72,17 @@ class Scale:
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"`mean` and `deviation` cannot be read: {error!r}. Take the run's own.") from error
         count = len(mean) if columns is None and mean.ndim == 1 else columns
-        both = np.stack([mean, deviation]) if mean.shape == deviation.shape == (count,) else np.empty((2, 0))
-        if not both.size or not np.isfinite(both).all() or (deviation <= 0).any():
+        if not _are_pairs(mean, deviation, count):
             of = "numbers in pairs" if columns is None else f"those of {columns} column(s)"
             raise DataError(f"`mean` and `deviation` are not {of}. Take the run's own.")
         return cls(mean, deviation)
+
+
+def _are_pairs(mean: NDArray[np.float64], deviation: NDArray[np.float64], count: int | None) -> bool:
+    """Whether there are so many means and deviations, one at least, all finite and no deviation zero or below."""
+    if not mean.shape == deviation.shape == (count,) or not mean.size:
+        return False
+    return bool(np.isfinite(mean).all() and np.isfinite(deviation).all() and (deviation > 0).all())
 
 
 def _deviations(values: Floats) -> Floats:

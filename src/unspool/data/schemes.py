@@ -101,9 +101,10 @@ def guess_scheme(tags: Iterable[str]) -> Scheme:
         raise ArgumentError.of("tags", [], "is empty", "Give the tags of some sentences")
     fitting = {tag for tag in several if _form(tag, "bioes")}
     letters = {tag.partition("-")[0] for tag in fitting}
-    if any(tag.startswith("B-") for tag in fitting) or (fitting == several and letters & {"B", "S", "U"}):
-        return "bioes" if letters - {"B", "I", OUTSIDE} else "bio"
-    return "io"
+    begun = any(tag.startswith("B-") for tag in fitting)
+    if not begun and not (fitting == several and letters & {"B", "S", "U"}):
+        return "io"
+    return "bioes" if letters - {"B", "I", OUTSIDE} else "bio"
 
 
 def spans(tags: Sequence[str], scheme: Scheme) -> list[Span]:

@@ -139,13 +139,15 @@ def calendar_seasons(axis: TimeAxis | None) -> list[int]:
     Example:
         calendar_seasons(TimeAxis("%Y-%m-%d", "day", 1))  # [7, 364]
     """
-    if axis is None:
-        return []
-    if axis.unit == "month":
-        lengths = [12 / axis.count]
-    else:
-        lengths = [cycle / axis.microseconds for cycle in SHORT_CYCLES] if axis.microseconds else []
+    lengths = [] if axis is None else _cycles(axis)
     return [round(length) for length in lengths if length >= 2 and length == round(length)]
+
+
+def _cycles(axis: TimeAxis) -> list[float]:
+    """The steps per cycle of the calendar, whole or not; none where the length of a step is not known."""
+    if axis.unit == "month":
+        return [12 / axis.count]
+    return [cycle / axis.microseconds for cycle in SHORT_CYCLES] if axis.microseconds else []
 
 
 def _find_calendar(background: Background, series: Floats, axis: TimeAxis | None) -> int | None:

@@ -89,16 +89,21 @@ def read_series(
     for rows in groups:
         _check_axis(table, times, axis, rows)
         name = names[rows[0]]
-        there = np.flatnonzero(~np.isnan(values[rows]).all(axis=1))
-        if not len(there):
-            raise DataError(f"{table.place(int(rows[0]))}: the series {name!r} has no target. Give its past.")
-        seen = rows[: int(there[-1]) + 1]
+        seen = _past(table, name, values, rows)
         _check_filled(problems, table, targets, values, seen)
         _check_filled(problems, table, past_covariates, past, seen)
         _check_filled(problems, table, future_covariates, future, rows)
         found.append(Series(name, axis, times.moments[rows], values[seen], future[rows], past[seen]))
     problems.refuse()
     return found
+
+
+def _past(table: Table, name: str, values: Floats, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rows of a series up to its last target; those after it are its future."""
+    there = np.flatnonzero(~np.isnan(values[rows]).all(axis=1))
+    if not len(there):
+        raise DataError(f"{table.place(int(rows[0]))}: the series {name!r} has no target. Give its past.")
+    return rows[: int(there[-1]) + 1]
 
 
 def _check_roles(columns: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ A path is a file, a folder that is a data set, or `file#split`: one of the split
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,11 +12,13 @@ from typing import NamedTuple
 from unspool.data.arrays import find_array_splits
 from unspool.data.formats import find_format
 from unspool.data.layouts import LABELS, TAGS, WORDS, find_layout
-from unspool.data.names import PARTS, find_part, is_about
+from unspool.data.names import PARTS, are_shards, find_part, is_about
 from unspool.data.problems import warn
 from unspool.data.records import find_json_splits
-from unspool.data.text import Source, find_files, identity
+from unspool.data.text import Source, expand, find_files, identity
 
+#: The path of a part of the data, or the paths of its pieces.
+Part = str | list[str]
 #: Between a file and the name of one of its splits.
 MARK = "#"
 
@@ -54,19 +55,15 @@ def find_items(source: Source) -> list[Item]:
 def _join_slots(several: Sequence[str | Path]) -> list[str | Path]:
     """The same paths, with a folder in place of its seq.in, seq.out and label."""
     names: dict[Path, set[str]] = {}
-    for path in map(_expand, several):
+    for path in map(expand, several):
         names.setdefault(path.parent, set()).add(path.name)
     folders = {folder for folder, own in names.items() if WORDS in own and own & {TAGS, LABELS}}
     return [_slot_folder(one, folders) or one for one in several]
 
 
 def _slot_folder(one: str | Path, folders: Container[Path]) -> Path | None:
-    path = _expand(one)
+    path = expand(one)
     return path.parent if path.name in (WORDS, TAGS, LABELS) and path.parent in folders else None
-
-
-def _expand(one: str | Path) -> Path:
-    return Path(os.path.expanduser(str(one)))
 
 
 def first_path(source: Source) -> Path:
@@ -82,7 +79,7 @@ def exists(source: Source) -> bool:
 
 def _first(source: Source) -> Path:
     one = source if isinstance(source, str | Path) else next(iter(source), "")
-    return _expand(one)
+    return expand(one)
 
 
 def _spell(item: Item) -> Path:
@@ -90,24 +87,25 @@ def _spell(item: Item) -> Path:
 
 
 def _find(one: str | Path) -> list[Item]:
-    path = _expand(one)
+    path = expand(one)
     file, mark, split = str(path).rpartition(MARK)
     if mark and not path.exists() and Path(file).is_file():
         return [Item(Path(file), split)]
     return [Item(path)] if find_layout(path) is not None else [Item(file) for file in find_files(one)]
 
 
-def find_parts(source: Source) -> dict[str, str]:
+def find_parts(source: Source) -> dict[str, Part]:
     """Where the parts of a data set are that comes divided: "training", and "validation" and "test" if it has them.
 
     Such are folders with the subfolders, or files, train, valid and test; folders in which every file has one of these
-    words in its name; JSON files with these splits; and .npz files with x_train and x_test.
+    words in its name, where a part may be of several files that differ in a number (train-00000.parquet,
+    train-00001.parquet); JSON files with these splits; and .npz files with x_train and x_test.
 
     Args:
         source: What the user gave.
 
     Returns:
-        Part → path; {} where the data is not divided.
+        Part → path, or several; {} where the data is not divided.
 
     Example:
         find_parts("snips")  # {"training": "snips/train", "validation": "snips/valid", "test": "snips/test"}
@@ -118,7 +116,7 @@ def find_parts(source: Source) -> dict[str, str]:
     return _name_splits(path, _find_splits(path))
 
 
-def find_folder_parts(source: Source) -> dict[str, str]:
+def find_folder_parts(source: Source) -> dict[str, Part]:
     """Where the parts of a folder are, as `find_parts` has them; {} where it is not divided, or no folder.
 
     Example:
@@ -131,21 +129,32 @@ def find_folder_parts(source: Source) -> dict[str, str]:
     return _name_parts({one.stem.lower(): str(one) for one in found}) or _find_worded_parts(found)
 
 
+def list_paths(part: Part) -> tuple[str, ...]:
+    """The paths of a part, one or several."""
+    return (part,) if isinstance(part, str) else tuple(part)
+
+
 def _only(source: Source) -> Path | None:
     """The path that is given; None if there are several, or none."""
     several = [source] if isinstance(source, str | Path) else list(source)
-    return _expand(several[0]) if len(several) == 1 else None
+    return expand(several[0]) if len(several) == 1 else None
 
 
-def _find_worded_parts(files: Sequence[Path]) -> dict[str, str]:
-    """Parts by a word in the names of files, if every file has one, each another: a book may be about a train."""
-    named = {find_part(file): str(file) for file in files if file.is_file()}
-    if len(named) < max(2, len(files)) or None in named or "training" not in named:
+def _find_worded_parts(files: Sequence[Path]) -> dict[str, Part]:
+    """Parts by a word in the names of files, if every file has one: a book may be about a train.
+
+    Each part is one file, or several that are pieces of one.
+    """
+    named: dict[str | None, list[Path]] = {}
+    for file in files:
+        named.setdefault(find_part(file) if file.is_file() else None, []).append(file)
+    if len(named) < 2 or None in named or "training" not in named or not all(map(are_shards, named.values())):
         return {}
-    return {part: named[part] for part in PARTS if part in named}
+    listed = {part: [str(file) for file in named[part]] for part in PARTS if part in named}
+    return {part: files[0] if len(files) == 1 else files for part, files in listed.items()}
 
 
-def _name_splits(file: Path, splits: Iterable[str]) -> dict[str, str]:
+def _name_splits(file: Path, splits: Iterable[str]) -> dict[str, Part]:
     named = {split: f"{file}{MARK}{split}" for split in splits}
     found = _name_parts({split.lower(): path for split, path in named.items()})
     left = [split for split, path in named.items() if path not in found.values()]
@@ -154,7 +163,7 @@ def _name_splits(file: Path, splits: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _name_parts(named: dict[str, str]) -> dict[str, str]:
+def _name_parts(named: dict[str, str]) -> dict[str, Part]:
     found = {part: next((named[name] for name in names if name in named), "") for part, names in PARTS.items()}
     return {part: path for part, path in found.items() if path} if found["training"] else {}
 

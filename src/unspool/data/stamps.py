@@ -40,12 +40,18 @@ def read_stamps(entries: Sequence[str]) -> tuple[Integers, str] | None:
     """
     if not entries:
         return None
-    quarters = [found for entry in entries if (found := QUARTERS.fullmatch(entry))]
-    if len(quarters) == len(entries):
-        return _moments([datetime(int(one[1]), 3 * int(one[2]) - 2, 1) for one in quarters]), QUARTER
+    if (quarters := _read_quarters(entries)) is not None:
+        return quarters
     forms = [date + clock for date, clock in product(DATES, CLOCKS) if _parse(entries[0], date + clock)]
     read = {form: _parse_all(entries, form) for form in forms}
     return _choose({form: _moments(found) for form, found in read.items() if found is not None}, entries[0])
+
+
+def _read_quarters(entries: Sequence[str]) -> tuple[Integers, str] | None:
+    found = [match for entry in entries if (match := QUARTERS.fullmatch(entry))]
+    if len(found) < len(entries):
+        return None
+    return _moments([datetime(int(one[1]), 3 * int(one[2]) - 2, 1) for one in found]), QUARTER
 
 
 def read_unix(numbers: Integers) -> tuple[Integers, str] | None:

@@ -88,19 +88,19 @@ class Table:
     def text(self, column: str, *, empty: bool = False) -> list[str]:
         """A column of text; with `empty`, entries may be empty."""
         entries = self._find(column)
-        if isinstance(entries.dtype, pl.List):
-            lists = entries.fill_null([]).to_list()
-            entries = pl.Series(column, [json.dumps(one, ensure_ascii=False) for one in lists], pl.String)
-        try:
-            text = entries.cast(pl.String)
-        except pl.exceptions.PolarsError as error:
-            raise DataError(
-                f"{self.files[0]}: `{column}` holds {entries.dtype}, not text. Choose another column."
-            ) from error
+        text = self._as_text(column, _dump_lists(entries))
         if not empty:
             self._refuse(column, text.is_null() | (text.str.strip_chars() == ""))
         found = text.fill_null("").to_list()
         return [entry if entry.strip() else "" for entry in found] if self.tolerant else found
+
+    def _as_text(self, column: str, entries: pl.Series) -> pl.Series:
+        try:
+            return entries.cast(pl.String)
+        except pl.exceptions.PolarsError as error:
+            raise DataError(
+                f"{self.files[0]}: `{column}` holds {entries.dtype}, not text. Choose another column."
+            ) from error
 
     def times(self, column: str) -> Times:
         """A column of stamps: dates, date-times, months, years or numbers."""
@@ -130,6 +130,14 @@ class Table:
             what = f"{entry.strip()!r}, which stands for a missing number" if written else "empty"
             problems.add(f"{self.place(int(row))}: `{column}` is {what}. Fill it in, or leave the row out.")
         problems.refuse()
+
+
+def _dump_lists(entries: pl.Series) -> pl.Series:
+    """A column of lists as JSON writes them; any other as it is."""
+    if not isinstance(entries.dtype, pl.List):
+        return entries
+    lists = entries.fill_null([]).to_list()
+    return pl.Series(entries.name, [json.dumps(one, ensure_ascii=False) for one in lists], pl.String)
 
 
 def _cast(text: pl.Series) -> pl.Series:
@@ -173,25 +181,36 @@ def read_table(
             raise DataError(f"{path} has no rows below its header. Give a table with data.")
         known = chunk.frame.columns
         frame = chunk.frame.select(require_columns(known, known if columns is None else columns, path))
-        if chunks and set(frame.columns) != set(chunks[0].frame.columns):
-            odd = ", ".join(sorted({*frame.columns} ^ {*chunks[0].frame.columns}))
-            first = chunks[0].files[0]
-            raise DataError(f"{path} and {first} do not have the same columns: only one has {odd}. Split them.")
-        chunks.append(chunk._replace(frame=frame.select(chunks[0].frame.columns) if chunks else frame))
+        if chunks:
+            frame = _fit_columns(frame, path, chunks[0])
+        chunks.append(chunk._replace(frame=frame))
     return _join(chunks, tolerant)
 
 
+def _fit_columns(frame: pl.DataFrame, path: Path, first: Chunk) -> pl.DataFrame:
+    """A frame with the columns in the order of the first file's."""
+    if set(frame.columns) != set(first.frame.columns):
+        odd = ", ".join(sorted({*frame.columns} ^ {*first.frame.columns}))
+        raise DataError(f"{path} and {first.files[0]} do not have the same columns: only one has {odd}. Split them.")
+    return frame.select(first.frame.columns)
+
+
 def _join(chunks: Sequence[Chunk], tolerant: bool) -> Table:
+    joined = _concatenate(chunks)
+    begins = list(accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0))
+    pairs = list(zip(begins, chunks, strict=True))
+    firsts = [begin + first for begin, chunk in pairs for first in chunk.firsts]
+    bad = {begin + row: why for begin, chunk in pairs for row, why in chunk.bad.items()}
+    files = tuple(file for chunk in chunks for file in chunk.files)
+    return Table(joined, files, tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]), tolerant, bad)
+
+
+def _concatenate(chunks: Sequence[Chunk]) -> pl.DataFrame:
     try:
-        joined = pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
+        return pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:
         first = chunks[0].files[0]
         raise DataError(f"the columns of {first} and the others differ in type: {error}. Convert them.") from error
-    begins = list(accumulate((len(chunk.frame) for chunk in chunks[:-1]), initial=0))
-    firsts = [begin + first for begin, chunk in zip(begins, chunks, strict=True) for first in chunk.firsts]
-    bad = {begin + row: why for begin, chunk in zip(begins, chunks, strict=True) for row, why in chunk.bad.items()}
-    files = tuple(file for chunk in chunks for file in chunk.files)
-    return Table(joined, files, tuple(firsts), np.concatenate([chunk.lines for chunk in chunks]), tolerant, bad)
 
 
 def group_rows(names: Sequence[str]) -> list[NDArray[np.intp]]:

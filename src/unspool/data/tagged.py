@@ -67,16 +67,18 @@ def _read_file(file: Path, tagged: bool) -> list[Sentence]:
         raise DataError(f"{file} has no words. Give a file with a word and its tag on each line.")
     width = widths.most_common(1)[0][0]
     numbered = [(line, _fit_row(row, width, tagged)) for line, row in numbered]
-    problems = Problems(
-        f"{file}, line {line}: {problem}"
-        for line, row in numbered
-        if row and (problem := _find_problem(row, width, tagged))
-    )
+    _check_rows(file, [(line, row) for line, row in numbered if row], width, tagged)
+    groups = groupby(numbered, key=lambda row: bool(row[1]))
+    return [_make_sentence(file, list(group), tagged) for filled, group in groups if filled]
+
+
+def _check_rows(file: Path, rows: Iterable[tuple[int, Sequence[str]]], width: int, tagged: bool) -> None:
+    """Refuse rows that lack a column, all at once; where no tags are read, warn of them."""
+    found = [(line, _find_problem(row, width, tagged)) for line, row in rows]
+    problems = Problems(f"{file}, line {line}: {problem}" for line, problem in found if problem)
     if tagged:
         problems.refuse()
     problems.warn("Of these lines only the first column is read.")
-    groups = groupby(numbered, key=lambda row: bool(row[1]))
-    return [_make_sentence(file, list(group), tagged) for filled, group in groups if filled]
 
 
 def _make_sentence(file: Path, numbered: Sequence[tuple[int, list[str]]], tagged: bool) -> Sentence:

@@ -6,6 +6,7 @@ import codecs
 import glob
 import io
 import os
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -49,6 +50,27 @@ def find_files(source: Source) -> list[Path]:
     return list(found.values())
 
 
+def expand(name: str | Path) -> Path:
+    """The path of a name that a user gave; refused where the system cannot even look whether it exists.
+
+    Args:
+        name: A path, which may start with `~`, or a pattern.
+
+    Raises:
+        DataError: The name is too long for a path, such as a text in place of one, or a folder may not be entered.
+
+    Example:
+        expand("~/books")
+    """
+    path = Path(os.path.expanduser(str(name)))
+    try:
+        path.exists()
+    except OSError as error:
+        shown = reprlib.repr(str(name))
+        raise DataError(f"{shown} cannot be read: {error.strerror}. Check the path and its permissions.") from error
+    return path
+
+
 def identity(file: Path) -> tuple[int, int]:
     """The same for all names of one file, be they links."""
     status = file.stat()
@@ -58,7 +80,7 @@ def identity(file: Path) -> tuple[int, int]:
 def _find(name: str) -> list[Path]:
     if not name:
         raise DataError("a file's name is empty. Give a text file, a folder or a pattern.")
-    path = Path(os.path.expanduser(name))
+    path = expand(name)
     if path.is_file():
         return [path]
     if path.is_dir():

@@ -69,11 +69,15 @@ class TimeAxis:
             raise DataError("the stamps do not ascend. Sort the rows by time.")
         if form in (YEAR, NUMBER):
             return cls(form, "year" if form == YEAR else "fixed", step)
-        if step >= 28 * DAY:
-            calendar = np.asarray(moments, np.int64)
-            anchor = _anchor(calendar)
-            if anchor is not None:
-                return cls._monthly(form, max(int(_median(np.diff(_months(calendar)))), 1), anchor)
+        anchor = _anchor(np.asarray(moments, np.int64)) if step >= 28 * DAY else None
+        if anchor is not None:
+            months = _months(np.asarray(moments, np.int64))
+            return cls._monthly(form, max(int(_median(np.diff(months))), 1), anchor)
+        return cls._fixed(form, step)
+
+    @classmethod
+    def _fixed(cls, form: str, step: int) -> Self:
+        """Steps of so many microseconds, in whole days or hours where they are."""
         for unit, length in (("day", DAY), ("hour", HOUR)):
             if step % length == 0:
                 return cls(form, unit, step // length)
@@ -153,11 +157,12 @@ def read_times(entries: Sequence[str], place: Callable[[int], str]) -> Times:
     if MONTH.fullmatch(first):
         whole = [f"{entry}-01" if MONTH.fullmatch(entry) else "" for entry in entries]
         return _dates(whole, "%Y-%m", place, entries)
-    if not _calendar(first) and (stamps := _written(entries, place)) is not None:
-        return stamps
-    if _calendar(first) and not DIGITS.fullmatch(first):  # eight digits are a date only if all entries are
-        return _dates(entries, _pattern(max(entries, key=len)), place)
-    return _numbers(entries, place)
+    if not _calendar(first):
+        stamps = _written(entries, place)
+        return _numbers(entries, place) if stamps is None else stamps
+    if DIGITS.fullmatch(first):  # eight digits are a date only if all entries are
+        return _numbers(entries, place)
+    return _dates(entries, _pattern(max(entries, key=len)), place)
 
 
 def _written(entries: Sequence[str], place: Callable[[int], str]) -> Times | None:
@@ -172,15 +177,19 @@ def _written(entries: Sequence[str], place: Callable[[int], str]) -> Times | Non
 def _numbers(entries: Sequence[str], place: Callable[[int], str]) -> Times:
     """Stamps that are years or other numbers."""
     if all(INTEGER.fullmatch(entry) for entry in entries):
-        numbers = np.array([int(entry) for entry in entries], np.int64)
-        if (unix := read_unix(numbers)) is not None:
-            return Times(*unix)
-        years = all(YEARS.fullmatch(entry) for entry in entries)
-        return Times(numbers, YEAR if years else NUMBER)
+        return _whole_numbers(entries)
     numbers = np.array([_number(entry) for entry in entries])
     for row in np.flatnonzero(~(np.abs(numbers) < 1e15))[:1]:  # beyond it floats are too coarse to count steps
         raise DataError(f"{place(int(row))}: {reprlib.repr(entries[row])} is not a time. {REMEDY}.")
     return Times(numbers, NUMBER)
+
+
+def _whole_numbers(entries: Sequence[str]) -> Times:
+    numbers = np.array([int(entry) for entry in entries], np.int64)
+    if (unix := read_unix(numbers)) is not None:
+        return Times(*unix)
+    years = all(YEARS.fullmatch(entry) for entry in entries)
+    return Times(numbers, YEAR if years else NUMBER)
 
 
 def spell(moment: int | float, form: str) -> str:
@@ -203,10 +212,14 @@ def _dates(
     plain = []
     for row, moment in enumerate(found):
         if moment is None or _has_zone(moment) != zoned:
-            problem = "is not a time as those before it are" if row else "is not a time"
-            raise DataError(f"{place(row)}: {reprlib.repr((written or entries)[row])} {problem}. {REMEDY}.")
+            raise _no_time(row, (written or entries)[row], place)
         plain.append(moment.astimezone(UTC).replace(tzinfo=None) if zoned else moment)
     return Times(np.array(plain, "datetime64[us]").astype(np.int64), form)
+
+
+def _no_time(row: int, entry: str, place: Callable[[int], str]) -> DataError:
+    problem = "is not a time as those before it are" if row else "is not a time"
+    return DataError(f"{place(row)}: {reprlib.repr(entry)} {problem}. {REMEDY}.")
 
 
 def _has_zone(moment: datetime | None) -> bool:

@@ -104,8 +104,13 @@ def read_vectors(path: str | Path, wanted: Collection[str], lowercase: bool = Fa
         scan = _Scan(file, dim, set(chain.from_iterable(forms.values())))
         scan.read(chain(first if announced is None else first[1:], lines))
     taken = {token: next((form for form in each if form in scan.found), None) for token, each in forms.items()}
+    return _assemble(scan, taken, announced)
+
+
+def _assemble(scan: _Scan, taken: Mapping[str, str | None], announced: int | None) -> Vectors:
+    """The vectors of tokens, each by the form of it that the file has; None where it has none."""
     rows = {token: scan.found[form] for token, form in taken.items() if form is not None}
-    matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dim), np.float32)
+    matrix = np.stack(list(rows.values())) if rows else np.zeros((0, scan.dim), np.float32)
     lowered = sum(form not in (None, token) for token, form in taken.items())
     return Vectors(tuple(rows), matrix, tuple(scan.notes(announced, lowered)))
 
@@ -175,11 +180,16 @@ def _layout(file: Path, first: list[tuple[int, bytes]]) -> tuple[int, int | None
         raise DataError(f"{file}, line {body[0][0]}: a token without numbers. Give a file of word vectors.")
     if announced is None:
         return dim, None
+    return dim, _check_header(file, announced, dim)
+
+
+def _check_header(file: Path, announced: tuple[int, int], dim: int) -> int | None:
+    """How many vectors a header announces; None if it is no header after all."""
     count, width = announced
     if width == dim:
-        return dim, count
+        return count
     if dim == 1:  # a token that is a number, with a vector of one number, looks like a header
-        return dim, None
+        return None
     raise DataError(
         f"{file}, line 1: the header announces vectors of {width:,} numbers, and the lines after it have {dim:,}. "
         f"{_convert(file)}"

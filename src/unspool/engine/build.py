@@ -130,12 +130,17 @@ def instruction_set() -> str:
     """The widest that this processor has and that we know: avx512, avx2 or baseline."""
     if instruction_sets() == ("baseline",):
         return "baseline"
+    flags = _processor_flags()
+    return "avx512" if flags >= V4 else "avx2" if flags >= V3 else "baseline"
+
+
+def _processor_flags() -> set[str]:
+    """What Linux says of the processor; nothing where it does not say."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="ignore")
     except OSError:
-        return "baseline"
-    flags = set(next((line for line in text.splitlines() if line.startswith("flags")), "").split())
-    return "avx512" if flags >= V4 else "avx2" if flags >= V3 else "baseline"
+        return set()
+    return set(next((line for line in text.splitlines() if line.startswith("flags")), "").split())
 
 
 def kernel_folder() -> Path:

@@ -50,6 +50,10 @@ class Node:
         return self.operation == "constant" and self.detail == value
 
 
+#: The number that changes nothing.
+NEUTRAL = {"add": 0, "multiply": 1}
+
+
 class Graph:
     """Makes nodes; equal expressions are one node. With `simplify`, x + 0 and x · 1 are x."""
 
@@ -77,12 +81,10 @@ class Graph:
         return self.node("multiply", self.row_sum(value), self.node("per_unit", width=None, detail=width))
 
     def _simplified(self, operation: str, inputs: tuple[Node, ...]) -> Node | None:
-        if operation == "add":
+        if operation in NEUTRAL:
             a, b = inputs
-            return b if a.is_number(0) else a if b.is_number(0) else None
-        if operation == "multiply":
-            a, b = inputs
-            return b if a.is_number(1) else a if b.is_number(1) else None
+            neutral = NEUTRAL[operation]
+            return b if a.is_number(neutral) else a if b.is_number(neutral) else None
         if operation == "negative" and inputs[0].operation == "constant":
             return self.constant(-inputs[0].detail)
         return None
@@ -112,29 +114,36 @@ def lower(equations: Equations) -> Lowered:
     known: dict[Symbol, Node] = {}
     states = list(equations.states)
     for symbol in equations.nodes:
-        inputs = tuple(known[value] for value in symbol.inputs)
-        match symbol.operation:
-            case "input":
-                node = graph.node("x", width=symbol.width)
-            case "state":
-                node = graph.node("before", width=symbol.width, detail=states.index(symbol.detail))
-            case "linear":
-                node = graph.node("map", *inputs, width=symbol.width, detail=symbol.detail)
-            case "normalise":
-                assert symbol.width is not None
-                v = inputs[0]
-                centred = graph.node("subtract", v, graph.mean(v, symbol.width))
-                variance = graph.mean(graph.node("multiply", centred, centred), symbol.width)
-                deviation = graph.node("sqrt", graph.node("add", variance, graph.constant(symbol.detail)))
-                node = graph.node("divide", centred, deviation)
-            case "constant" | "vector":
-                node = graph.node(symbol.operation, width=symbol.width, detail=symbol.detail)
-            case operation:
-                node = graph.node(operation, *inputs)
+        node = _lower_one(graph, symbol, tuple(known[value] for value in symbol.inputs), states)
         known[symbol] = node
     results = tuple(known[symbol] for symbol in equations.results)
     named = {name: known[symbol] for name, symbol in equations.named.items()}
     return Lowered(equations, graph, order((*results, *named.values())), results, named)
+
+
+def _lower_one(graph: Graph, symbol: Symbol, inputs: tuple[Node, ...], states: list[str]) -> Node:
+    match symbol.operation:
+        case "input":
+            return graph.node("x", width=symbol.width)
+        case "state":
+            return graph.node("before", width=symbol.width, detail=states.index(symbol.detail))
+        case "linear":
+            return graph.node("map", *inputs, width=symbol.width, detail=symbol.detail)
+        case "normalise":
+            return _lower_normalise(graph, symbol, inputs[0])
+        case "constant" | "vector":
+            return graph.node(symbol.operation, width=symbol.width, detail=symbol.detail)
+        case operation:
+            return graph.node(operation, *inputs)
+
+
+def _lower_normalise(graph: Graph, symbol: Symbol, v: Node) -> Node:
+    """(v − mean) / √(variance + ε), over the units of a row."""
+    assert symbol.width is not None
+    centred = graph.node("subtract", v, graph.mean(v, symbol.width))
+    variance = graph.mean(graph.node("multiply", centred, centred), symbol.width)
+    deviation = graph.node("sqrt", graph.node("add", variance, graph.constant(symbol.detail)))
+    return graph.node("divide", centred, deviation)
 
 
 def order(roots: Iterable[Node]) -> tuple[Node, ...]:

@@ -101,14 +101,20 @@ def _check_parameters(equations: Equations, given: Mapping[str, Array], input_si
     for name, widths in equations.parameters.items():
         if given[name].ndim != len(widths):
             raise ShapeError.of(name, given[name].shape, f"does not have {len(widths)} dimension(s)", "Reshape it")
-    hidden = [
-        given[name].shape[widths.index("hidden")] for name, widths in equations.parameters.items() if "hidden" in widths
-    ]
-    hidden_size = hidden[0] if hidden else input_size
+    hidden_size = _hidden_size(equations, given, input_size)
     for name, shape in equations.shapes(input_size, hidden_size).items():
         if given[name].shape != shape:
             raise ShapeError.of(name, given[name].shape, f"is not of shape {shape}", "Check x and the hidden size")
     return hidden_size
+
+
+def _hidden_size(equations: Equations, given: Mapping[str, Array], input_size: int) -> int:
+    """The size that a parameter has along an axis of hidden units; without such an axis that of the input."""
+    for name, widths in equations.parameters.items():
+        if "hidden" in widths:
+            size: int = given[name].shape[widths.index("hidden")]
+            return size
+    return input_size
 
 
 def _check_states(
@@ -150,12 +156,17 @@ def _unroll(
     for t in reversed(range(steps)) if reverse else range(steps):
         live = t < ends
         new, named = step(given, x[t][live], [state[live] for state in now])
-        now = tuple(state.copy() for state in now)
-        for state, value in zip(now, new, strict=True):
-            state[live] = value
+        now = tuple(_replace(state, live, value) for state, value in zip(now, new, strict=True))
         for name, value in named.items():
             trace[name][t, live] = value
     return trace[next(iter(equations.states))], now, trace
+
+
+def _replace(state: Array, live: NDArray[Any], value: Array) -> Array:
+    """A copy of a state with new values in the rows that are not over."""
+    new = state.copy()
+    new[live] = value
+    return new
 
 
 def _width(equations: Any, node: Any, x: Array, hidden_size: int) -> int:

@@ -6,8 +6,9 @@ states and from other kept values by elementwise operations, and kept (in a slot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from unspool.cells.symbols import CONDITIONS, LinearMap
 from unspool.engine.graph import ROW, Graph, Lowered, Node, order
@@ -49,17 +50,19 @@ class _Reverse:
         for node in reversed(self.forward.nodes):
             if node.operation not in ("x", "before"):
                 self._back(node, readers.get(node, ()))
-            if node in self.gradients:
-                if node.operation == "map":
-                    d_maps[node.detail] = self.gradients[node]
-                elif node.operation not in ("x", "before", "vector"):
-                    self._through(node, self.gradients[node])
-        operands = {
+            if node in self.gradients and node.operation == "map":
+                d_maps[node.detail] = self.gradients[node]
+            elif node in self.gradients and node.operation not in ("x", "before", "vector"):
+                RULES[node.operation](self, node, self.gradients[node])
+        return self._with_slots(d_maps, self._operands(readers, d_maps))
+
+    def _operands(self, readers: Mapping[Node, Sequence[Node]], d_maps: Mapping[LinearMap, Node]) -> dict[Node, Node]:
+        """The values, neither x nor states, that maps with a gradient had read."""
+        return {
             operand: self._value(operand)
             for operand, maps in readers.items()
             if operand.operation not in ("x", "before") and any(reader.detail in d_maps for reader in maps)
         }
-        return self._with_slots(d_maps, operands)
 
     def _back(self, node: Node, readers: Sequence[Node]) -> None:
         """Pass the gradients of the maps that read a value back to it, by one product."""
@@ -84,88 +87,104 @@ class _Reverse:
     def _op(self, operation: str, *inputs: Node) -> Node:
         return self.graph.node(operation, *inputs)
 
+    def _number(self, value: float) -> Node:
+        return self.graph.constant(value)
+
     def _value(self, node: Node) -> Node:
         """A placeholder for a forward value; `_with_slots` decides where it comes from."""
         if node.operation in ("constant", "per_unit"):
             return self.graph.node(node.operation, width=None, detail=node.detail)
         return self.graph.node("forward", width=node.width, detail=node)
 
-    def _through(self, node: Node, g: Node) -> None:
-        """Pass the gradient g of an elementwise node on to its inputs."""
-        op, number = self._op, self.graph.constant
-        inputs = node.inputs
-        match node.operation:
-            case "add":
-                self._add(inputs[0], g)
-                self._add(inputs[1], g)
-            case "subtract":
-                self._add(inputs[0], g)
-                self._add(inputs[1], op("negative", g))
-            case "multiply":
-                self._add(inputs[0], op("multiply", g, self._value(inputs[1])))
-                self._add(inputs[1], op("multiply", g, self._value(inputs[0])))
-            case "divide":
-                part = op("divide", g, self._value(inputs[1]))
-                self._add(inputs[0], part)
-                self._add(inputs[1], op("negative", op("multiply", part, self._value(node))))
-            case "negative":
-                self._add(inputs[0], op("negative", g))
-            case "sigmoid":
-                y = self._value(node)
-                self._add(inputs[0], op("multiply", g, op("multiply", y, op("subtract", number(1), y))))
-            case "tanh":
-                y = self._value(node)
-                self._add(inputs[0], op("multiply", g, op("subtract", number(1), op("multiply", y, y))))
-            case "relu":
-                # the comparisons, here and below, are those that let NaN through as torch does
-                self._add(inputs[0], op("where", op("less_equal", self._value(node), number(0)), number(0), g))
-            case "exp":
-                self._add(inputs[0], op("multiply", g, self._value(node)))
-            case "log":
-                self._add(inputs[0], op("divide", g, self._value(inputs[0])))
-            case "sqrt":
-                self._add(inputs[0], op("divide", g, op("multiply", number(2), self._value(node))))
-            case "absolute":
-                v = self._value(inputs[0])
-                flat = op("multiply", number(0), g)  # torch's g · sign(v): NaN for an infinite g
-                falling = op("where", op("less", v, number(0)), op("negative", g), flat)
-                self._add(inputs[0], op("where", op("less", number(0), v), g, falling))
-            case "minimum" | "maximum":
-                a, b = (self._value(value) for value in inputs)
-                if node.operation == "maximum":
-                    a, b = b, a
-                half = op("multiply", number(0.5), g)  # at a tie each side takes half, as in torch
-                for target, lower, upper in ((inputs[0], a, b), (inputs[1], b, a)):
-                    winning = op("where", op("less_equal", upper, lower), half, g)
-                    self._add(target, op("where", op("less", upper, lower), number(0), winning))
-            case "where":
-                condition = self._value(inputs[0])
-                self._add(inputs[1], op("where", condition, g, number(0)))
-                self._add(inputs[2], op("where", condition, number(0), g))
-            case "row_sum":
-                self._add(inputs[0], g)
-            case "less" | "less_equal":
-                pass  # a step function: no gradient
-            case other:
-                raise AssertionError(other)
+    # How the gradient g of an elementwise node passes on to its inputs, by operation: `RULES` below lists these.
+
+    def _through_add(self, node: Node, g: Node) -> None:
+        for value in node.inputs:
+            self._add(value, g)
+
+    def _through_subtract(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], g)
+        self._add(node.inputs[1], self._op("negative", g))
+
+    def _through_multiply(self, node: Node, g: Node) -> None:
+        a, b = node.inputs
+        self._add(a, self._op("multiply", g, self._value(b)))
+        self._add(b, self._op("multiply", g, self._value(a)))
+
+    def _through_divide(self, node: Node, g: Node) -> None:
+        part = self._op("divide", g, self._value(node.inputs[1]))
+        self._add(node.inputs[0], part)
+        self._add(node.inputs[1], self._op("negative", self._op("multiply", part, self._value(node))))
+
+    def _through_negative(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self._op("negative", g))
+
+    def _through_sigmoid(self, node: Node, g: Node) -> None:
+        op, y = self._op, self._value(node)
+        self._add(node.inputs[0], op("multiply", g, op("multiply", y, op("subtract", self._number(1), y))))
+
+    def _through_tanh(self, node: Node, g: Node) -> None:
+        op, y = self._op, self._value(node)
+        self._add(node.inputs[0], op("multiply", g, op("subtract", self._number(1), op("multiply", y, y))))
+
+    def _through_relu(self, node: Node, g: Node) -> None:
+        # the comparisons, here and below, are those that let NaN through as torch does
+        zero = self._number(0)
+        self._add(node.inputs[0], self._op("where", self._op("less_equal", self._value(node), zero), zero, g))
+
+    def _through_exp(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self._op("multiply", g, self._value(node)))
+
+    def _through_log(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self._op("divide", g, self._value(node.inputs[0])))
+
+    def _through_sqrt(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self._op("divide", g, self._op("multiply", self._number(2), self._value(node))))
+
+    def _through_absolute(self, node: Node, g: Node) -> None:
+        op, zero, v = self._op, self._number(0), self._value(node.inputs[0])
+        flat = op("multiply", zero, g)  # torch's g · sign(v): NaN for an infinite g
+        falling = op("where", op("less", v, zero), op("negative", g), flat)
+        self._add(node.inputs[0], op("where", op("less", zero, v), g, falling))
+
+    def _through_extreme(self, node: Node, g: Node) -> None:
+        op, zero = self._op, self._number(0)
+        a, b = (self._value(value) for value in node.inputs)
+        if node.operation == "maximum":
+            a, b = b, a
+        half = op("multiply", self._number(0.5), g)  # at a tie each side takes half, as in torch
+        for target, lower, upper in ((node.inputs[0], a, b), (node.inputs[1], b, a)):
+            winning = op("where", op("less_equal", upper, lower), half, g)
+            self._add(target, op("where", op("less", upper, lower), zero, winning))
+
+    def _through_where(self, node: Node, g: Node) -> None:
+        condition, zero = self._value(node.inputs[0]), self._number(0)
+        self._add(node.inputs[1], self._op("where", condition, g, zero))
+        self._add(node.inputs[2], self._op("where", condition, zero, g))
+
+    def _through_comparison(self, node: Node, g: Node) -> None:
+        """A step function has no gradient."""
 
     def _with_slots(self, d_maps: dict[LinearMap, Node], operands: dict[Node, Node]) -> Reversed:
         """Replace the placeholders by states, recomputed values and slots."""
-        leaves = {
-            node: gradient for node, gradient in self.gradients.items() if node.operation in ("x", "before", "vector")
-        }
-        roots = (*d_maps.values(), *leaves.values(), *operands.values())
+        leaves = {operation: self._gradients_of(operation) for operation in ("before", "vector", "x")}
+        of_leaves = [gradient for found in leaves.values() for gradient in found.values()]
+        roots = (*d_maps.values(), *of_leaves, *operands.values())
         needed = {node.detail for node in order(roots) if node.operation == "forward"}
         keep = _Keep(self.graph, self.forward, needed)
         rewritten = self._rewrite(order(roots), keep)
         return Reversed(
             slots=tuple(keep.slots),
             d_maps={linear: rewritten[node] for linear, node in d_maps.items()},
-            d_before={node.detail: rewritten[g] for node, g in leaves.items() if node.operation == "before"},
-            d_vectors={node.detail: rewritten[g] for node, g in leaves.items() if node.operation == "vector"},
-            d_x=next((rewritten[g] for node, g in leaves.items() if node.operation == "x"), None),
+            d_before={index: rewritten[gradient] for index, gradient in leaves["before"].items()},
+            d_vectors={name: rewritten[gradient] for name, gradient in leaves["vector"].items()},
+            d_x=next((rewritten[gradient] for gradient in leaves["x"].values()), None),
             operands={operand: rewritten[value] for operand, value in operands.items()},
         )
+
+    def _gradients_of(self, operation: str) -> dict[Any, Node]:
+        """The gradients of states, vectors or x, by what tells them apart."""
+        return {node.detail: gradient for node, gradient in self.gradients.items() if node.operation == operation}
 
     def _rewrite(self, nodes: Iterable[Node], keep: _Keep) -> dict[Node, Node]:
         """Each node with what is kept in place of the placeholders that it reads."""
@@ -179,6 +198,28 @@ class _Reverse:
         return rewritten
 
 
+RULES: dict[str, Callable[[_Reverse, Node, Node], None]] = {
+    "add": _Reverse._through_add,
+    "subtract": _Reverse._through_subtract,
+    "multiply": _Reverse._through_multiply,
+    "divide": _Reverse._through_divide,
+    "negative": _Reverse._through_negative,
+    "sigmoid": _Reverse._through_sigmoid,
+    "tanh": _Reverse._through_tanh,
+    "relu": _Reverse._through_relu,
+    "exp": _Reverse._through_exp,
+    "log": _Reverse._through_log,
+    "sqrt": _Reverse._through_sqrt,
+    "absolute": _Reverse._through_absolute,
+    "minimum": _Reverse._through_extreme,
+    "maximum": _Reverse._through_extreme,
+    "where": _Reverse._through_where,
+    "row_sum": _Reverse._through_add,
+    "less": _Reverse._through_comparison,
+    "less_equal": _Reverse._through_comparison,
+}
+
+
 class _Keep:
     """Decides which forward values are kept, and gives each needed value as a node of the reverse graph."""
 
@@ -189,17 +230,18 @@ class _Keep:
         self._after = {result: index for index, result in reversed(list(enumerate(forward.results)))}
         follows: set[Node] = set()  # what can be recomputed from what is at hand
         for node in forward.nodes:
-            at_hand = node in self._known or node in self._after or node.operation in HELD
-            fresh = node.operation not in ("map", "row_sum") and all(value in follows for value in node.inputs)
-            if not at_hand and not fresh and node in needed:
-                # a comparison is not a number, so what it compares is kept instead
-                for value in node.inputs if node.operation in CONDITIONS else (node,):
-                    if value not in follows:
-                        self._keep(value)
-                        follows.add(value)
-                fresh = True
-            if at_hand or fresh:
+            if self._is_held(node) or _follows_from(node, follows):
                 follows.add(node)
+            elif node in needed:
+                self._keep_for(node, follows)
+
+    def _keep_for(self, node: Node, follows: set[Node]) -> None:
+        """Keep a value. A comparison is not a number, so what it compares is kept instead."""
+        for value in node.inputs if node.operation in CONDITIONS else (node,):
+            if value not in follows:
+                self._keep(value)
+                follows.add(value)
+        follows.add(node)
 
     def _keep(self, node: Node) -> None:
         self._known[node] = self.graph.node("stored", width=node.width, detail=len(self.slots))
@@ -215,18 +257,25 @@ class _Keep:
                 pending += missing
                 continue
             pending.pop()
-            if node in self._known:
-                continue
-            if node in self._after and node.operation not in HELD:
-                self._known[node] = self.graph.node("after", width=node.width, detail=self._after[node])
-            elif node.operation in HELD:
-                self._known[node] = self.graph.node(node.operation, width=node.width, detail=node.detail)
-            else:
-                self._known[node] = self.graph.node(node.operation, *(self._known[value] for value in node.inputs))
+            if node not in self._known:
+                self._known[node] = self._rebuild(node)
         return self._known[root]
+
+    def _rebuild(self, node: Node) -> Node:
+        """A value that is at hand or follows from known ones."""
+        if node.operation in HELD:
+            return self.graph.node(node.operation, width=node.width, detail=node.detail)
+        if node in self._after:
+            return self.graph.node("after", width=node.width, detail=self._after[node])
+        return self.graph.node(node.operation, *(self._known[value] for value in node.inputs))
 
     def _is_held(self, node: Node) -> bool:
         return node in self._known or node in self._after or node.operation in HELD
+
+
+def _follows_from(node: Node, known: set[Node]) -> bool:
+    """Whether a value can be recomputed, by an elementwise operation, from what is known."""
+    return node.operation not in ("map", "row_sum") and all(value in known for value in node.inputs)
 
 
 def _find_readers(nodes: Iterable[Node]) -> dict[Node, list[Node]]:

@@ -6,7 +6,7 @@ row computes everything that has the same width. A value that a later level read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unspool.cells.symbols import CONDITIONS
@@ -125,15 +125,17 @@ def _levels(nodes: Iterable[Node]) -> dict[Node, int]:
     """The level of each node; products and sums over rows begin a new one."""
     levels: dict[Node, int] = {}
     for node in nodes:
-        inputs = node.inputs
-        if node.operation == "map":
-            inner = [levels[value] for value in inputs if value.operation not in ("x", "before")]
-            levels[node] = max(inner) + 1 if inner else 0
-        elif node.operation in ("back", "row_sum"):
-            levels[node] = max(levels[value] for value in inputs) + 1
-        else:
-            levels[node] = max((levels[value] for value in inputs), default=0)
+        levels[node] = _level(node, levels)
     return levels
+
+
+def _level(node: Node, levels: Mapping[Node, int]) -> int:
+    if node.operation == "map":
+        inner = [levels[value] for value in node.inputs if value.operation not in ("x", "before")]
+        return max(inner) + 1 if inner else 0
+    if node.operation in ("back", "row_sum"):
+        return max(levels[value] for value in node.inputs) + 1
+    return max((levels[value] for value in node.inputs), default=0)
 
 
 def _ordered_maps(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -149,20 +151,23 @@ def _ordered_maps(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _groups(maps: Sequence[Node], levels: dict[Node, int]) -> tuple[Group, ...]:
-    groups = []
-    for operand in dict.fromkeys(value for node in maps for value in node.inputs):
-        early = operand.operation in ("x", "before")
-        run: list[int] = []
-        for k, node in enumerate(maps):
-            reads = operand in node.inputs
-            if run and not (reads and (early or levels[maps[run[-1]]] == levels[node])):
-                groups.append(_group(operand, run, maps))
-                run = []
-            if reads:
-                run.append(k)
-        if run:
-            groups.append(_group(operand, run, maps))
-    return tuple(groups)
+    operands = dict.fromkeys(value for node in maps for value in node.inputs)
+    return tuple(_group(operand, run, maps) for operand in operands for run in _runs(operand, maps, levels))
+
+
+def _runs(operand: Node, maps: Sequence[Node], levels: dict[Node, int]) -> list[list[int]]:
+    """The maps that read an operand, in runs of neighbours; those of one run are ready at the same time."""
+    early = operand.operation in ("x", "before")
+    runs: list[list[int]] = []
+    for k, node in enumerate(maps):
+        if operand not in node.inputs:
+            continue
+        last = runs[-1][-1] if runs else None
+        if last == k - 1 and last is not None and (early or levels[maps[last]] == levels[node]):
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    return runs
 
 
 def _group(operand: Node, run: list[int], maps: Sequence[Node]) -> Group:
@@ -194,15 +199,23 @@ def _program(sinks: Sequence[Sink], levels: dict[Node, int]) -> Program:
         done.add((sink.kind, sink.index))
         level = levels[sink.node]
         program.sinks[level].append(sink)
-        for node in closure(sink.node, level, levels):
-            if node.operation == "row_sum":
-                if node not in program.sums:
-                    program.sums.append(node)
-                    pending.append(Sink("sum", program.sums.index(node), node.inputs[0], _units(node.inputs[0])))
-            elif is_cut(node, level, levels) and node not in program.cuts:
-                program.cuts.append(node)
-                pending.append(Sink("cut", program.cuts.index(node), node, _width(node)))
+        pending += [
+            further for node in closure(sink.node, level, levels) for further in _write_first(node, level, program)
+        ]
     return program
+
+
+def _write_first(node: Node, level: int, program: Program) -> list[Sink]:
+    """What must be written before a level reads this node: a sum over rows, or a value of an earlier level."""
+    if node.operation == "row_sum":
+        if node in program.sums:
+            return []
+        program.sums.append(node)
+        return [Sink("sum", program.sums.index(node), node.inputs[0], _units(node.inputs[0]))]
+    if is_cut(node, level, program.levels) and node not in program.cuts:
+        program.cuts.append(node)
+        return [Sink("cut", program.cuts.index(node), node, _width(node))]
+    return []
 
 
 def _units(node: Node) -> str:

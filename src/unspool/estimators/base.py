@@ -164,12 +164,16 @@ def _check_further(settings: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ArgumentError.of("settings", settings, "is not a dict", "Give names and values, as {'zoneout': 0.1}")
     further = {name: _plain(value) for name, value in (settings or {}).items()}
     for name in further:
-        if name in given:
-            raise ArgumentError.of("settings", settings, f"has {name!r}, which is a parameter", f"Give `{name}=…`")
-        if name in ELSEWHERE or name.endswith("_column"):
-            problem = f"has {name!r}, which has no effect on data in memory"
-            raise ArgumentError.of("settings", settings, problem, "Leave it out")
+        _check_name(name, settings, given)
     return further
+
+
+def _check_name(name: str, settings: Any, given: Mapping[str, Any]) -> None:
+    if name in given:
+        raise ArgumentError.of("settings", settings, f"has {name!r}, which is a parameter", f"Give `{name}=…`")
+    if name in ELSEWHERE or name.endswith("_column"):
+        problem = f"has {name!r}, which has no effect on data in memory"
+        raise ArgumentError.of("settings", settings, problem, "Leave it out")
 
 
 def _plain(value: Any) -> Any:

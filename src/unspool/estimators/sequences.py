@@ -49,15 +49,20 @@ def read_new(estimator: Any, X: Any, learned: Kind) -> Raw:
         problem = f"is {_WORDS[kind]}, and the model was fitted on {_WORDS[learned]}"
         raise ArgumentTypeError.of("X", X, problem, "Give the same kind")
     if learned == "table":
-        if kind == "sequences":
-            values = _table(values, estimator.n_features_in_)
-        table = validate_data(estimator, X=values, reset=False, dtype=np.float64)
-        return _raw(series=list(table[:, :, None]))
+        return _read_rows(estimator, kind, values)
     if kind == "table":
         return _raw(series=list(check_array(values, dtype=np.float64)[:, :, None]))
     if not values:
         raise ShapeError.of("X", values, "has 0 sample(s)", "Give at least one")
     return _raw(texts=values) if kind == "texts" else _raw(series=_series(values))
+
+
+def _read_rows(estimator: Any, kind: Kind, values: Any) -> Raw:
+    """Rows of a table as sequences, for an estimator that was fitted on a table."""
+    if kind == "sequences":
+        values = _table(values, estimator.n_features_in_)
+    table = validate_data(estimator, X=values, reset=False, dtype=np.float64)
+    return _raw(series=list(table[:, :, None]))
 
 
 def check_there(y: Any) -> None:
@@ -74,8 +79,8 @@ def sort(X: Any) -> Given:
     if isinstance(X, str):
         raise ArgumentTypeError.of("X", X, "is one text", "Give a list of texts")
     X = _to_list(X)
-    if X.shape == (0,) if isinstance(X, np.ndarray) else isinstance(X, list | tuple) and not X:
-        raise ShapeError.of("X", X, "has 0 sample(s)", "Give texts, or arrays (steps, features)")
+    if isinstance(X, list | tuple) and not X:
+        raise _no_samples(X)
     if isinstance(X, np.ndarray):
         return _sort_array(X)
     return _sort_list(X) if isinstance(X, list | tuple) else Given("table", X)
@@ -92,15 +97,25 @@ def _to_list(X: Any) -> Any:
 
 
 def _sort_array(X: NDArray[Any]) -> Given:
+    if X.shape == (0,):
+        raise _no_samples(X)
     if X.ndim > 3:
         problem = f"has {X.ndim} axes, and (samples, steps, features) are three"
         raise ShapeError.of("X", X.shape, problem, "Make one axis of all features: X.reshape(*X.shape[:2], -1)")
     if X.ndim == 3:
         return Given("sequences", list(X))
-    column = X.dtype.kind in "UO" and X.size and (X.ndim == 1 or X.shape[1:] == (1,))
-    if column and (X.ndim == 1 or isinstance(X.flat[0], str)):
-        return _sort_list(X.ravel().tolist())
-    return Given("table", X)
+    return _sort_list(X.ravel().tolist()) if _is_column(X) else Given("table", X)
+
+
+def _is_column(X: NDArray[Any]) -> bool:
+    """Whether an array holds texts or objects: a vector of them, or a column of texts."""
+    if X.dtype.kind not in "UO" or not X.size:
+        return False
+    return X.ndim == 1 or (X.shape[1:] == (1,) and isinstance(X.flat[0], str))
+
+
+def _no_samples(X: Any) -> ArgumentError:
+    return ShapeError.of("X", X, "has 0 sample(s)", "Give texts, or arrays (steps, features)")
 
 
 def _sort_list(X: Any) -> Given:

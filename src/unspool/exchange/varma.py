@@ -6,6 +6,7 @@ Letters: x_t input (m), h_t state (n), y_t output (k), L the shift to the step b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -125,14 +126,18 @@ def system_of(layer: Recurrent, readout: nn.Linear | None = None) -> LinearSyste
         raise ArgumentError.of("layer", layer, "starts from a learned state", "A system starts from zeros")
     if readout is None:
         return LinearSystem(_numbers(layer.U_h), _numbers(layer.W_h), np.eye(layer.hidden_size))
+    _check_readout(readout, layer.output_size)
+    return LinearSystem(_numbers(layer.U_h), _numbers(layer.W_h), _numbers(readout.weight))
+
+
+def _check_readout(readout: Any, width: int) -> None:
     if not isinstance(readout, nn.Linear):
         raise ArgumentTypeError.of("readout", readout, "is not a torch.nn.Linear", "Give one, or None")
-    if readout.in_features != layer.output_size:
-        problem = f"reads {readout.in_features} where the layer gives {layer.output_size}"
+    if readout.in_features != width:
+        problem = f"reads {readout.in_features} where the layer gives {width}"
         raise ShapeError.of("readout", readout, problem, "Make them equal")
     if readout.bias is not None and bool((readout.bias != 0).any()):
         raise ArgumentError.of("readout", readout, "adds a bias, which no linear system has", "Take bias=False")
-    return LinearSystem(_numbers(layer.U_h), _numbers(layer.W_h), _numbers(readout.weight))
 
 
 def layer_of(system: LinearSystem) -> tuple[Recurrent, nn.Linear]:

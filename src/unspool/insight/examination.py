@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import Any
 
 from unspool.errors import DataError
@@ -35,12 +36,7 @@ def examine(
     Returns:
         The report. Its figures are drawn when it is shown.
     """
-    loss = float(specimen.recording.loss.detach())
-    if not math.isfinite(loss):
-        raise DataError(
-            f"the loss is {loss}: it is not finite, so no gradient is. Look for NaN or infinity in the model's input "
-            "and in what it computes."
-        )
+    _check_loss(float(specimen.recording.loss.detach()))
     found = take_measurements(specimen, measures, progress, only)
     progress("report")
     taken = [measure for measure in measures if measure.key in found.values]
@@ -54,9 +50,17 @@ def examine(
         sections=tuple(measure.tell(values) for measure, values in shown),
         missing=found.missing,
         numbers={**numbers, "missing": list(found.missing)},
-        scalars=tuple(scalar for measure in taken for scalar in measure.named_scalars()),
+        scalars=tuple(chain.from_iterable(measure.named_scalars() for measure in taken)),
         retrain=specimen.retrain,
     )
+
+
+def _check_loss(loss: float) -> None:
+    if not math.isfinite(loss):
+        raise DataError(
+            f"the loss is {loss}: it is not finite, so no gradient is. Look for NaN or infinity in the model's input "
+            "and in what it computes."
+        )
 
 
 def report_broken(title: str, broken: Sequence[str]) -> Report:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from unspool.insight.call import Call
 from unspool.insight.labels import name_layer
@@ -58,13 +59,17 @@ def _arrow(reverse: bool, bidirectional: bool) -> str:
 
 def _join(parts: Sequence[RecordedLayer], label: str, level: int) -> RecordedLayer:
     first = parts[0]
+
+    def joined(name: str) -> Tensor:
+        return torch.cat([getattr(part, name) for part in parts])
+
     return replace(
         first,
         label=label,
         level=level,
-        x=torch.cat([part.x for part in parts]),
-        before=torch.cat([part.before for part in parts]),
-        after=torch.cat([part.after for part in parts]),
-        live=torch.cat([part.live for part in parts]),
+        x=joined("x"),
+        before=joined("before"),
+        after=joined("after"),
+        live=joined("live"),
         named={key: torch.cat([part.named[key] for part in parts]) for key in first.named},
     )

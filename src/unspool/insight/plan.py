@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unspool.cells import find_cell
 from unspool.data.text import Source
 from unspool.data.units import count_units
-from unspool.insight.measures.dependence import Dependence, measure_autocorrelation, measure_mutual_information
+from unspool.insight.data_memory import measure_memory
+from unspool.insight.gate_bias import propose_forget_bias, time_constant
+from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
 from unspool.learning.contract import Proposal, TrainingSequences, WholeSequence
 from unspool.runs.baselines import baselines_of
@@ -23,8 +24,6 @@ from unspool.runs.train import plan as read_settings
 
 #: Steps of memory for which a GRU is enough.
 SHORT = 20
-#: The fewest steps of memory for which the initial bias of gates matters.
-BIASED = 4
 #: The most layers that are proposed.
 DEEPEST = 4
 #: Layers of the head.
@@ -90,11 +89,8 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
     found = config.task.prepare(config.data, config.training.seed)
     sequences = found.sequences()
     lengths = [len(one) for one in sequences.sides[0]]
-    dependence = _strongest(sequences, limit)
-    longest = max(lengths) if sequences.whole is not None else 0
-    memory = max(dependence.memory, longest)
-    if sequences.longest is not None:
-        memory = min(memory, sequences.longest)
+    needed = measure_memory(sequences, limit)
+    memory, dependence, longest = needed.steps, needed.dependence, needed.longest
     advised = [*_propose(config, dependence, memory, sum(lengths)), *found.propose(memory, config.training)]
     proposals = tuple(one for one in advised if one.setting not in given)
     settings = {**given, **{one.setting: one.value for one in proposals}}
@@ -118,19 +114,6 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
 
 def _names(source: Source) -> tuple[str, ...]:
     return (str(source),) if isinstance(source, str | Path) else tuple(map(str, source))
-
-
-def _strongest(sequences: TrainingSequences, limit: int | None) -> Dependence:
-    """The dependence of the side with the longest memory."""
-    return max((_measure(side, sequences, limit) for side in sequences.sides), key=lambda one: one.memory)
-
-
-def _measure(side: Sequence[NDArray[Any]], sequences: TrainingSequences, limit: int | None) -> Dependence:
-    """Of tokens the mutual information, of numbers the autocorrelation."""
-    if side[0].ndim == 1:
-        return measure_mutual_information(side, limit)
-    numbers = [np.asarray(one, np.float64) for one in side]
-    return measure_autocorrelation(numbers, limit, detrend=sequences.detrend)
 
 
 def _explain(found: Dependence, unit: str) -> str:
@@ -178,8 +161,9 @@ def _propose(config: Config, dependence: Dependence, memory: int, steps: int) ->
         found.append(_layers(memory, steps))
     given = "cell" in config.model.model_fields_set
     cells = config.model.cells if given else [find_cell(str(found[0].value))]
-    if memory >= BIASED and config.model.engine == "kernel" and all(cell.keeps for cell in cells):
-        found.append(_forget_bias(memory))
+    bias = propose_forget_bias(memory)
+    if bias is not None and config.model.engine == "kernel" and all(cell.keeps for cell in cells):
+        found.append(Proposal("forget_bias", bias, _explain_bias(memory)))
     if dependence.memory <= 1 and baselines_of(config):
         found.append(Proposal("baselines", True, MEMORYLESS))
     return found
@@ -212,9 +196,6 @@ def _layers(memory: int, steps: int) -> Proposal:
     return Proposal("layers", layers, reason)
 
 
-def _forget_bias(memory: int) -> Proposal:
-    """b with σ(b) = e^(−1/τ), so that the time constant of a gate is τ."""
-    constant = math.sqrt(memory)
-    bias = round(-math.log(math.expm1(1 / constant)), 1)
-    reason = f"Gates then start with a time constant of {constant:.0f} steps, the geometric mean of 1 and {memory:,}."
-    return Proposal("forget_bias", bias, reason)
+def _explain_bias(memory: int) -> str:
+    constant = time_constant(memory)
+    return f"Gates then start with a time constant of {constant:.0f} steps, the geometric mean of 1 and {memory:,}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -66,12 +66,15 @@ class Recorder:
         """Note which layer owns which parameter; within `parametrize.cached`, where parametrized ones stay the same."""
         for path, module in self.model.named_modules():
             if isinstance(module, Recurrent):
-                for parameter in module.cell_parameters().values():
-                    self._owners[id(parameter)] = path, module.cell
+                self._learn_owner(module.cell_parameters().values(), path, module.cell)
             elif isinstance(module, DropIn):
                 for key, names in module.weight_names().items():
-                    for name in names:
-                        self._owners[id(getattr(module, name))] = f"{path}.{key}".lstrip("."), module.cell
+                    weights = [getattr(module, name) for name in names]
+                    self._learn_owner(weights, f"{path}.{key}".lstrip("."), module.cell)
+
+    def _learn_owner(self, parameters: Iterable[Tensor], name: str, cell: Cell) -> None:
+        for parameter in parameters:
+            self._owners[id(parameter)] = name, cell
 
     def recur(
         self,

@@ -73,6 +73,11 @@ class Recording:
         self.model, self.run, self.calls, self.loss = model, run, calls, loss
         self.layers = join_layers(calls)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the layers are called in reports."""
+        return tuple(layer.label for layer in self.layers)
+
     def again(self, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
         """The model run again: on edited inputs, or with the recurrence of some layers (by name) removed.
 
@@ -224,8 +229,11 @@ class Flow:
         )
         for place, value in enumerate(found):
             if value is not None:
-                known = self._got[place]
-                self._got[place] = value if known is None else known + value
+                self._gather(place, value)
+
+    def _gather(self, place: int, value: Tensor) -> None:
+        known = self._got[place]
+        self._got[place] = value if known is None else known + value
 
     def take(self, number: int) -> list[Tensor | None]:
         """The cotangents that have reached a call's leaves."""

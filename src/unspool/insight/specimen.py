@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +27,14 @@ class Specimen:
     retrain: Retrain | None = None  # how to train the run again; None without a run
     missing: tuple[str, ...] = ()  # what cannot be measured, and why
     course: FollowUp | None = None  # what the training of the run showed; None without a finished run
+    forget_bias: float | None = None  # that the gates started with, where it is known
+    engine: str = "kernel"  # of the run, whose settings depend on it
+    find_memory: Callable[[], int | None] = lambda: None  # steps that the data needs remembered; None if not known
+
+    @cached_property
+    def memory(self) -> int | None:
+        """The steps that the training data needs to be remembered, measured when a rule asks; None if not known."""
+        return self.find_memory()
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -14,10 +14,6 @@ Value = TypeVar("Value")
 Numbers = Sequence[Number]
 
 
-def nobody(fraction: float) -> None:
-    """Takes the progress of a study that nobody watches."""
-
-
 @dataclass(frozen=True)
 class Study:
     """How thoroughly to measure.
@@ -26,7 +22,7 @@ class Study:
         quick: minutes for all chapters together, in place of hours.
         count: seeds for what varies between seeds; by default 3 if quick, else 5.
         first: the first seed.
-        tell: is told the fraction that is done.
+        progress: is told the fraction that is done.
 
     Example:
         >>> study = Study(quick=True)
@@ -37,11 +33,16 @@ class Study:
     quick: bool = False
     count: int | None = None
     first: int = 0
-    tell: Callable[[float], None] = nobody
+    progress: Callable[[float], None] | None = None
 
     def choose(self, quick: Value, full: Value) -> Value:
         """One of two values: a cheap one for a quick study, or the full one."""
         return quick if self.quick else full
+
+    def tell(self, fraction: float) -> None:
+        """Say which fraction is done."""
+        if self.progress is not None:
+            self.progress(fraction)
 
     @property
     def number(self) -> int:

@@ -94,10 +94,7 @@ def _overfitting(history: Sequence[Point]) -> Advice | None:
         return None
     best = min(history, key=lambda point: point.validation)
     last = history[-1]
-    since = [point for point in history if point.step > best.step][-EVALUATIONS_PAST_THE_BEST:]
-    if len(since) < EVALUATIONS_PAST_THE_BEST or last.training >= best.training:
-        return None
-    if any(point.validation - best.validation <= _noise(best.validation) for point in since):
+    if last.training >= best.training or not _has_risen_since(best, history):
         return None
     return Advice(
         "overfitting",
@@ -105,6 +102,13 @@ def _overfitting(history: Sequence[Point]) -> Advice | None:
         f"{last.validation:.3f} since, while training loss fell from {best.training:.3f} to {last.training:.3f}. "
         "Try more `dropout`, `weight_decay`, `patience`, or more data.",
     )
+
+
+def _has_risen_since(best: Point, history: Sequence[Point]) -> bool:
+    """Whether validation loss was above the best, by more than noise, at each of the last evaluations."""
+    since = [point for point in history if point.step > best.step][-EVALUATIONS_PAST_THE_BEST:]
+    close = any(point.validation - best.validation <= _noise(best.validation) for point in since)
+    return len(since) == EVALUATIONS_PAST_THE_BEST and not close
 
 
 def _stall(history: Sequence[Point]) -> Advice | None:
@@ -128,9 +132,8 @@ def _underfitting(history: Sequence[Point]) -> Advice | None:
     before, last = history[-3], history[-1]
     if abs(last.validation - last.training) > CLOSE * abs(last.training):
         return None
-    for loss, earlier in ((last.training, before.training), (last.validation, before.validation)):
-        if earlier - loss <= max(STILL_FALLING * abs(earlier), SMALLEST):
-            return None
+    if not (_falls(before.training, last.training) and _falls(before.validation, last.validation)):
+        return None
     if last.validation > min(point.validation for point in history):
         return None
     return Advice(
@@ -138,6 +141,11 @@ def _underfitting(history: Sequence[Point]) -> Advice | None:
         f"Underfitting: training loss ({last.training:.3f}) and validation loss ({last.validation:.3f}) are close and "
         "both still fall. Train longer, or with a higher `lr`.",
     )
+
+
+def _falls(earlier: float, loss: float) -> bool:
+    """Whether a loss has fallen by more than a small part of it."""
+    return not earlier - loss <= max(STILL_FALLING * abs(earlier), SMALLEST)
 
 
 def _noise(loss: float) -> float:

@@ -101,6 +101,14 @@ class Average:
             DataError: The state is that of another kind or of other parameters.
         """
         expected = self._state()
+        self._check_fit(expected, tensors)
+        count = int(tensors[f"{self.kind}.count"])
+        if count < 0:
+            raise DataError(f"'{self.kind}.count' is {count}, not a number of updates. Load the state of an average.")
+        _copy(self._averages, [tensors[f"{self.kind}.{index}"] for index in range(len(self._averages))])
+        self._count = count
+
+    def _check_fit(self, expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
         for name in sorted(expected.keys() ^ tensors.keys()):
             problem = "is missing from" if name in expected else "is unexpected in"
             raise DataError(
@@ -114,11 +122,6 @@ class Average:
                     f"{name!r} is {tuple(given.shape)} {given.dtype} where the average has {tuple(like.shape)} "
                     f"{like.dtype}. Load the state of a model of the same sizes."
                 )
-        count = int(tensors[f"{self.kind}.count"])
-        if count < 0:
-            raise DataError(f"'{self.kind}.count' is {count}, not a number of updates. Load the state of an average.")
-        _copy(self._averages, [tensors[f"{self.kind}.{index}"] for index in range(len(self._averages))])
-        self._count = count
 
     def _state(self) -> dict[str, Tensor]:
         state = {f"{self.kind}.{index}": average for index, average in enumerate(self._averages)}

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import DataError
-from unspool.learning.files import read_tensors
+from unspool.learning.files import find_mismatch, forms_of, read_tensors
 from unspool.learning.run_folder import MODEL, RunFolder
 
 
@@ -25,16 +26,18 @@ class BestModel:
         else:
             self._tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
-    def check(self, step: int) -> None:
-        """Refuse to resume a run whose best weights, of this step or a later one, are not there."""
+    def check(self, step: int, model: nn.Module) -> None:
+        """Refuse to resume a run whose best weights, of this step or a later one, are not there or do not fit."""
         if self._folder is None:
             return
         path = self._folder.path / MODEL
-        _, facts = read_tensors(path)
+        tensors, facts = read_tensors(path)
         self._folder.origin.check(facts, path)
         found = facts.get("step")
-        if isinstance(found, bool) or not isinstance(found, int) or found < step:
+        if not is_whole(found) or found < step:
             raise DataError(f"{path} is of step {found!r}, and the best model so far is of step {step}. Restore it.")
+        if misfit := find_mismatch(forms_of(model.state_dict()), forms_of(tensors)):
+            raise DataError(f"{path} does not fit the model: {misfit}. Restore it.")
 
     def load_into(self, model: nn.Module) -> None:
         """Copy the best weights into a model."""

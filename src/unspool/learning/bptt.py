@@ -67,11 +67,16 @@ class TruncatedBPTT:
         self.stride = self.window if stride is None else check_size("stride", stride)
         self.time = check_size("time", time, least=0)
         self.state: Any = None
-        if self.window is None and self.stride is not None:
+        self._check_stride(window, stride)
+
+    def _check_stride(self, window: int | None, stride: int | None) -> None:
+        if self.stride is None:
+            return
+        if self.window is None:
             raise ArgumentError.of(
                 "stride", stride, "divides a sequence that window=None runs as a whole", "Give a window, or no stride"
             )
-        if self.window is not None and self.stride is not None and self.stride > self.window:
+        if self.stride > self.window:
             raise ArgumentError.of(
                 "stride", stride, f"is longer than window (={window}): steps would be left out", "Give at most window"
             )
@@ -94,11 +99,14 @@ class TruncatedBPTT:
             raise ShapeError.of("x", tuple(x.shape), problem, "Give the right `time`")
         if not x.shape[self.time]:
             raise ShapeError.of("x", tuple(x.shape), "has no steps", "Leave empty sequences out")
+        self._check_time_axis(x)
+        return self._spans(x, state if self.window is None else detach(state))
+
+    def _check_time_axis(self, x: Tensor) -> None:
         batch_first = getattr(self.module, "batch_first", None)
         if isinstance(batch_first, bool) and x.dim() == 3 and self.time != batch_first:
             problem = f"is not the time axis of a module with batch_first={batch_first}"
             raise ArgumentError.of("time", self.time, problem, f"Give time={int(batch_first)}")
-        return self._spans(x, state if self.window is None else detach(state))
 
     def _spans(self, x: Tensor, start: Any) -> Iterator[tuple[Any, slice]]:
         steps = x.shape[self.time]

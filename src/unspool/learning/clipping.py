@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -63,13 +63,17 @@ def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
 def _norm(gradients: list[Tensor]) -> float:
     # An entry of a sparse gradient may be there in parts, and the norm is that of the sum: hence coalesce.
     whole = [g.coalesce().values() if g.is_sparse else g for g in gradients]
-    pieces = [piece for g in whole for piece in (g.reshape(-1).split(PIECE) if g.numel() > PIECE else (g,))]
+    pieces = [piece for g in whole for piece in _pieces(g)]
     if not pieces:
         return 0.0
     norm = _total(torch._foreach_norm(pieces))
     if math.isinf(norm):  # squares beyond float32, perhaps; in float64, which takes twenty times as long, they may fit
         norm = _total(torch._foreach_norm([where_float64(piece) for piece in pieces], 2, torch.float64))
     return norm
+
+
+def _pieces(gradient: Tensor) -> Sequence[Tensor]:
+    return gradient.reshape(-1).split(PIECE) if gradient.numel() > PIECE else (gradient,)
 
 
 def _total(norms: Iterable[Tensor]) -> float:

@@ -39,6 +39,7 @@ class Outcome(NamedTuple):
     output: Tensor | None  # of the recurrent layers, (time, batch, width), for penalties
     lengths: Tensor | None = None  # of the sequences in the output; None where all steps count
     extra: Tensor | None = None  # what training adds to the loss: auxiliary heads, the model's own penalties
+    steps: float | None = None  # where processes share a batch of different lengths: the steps of all / processes
 
 
 class Apart(NamedTuple):
@@ -137,6 +138,13 @@ class Claim(NamedTuple):
     settings: Mapping[str, Any] = {}  # with which it is read: the columns and what they are for
 
 
+class PredictedRow(NamedTuple):
+    """A prediction, and the entries of the table's row that it is for."""
+
+    given: Mapping[str, Any]  # by column; none where the data has no columns, or no row is meant
+    predicted: dict[str, Any]  # by `prediction_columns`, and `note` where there is none
+
+
 class Task(ABC):
     """Data, and what is learned from it."""
 
@@ -209,6 +217,10 @@ class Task(ABC):
     def predict_files(self, learner: Any, source: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
         raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
+
+    def predict_rows(self, learner: Any, source: Any) -> Iterator[PredictedRow]:
+        """The same as `predict_files`, with the rows that predictions are for. These have what the first column has."""
+        return (PredictedRow({}, record) for record in self.predict_files(learner, source))
 
     def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for texts in memory, as rows of a table with `prediction_columns`."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from unspool.errors import DivergenceError
 from unspool.learning.contract import Learner, Task
-from unspool.learning.nonfinite import find_absurd_loss, refuse_huge_weights
+from unspool.learning.nonfinite import NUMERIC, find_absurd_loss, refuse_huge_weights
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training
@@ -18,7 +18,7 @@ BATCH_SIZE = 16
 
 
 def measure(
-    task: Task, learner: Learner, settings: Training, earlier: Sequence[float] = ()
+    task: Task, learner: Learner, settings: Training, first: float | None = None
 ) -> tuple[dict[str, float], str]:
     """Metrics on validation data, or on `eval_limit` units of it, and a sample.
 
@@ -26,16 +26,20 @@ def measure(
         task: Evaluates and samples.
         learner: The model.
         settings: Section [training] of the config.
-        earlier: The validation losses before this one.
+        first: The first validation loss of the run, or, before there is one, the first training loss.
 
     Raises:
         DivergenceError: The loss, or the metric by which the best model is chosen, is not finite; or the loss, or a
             weight, is too large.
     """
-    metrics = task.evaluate(learner, "validation", BATCH_SIZE, settings.eval_limit)
+    try:
+        metrics = task.evaluate(learner, "validation", BATCH_SIZE, settings.eval_limit)
+    except NUMERIC:  # a sum of outputs may overflow though each of them is finite
+        refuse_huge_weights(learner)
+        raise
     refuse_nonfinite("validation", metrics, {"loss", task.chosen_by})
     refuse_huge_weights(learner)
-    if fault := find_absurd_loss(metrics.get("loss", 0.0), next(iter(earlier), None), "validation loss"):
+    if fault := find_absurd_loss(metrics.get("loss", 0.0), first, "validation loss"):
         raise DivergenceError(fault)
     return metrics, task.sample(learner, settings.seed)
 

@@ -155,8 +155,11 @@ def find_mismatch(expected: Mapping[str, Form], given: Mapping[str, Form]) -> st
     both = [forms[name] for forms in (given, expected) if name in forms]
     by_type = len(both) == 2 and both[0].shape == both[1].shape
     here, there = (_describe(forms.get(name), by_type) for forms in (given, expected))
-    others = f", and {more} more disagree{'s' * (more == 1)}" if more else ""
-    return f"{name} is {here} in the file and {there} in the model{others}"
+    return f"{name} is {here} in the file and {there} in the model{_say_more(more)}"
+
+
+def _say_more(more: int) -> str:
+    return f", and {more} more disagree{'s' * (more == 1)}" if more else ""
 
 
 def _describe(form: Form | None, by_type: bool) -> str:

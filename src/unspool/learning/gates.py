@@ -15,6 +15,7 @@ from unspool.errors import ArgumentError, ShapeError
 from unspool.nn import Bidirectional, Recurrent, Stack
 from unspool.nn.checks import check_lengths
 from unspool.nn.layer import valid_steps
+from unspool.nn.regularized import GIVE_PLAIN_LAYERS
 
 #: Below this a gate is closed rather than open.
 HALF = 0.5
@@ -136,16 +137,16 @@ def _inside(o: Tensor, i: Tensor, chosen: Tensor, lengths: Sequence[int] | Tenso
 
 def _check(stack: Stack) -> None:
     for layer in stack.modules():
-        if isinstance(layer, Recurrent) and not isinstance(layer.cell, LSTM):
-            raise ArgumentError.of("stack", layer, "has no output and input gates", "Give layers of LSTM")
-        if isinstance(layer, Recurrent) and layer._regularized is not None:
-            raise ArgumentError.of(
-                "stack",
-                layer,
-                "has gates that depend on chance",
-                "Give layers without recurrent dropout, weight dropout and zoneout",
-            )
+        if isinstance(layer, Recurrent):
+            _check_gates(layer)
     if stack.skip or any(stack.residual):
         raise ArgumentError.of(
             "stack", stack, "outputs more than the states of its layers", "Give one without residual, skip"
         )
+
+
+def _check_gates(layer: Recurrent) -> None:
+    if not isinstance(layer.cell, LSTM):
+        raise ArgumentError.of("stack", layer, "has no output and input gates", "Give layers of LSTM")
+    if layer._regularized is not None:
+        raise ArgumentError.of("stack", layer, "has gates that depend on chance", GIVE_PLAIN_LAYERS)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError
 from unspool.learning.device import where_float64
 from unspool.nn.checks import check_lengths
@@ -46,8 +47,7 @@ def best_dropout(a: float, b: float) -> float:
         0.5
     """
     for name, value, least in (("a", a, "above 0"), ("b", b, "from 0 on")):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value < math.inf or (name == "a" and not value):
+        if not is_number(value) or not 0 <= value < math.inf or (name == "a" and not value):
             raise ArgumentError.of(name, value, f"is not a number {least}", "Give what `measure_activity` found")
     return 2 * math.sqrt(b) / (math.sqrt(b) + math.sqrt(b + 4 * a))
 
@@ -123,12 +123,15 @@ def measure_rates(learner: nn.Module, batch: Any, state: Any) -> dict[str, float
     was = learner.training
     learner.eval()
     try:
-        for part in found:
-            part.watching = True
+        _watch(found, True)
         learner(batch, state)
     finally:
-        for part in found:
-            part.watching = False
+        _watch(found, False)
         learner.train(was)
     rates = [rate for part in found for rate in part.rates.tolist()]
     return {f"dropout {number}": rate for number, rate in enumerate(rates, 1)}
+
+
+def _watch(parts: Sequence[LayerDropout], watching: bool) -> None:
+    for part in parts:
+        part.watching = watching

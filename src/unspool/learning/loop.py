@@ -152,7 +152,7 @@ class Loop:
             raise DataError(f"the checkpoint is at batch {self.position.batch} of {len(self.batches)}. Restore it.")
         self._refuse_nonfinite()
         if self.folder is not None and self.ranks.first and self.position.best is not None:
-            self._best.check(self.position.best_step)
+            self._best.check(self.position.best_step, self.learner)
         self._logged = facts["logs"]
 
     def run(self) -> Finished:
@@ -332,7 +332,7 @@ class Loop:
         return found if found is not None else elsewhere
 
     def _measure(self) -> tuple[dict[str, float], str]:
-        metrics, sample = measure(self.task, self.learner, self.settings, self.position.validation)
+        metrics, sample = measure(self.task, self.learner, self.settings, self.position.first_validation)
         return metrics | self.rule.measure(self.batches, self.position.batch, self.state), sample
 
     def _averaged(self) -> Any:

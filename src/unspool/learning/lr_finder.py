@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError
 from unspool.learning.optimizer_state import load_optimizer, optimizer_tensors
 
@@ -59,7 +60,7 @@ def find_lr(
     """
     if not 0 < lowest < highest < math.inf:
         raise ArgumentError.of("lowest", lowest, f"is not between 0 and `highest` (={highest})", "Give 1e-6 and 10")
-    if isinstance(count, bool) or not isinstance(count, int) or count < 3:
+    if not is_whole(count) or count < 3:
         raise ArgumentError.of("count", count, "is too few learning rates to see a slope", "Give 100; at least 3")
     lrs: list[float] = []
     losses: list[float] = []
@@ -72,10 +73,14 @@ def find_lr(
             break
         lrs.append(lr)
         losses.append(smoothed)
-        best = min(losses)
-        if smoothed - best > (DIVERGED - 1) * abs(best):
+        if _has_diverged(losses):
             break
     return LRSearch(tuple(lrs), tuple(losses), _suggest(lrs, losses, lowest))
+
+
+def _has_diverged(losses: list[float]) -> bool:
+    best = min(losses)
+    return losses[-1] - best > (DIVERGED - 1) * abs(best)
 
 
 def _suggest(lrs: list[float], losses: list[float], lowest: float) -> float:

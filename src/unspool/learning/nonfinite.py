@@ -25,6 +25,8 @@ NUMERIC = (ArithmeticError, ValueError, RuntimeError)
 NONFINITE = re.compile(r"\b(nans?|infs?|infinity|infinite|finite|nonfinite)\b|∞", re.IGNORECASE)
 #: Training has diverged at a loss per unit above the first number that is also the second times the first loss.
 LARGEST_LOSS, GROWTH = 1e6, 1e3
+#: No first loss is above this: targets are standardized, and of tokens and labels even a wild guess costs less.
+LARGEST_FIRST = 1e12
 #: Rounding may bring a loss of almost 0 below it, but by less than this. No task has a loss that is negative in itself.
 ROUNDING = 1.0
 
@@ -34,7 +36,7 @@ def find_absurd_loss(loss: float, first: float | None, name: str = "loss") -> st
 
     Args:
         loss: The mean loss per unit.
-        first: The first one of the run; None if this is it.
+        first: The first one of the run, in training if there is no other; None if this is it.
         name: What a message calls it.
 
     Example:
@@ -43,7 +45,7 @@ def find_absurd_loss(loss: float, first: float | None, name: str = "loss") -> st
     if not math.isfinite(loss):
         return f"the {name} is not finite"
     if first is None:
-        return ""
+        return f"the {name} is {loss:.3g} at first" if abs(loss) > LARGEST_FIRST else ""
     exploded = abs(loss) > max(LARGEST_LOSS, GROWTH * abs(first))
     return f"the {name} is {loss:.3g}, after {first:.3g} at first" if exploded or loss < -ROUNDING < 0 < first else ""
 
@@ -75,11 +77,15 @@ def trace_nonfinite(learner: nn.Module, batch: Any, state: Any, fault: str = "th
     seen = _watch(twin, lambda: twin(batch, state))
     if seen.bad:
         return seen.bad
+    return _find_bad_gradient(learner) or f"{fault}; {seen.low or _describe_largest(learner)}"
+
+
+def _find_bad_gradient(learner: nn.Module) -> str | None:
     for name, parameter in learner.named_parameters():
         gradient = parameter.grad
         if gradient is not None and not (gradient._values() if gradient.is_sparse else gradient).isfinite().all():
             return f"the gradient of {name} holds {_kind(gradient.to_dense())}"
-    return f"{fault}; {seen.low or _describe_largest(learner)}"
+    return None
 
 
 def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state: Any = None) -> str | None:
@@ -90,9 +96,8 @@ def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state
         optimizer: Its optimizer, if that is looked at too.
         state: The carried state, likewise.
     """
-    for name, buffer in learner.named_buffers():
-        if buffer.isnan().any():  # a mask may hold infinity
-            return f"the buffer {name} holds NaN"
+    if bad_buffer := _find_bad_buffer(learner):
+        return bad_buffer
     for name, parameter in learner.named_parameters():
         if not parameter.detach().isfinite().all():
             return f"the parameter {name} holds {_kind(parameter)}"
@@ -100,6 +105,13 @@ def find_nonfinite(learner: nn.Module, optimizer: Optimizer | None = None, state
             return bad_state
     bad = next((leaf for leaf in leaves(state) if not leaf.isfinite().all()), None)
     return None if bad is None else f"the carried state holds {_kind(bad)}"
+
+
+def _find_bad_buffer(learner: nn.Module) -> str | None:
+    for name, buffer in learner.named_buffers():
+        if buffer.isnan().any():  # a mask may hold infinity
+            return f"the buffer {name} holds NaN"
+    return None
 
 
 def _find_bad_state(name: str, state: Mapping[str, Any]) -> str | None:
@@ -179,13 +191,15 @@ class Sightings:
         """Look at an output, whose place is given in words."""
         for leaf in leaves(output):
             values = leaf.detach()
-            if self.bad or values.isfinite().all():
-                continue
-            if values.isnan().any() or values.isposinf().any():
-                before = f"; before it, {self.low}" if self.low else ""
-                self.bad = f"{place} holds {_kind(values)}{before}"
-            elif not self.low:
-                self.low = f"{place} holds −infinity"
+            if not self.bad and not values.isfinite().all():
+                self._note_nonfinite(place, values)
+
+    def _note_nonfinite(self, place: str, values: Tensor) -> None:
+        if values.isnan().any() or values.isposinf().any():
+            before = f"; before it, {self.low}" if self.low else ""
+            self.bad = f"{place} holds {_kind(values)}{before}"
+        elif not self.low:
+            self.low = f"{place} holds −infinity"
 
 
 def _watch(learner: nn.Module, use: Callable[[], Any]) -> Sightings:

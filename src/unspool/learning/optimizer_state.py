@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 from torch.optim import Optimizer
 
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, DataError
 
 #: Entries of a parameter group that say how a step is computed, not what: a checkpoint leaves them as they are.
@@ -67,9 +68,7 @@ def load_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], facts: M
         states[index][key] = _like_parameter(name, key, tensor, parameters[index])
     _check_complete(states, _KEPT.get(type(optimizer).__name__))
     optimizer.state.clear()
-    for parameter, state in zip(parameters, states, strict=True):
-        if state:
-            optimizer.state[parameter] = state
+    optimizer.state.update({parameter: state for parameter, state in zip(parameters, states, strict=True) if state})
     for group, values in zip(optimizer.param_groups, facts["groups"], strict=True):
         group.update({key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
@@ -118,15 +117,13 @@ def _facts(optimizer: Optimizer) -> dict[str, Any]:
         "optimizer": type(optimizer).__name__,
         "shapes": [list(parameter.shape) for parameter in _parameters(optimizer)],
         "sizes": [len(group["params"]) for group in optimizer.param_groups],
-        "groups": [
-            {
-                key: list(value) if isinstance(value, tuple) else value
-                for key, value in group.items()
-                if key not in _MEANS
-            }
-            for group in optimizer.param_groups
-        ],
+        "groups": [_group_facts(group) for group in optimizer.param_groups],
     }
+
+
+def _group_facts(group: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {key: value for key, value in group.items() if key not in _MEANS}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
 
 
 def _check_facts(ours: Mapping[str, Any], tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -141,10 +138,6 @@ def _check_facts(ours: Mapping[str, Any], tensors: Mapping[str, Tensor], facts: 
         raise DataError(
             f"The state is for groups of {facts['sizes']} parameters, the optimizer has groups of {ours['sizes']}. "
             "Make both from the same module, or both from named parameters."
-        )
-    if [sorted(group) for group in facts["groups"]] != [sorted(group) for group in ours["groups"]]:
-        raise DataError(
-            "'groups' of the facts have other settings than the optimizer. Give what optimizer_tensors gave."
         )
     _check_groups(ours["groups"], facts["groups"])
     if wrong := sorted(set(facts["tensors"]) ^ tensors.keys()):
@@ -169,6 +162,10 @@ def _check_types(ours: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
 
 def _check_groups(ours: list[dict[str, Any]], given: list[dict[str, Any]]) -> None:
     """Refuse settings of another type than the optimizer's own, and numbers that are not finite."""
+    if [sorted(group) for group in given] != [sorted(group) for group in ours]:
+        raise DataError(
+            "'groups' of the facts have other settings than the optimizer. Give what optimizer_tensors gave."
+        )
     for own, theirs in zip(ours, given, strict=True):
         for key, value in own.items():
             if not _is_alike(value, theirs[key]):
@@ -181,9 +178,9 @@ def _check_groups(ours: list[dict[str, Any]], given: list[dict[str, Any]]) -> No
 def _is_alike(own: Any, given: Any) -> bool:
     if isinstance(own, list):
         return isinstance(given, list) and len(given) == len(own) and all(map(_is_alike, own, given))
-    if isinstance(own, bool) or not isinstance(own, int | float):
+    if not is_number(own):
         return type(given) is type(own)
-    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < math.inf
+    return is_number(given) and abs(given) < math.inf
 
 
 def _check_shapes(ours: list[list[int]], given: list[list[int]]) -> None:

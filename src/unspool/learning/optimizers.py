@@ -57,16 +57,20 @@ def make_optimizer(
     parameters = [*chain.from_iterable(group["params"] for group in groups)]
     if not parameters:
         raise ArgumentError("There is no parameter to train. Give a module with parameters that require gradients.")
+    _check_range(lr, parameters)
     fused = not sparse and _can_fuse(parameters)
-    if name == "adam":
-        return Adam(groups, lr=lr, betas=betas, fused=fused)
-    if name == "adamw":
-        return AdamW(groups, lr=lr, betas=betas, fused=fused)
+    if name != "sgd":
+        return (Adam if name == "adam" else AdamW)(groups, lr=lr, betas=betas, fused=fused)
     optimizer = SGD(groups, lr=lr, momentum=momentum, fused=fused)
-    # Fused sgd fails on a parameter whose first gradient comes late. Velocities of 0 are what it would start from.
-    for parameter in parameters if momentum and fused else ():
-        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    if momentum and fused:
+        _start_velocities(optimizer, parameters)
     return optimizer
+
+
+def _start_velocities(optimizer: SGD, parameters: Iterable[Tensor]) -> None:
+    """Fused sgd fails on a parameter whose first gradient comes late. Velocities of 0 are what it would start from."""
+    for parameter in parameters:
+        optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
 
 def make_sparse(module: nn.Module, *, plain: bool) -> bool:
@@ -77,21 +81,27 @@ def make_sparse(module: nn.Module, *, plain: bool) -> bool:
     Returns:
         Whether any embedding is sparse now.
     """
+    large = _large_embeddings(module) if plain else []
+    for table in large:
+        table.sparse = True
+    return bool(large)
+
+
+def _large_embeddings(module: nn.Module) -> list[nn.Embedding]:
+    """Large embeddings that share their matrix with nothing."""
     owners = [id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False)]
     tables = [table for table in _embeddings(module) if isinstance(table, nn.Embedding)]
-    large = [table for table in tables if len(table.weight) >= LARGE and owners.count(id(table.weight)) == 1]
-    for table in large if plain else ():
-        table.sparse = True
-    return plain and bool(large)
+    return [table for table in tables if len(table.weight) >= LARGE and owners.count(id(table.weight)) == 1]
 
 
 def _groups(given: nn.Module | Iterable[tuple[str, nn.Parameter]], weight_decay: float) -> list[dict[str, Any]]:
     """Parameters that decay and those that do not; a group without parameters is left out."""
     named = given.named_parameters() if isinstance(given, nn.Module) else given
     spared = {id(layer.weight) for layer in _embeddings(given)}
+    trained = [parameter for _, parameter in named if parameter.requires_grad]
     decayed: list[Tensor] = []
     undecayed: list[Tensor] = []
-    for parameter in (parameter for _, parameter in named if parameter.requires_grad):
+    for parameter in trained:
         decays = parameter.dim() >= 2 and id(parameter) not in spared
         (decayed if decays else undecayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
@@ -114,14 +124,26 @@ def _can_fuse(parameters: list[Tensor]) -> bool:
 def _check_numbers(name: str, lr: float, momentum: float, betas: tuple[float, float], weight_decay: float) -> None:
     if not 0 < lr < math.inf:
         raise ArgumentError.of("lr", lr, "is not a number above 0", "Give 0.001 for adam, 0.1 to 1 for sgd")
-    if not 0 <= momentum < 1:
-        raise ArgumentError.of("momentum", momentum, "is not from 0 to below 1", "Give 0.9, or 0 for none")
-    if momentum and name != "sgd":
-        raise ArgumentError.of("momentum", momentum, f"has no effect on {name}", "Give `betas=(momentum, 0.999)`")
+    _check_momentum(name, momentum)
     if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
         raise ArgumentError.of("betas", betas, "are not two numbers from 0 to below 1", "Give (0.9, 0.999)")
     if not 0 <= weight_decay < math.inf:
         raise ArgumentError.of("weight_decay", weight_decay, "is not a number from 0", "Give 0.01, or 0 for none")
+
+
+def _check_momentum(name: str, momentum: float) -> None:
+    if not 0 <= momentum < 1:
+        raise ArgumentError.of("momentum", momentum, "is not from 0 to below 1", "Give 0.9, or 0 for none")
+    if momentum and name != "sgd":
+        raise ArgumentError.of("momentum", momentum, f"has no effect on {name}", "Give `betas=(momentum, 0.999)`")
+
+
+def _check_range(lr: float, parameters: list[Tensor]) -> None:
+    """Refuse a learning rate that the type of a parameter does not have: torch fails, or computes with infinity."""
+    limit = min((torch.finfo(one.dtype).max for one in parameters if one.is_floating_point()), default=math.inf)
+    if lr > limit:
+        remedy = "Give 0.001 for adam, 0.1 to 1 for sgd"
+        raise ArgumentError.of("lr", lr, f"is beyond {limit:.2g}, the largest number of the parameters' type", remedy)
 
 
 def _check_sparse(
@@ -132,10 +154,7 @@ def _check_sparse(
     sparse: bool,
 ) -> None:
     if not sparse:
-        if any(layer.sparse for layer in _embeddings(given)):
-            raise ArgumentError.of(
-                "sparse", sparse, "does not suit a module with sparse embeddings", "Give sparse=True and use plain sgd"
-            )
+        _check_no_sparse_embedding(given, sparse)
         return
     if name != "sgd":
         raise ArgumentError.of("name", name, "cannot take sparse gradients", "Use 'sgd', or sparse=False")
@@ -144,3 +163,10 @@ def _check_sparse(
             raise ArgumentError.of(
                 option, value, "would change every entry, and gradients are sparse", f"Give {option}=0, or sparse=False"
             )
+
+
+def _check_no_sparse_embedding(given: nn.Module | Iterable[Any], sparse: bool) -> None:
+    if any(layer.sparse for layer in _embeddings(given)):
+        raise ArgumentError.of(
+            "sparse", sparse, "does not suit a module with sparse embeddings", "Give sparse=True and use plain sgd"
+        )

@@ -58,6 +58,9 @@ class Origin:
         if not isinstance(settings, Mapping):
             raise DataError(f"{path} cannot be read: it does not say which settings it was made with. {REMEDY}.")
         self._check_settings(settings, path)
+        self._check_files(given, path)
+
+    def _check_files(self, given: Mapping[str, Any], path: Path) -> None:
         for name, own, file in (("cells", self.cells, "cell.json"), ("vocabulary", self.vocabulary, "vocabulary.json")):
             if own is not None and given.get(name) not in (None, own):
                 raise DataError(f"{file} is not the one that {path} was made with. {REMEDY}.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths
 from unspool.nn.layer import valid_steps
@@ -81,14 +82,29 @@ def objective(outcome: Outcome, settings: Training) -> Tensor:
         objective(model(batch, state), Training(activation_penalty=2.0)).backward()
     """
     loss = outcome.loss if outcome.extra is None else outcome.loss + outcome.extra
+    of_steps, of_changes = _shares(outcome)
     if outcome.output is not None and settings.activation_penalty:
-        loss = loss + activation_penalty(outcome.output, settings.activation_penalty, lengths=outcome.lengths)
+        weight = of_steps * settings.activation_penalty
+        loss = loss + activation_penalty(outcome.output, weight, lengths=outcome.lengths)
     if outcome.output is not None and settings.temporal_penalty:
-        loss = loss + temporal_penalty(outcome.output, settings.temporal_penalty, lengths=outcome.lengths)
+        weight = of_changes * settings.temporal_penalty
+        loss = loss + temporal_penalty(outcome.output, weight, lengths=outcome.lengths)
     if settings.loss_reduction == "sum-over-time":
         assert outcome.output is not None  # that of a language model, which alone has this setting
         loss = len(outcome.output) * loss
     return loss
+
+
+def _shares(outcome: Outcome) -> tuple[float, float]:
+    """How much means over the steps, and over the changes between them, count where processes share a batch.
+
+    A process has more steps than the others if its sequences are longer. Sequences are as many in each, and a sequence
+    has one change fewer than it has steps.
+    """
+    if outcome.steps is None or outcome.lengths is None:
+        return 1.0, 1.0
+    own, changes = float(outcome.lengths.sum()), outcome.steps - len(outcome.lengths)
+    return own / outcome.steps, (own - len(outcome.lengths)) / changes if changes else 1.0
 
 
 def _mean_square(values: Tensor, inside: Tensor | None) -> Tensor:
@@ -101,16 +117,9 @@ def _lay_out(
     output: Any, weight: Any, time: Any, lengths: Sequence[int] | Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """The output with time in front, and which of its (time, batch) lie within the lengths."""
-    number = isinstance(weight, int | float) and not isinstance(weight, bool)
-    if not number or not 0 <= weight < math.inf:
+    if not is_number(weight) or not 0 <= weight < math.inf:
         raise ArgumentError.of("weight", weight, "is not a number from 0", "Give 0 for no penalty")
-    if not isinstance(output, Tensor):
-        raise ArgumentTypeError.of("output", output, "is not a torch tensor", "Give what the layer returned first")
-    if not output.is_floating_point():
-        raise DTypeError.of("output", output.dtype, "is not a floating dtype", "Give what the layer returned first")
-    if output.dim() <= check_size("time", time, least=0):
-        problem = f"has no axis {time}, the time axis"
-        raise ShapeError.of("output", tuple(output.shape), problem, "Give the right `time`")
+    _check_output(output, time)
     output = output.movedim(time, 0)
     if lengths is None:
         return output, None
@@ -122,3 +131,13 @@ def _lay_out(
         output = output.unsqueeze(1)
     steps, batch_size = output.shape[:2]
     return output, valid_steps(check_lengths(lengths, steps, batch_size, output.device), steps).squeeze(-1)
+
+
+def _check_output(output: Any, time: Any) -> None:
+    if not isinstance(output, Tensor):
+        raise ArgumentTypeError.of("output", output, "is not a torch tensor", "Give what the layer returned first")
+    if not output.is_floating_point():
+        raise DTypeError.of("output", output.dtype, "is not a floating dtype", "Give what the layer returned first")
+    if output.dim() <= check_size("time", time, least=0):
+        problem = f"has no axis {time}, the time axis"
+        raise ShapeError.of("output", tuple(output.shape), problem, "Give the right `time`")

@@ -81,6 +81,11 @@ class Position:
         return best
 
     @property
+    def first_validation(self) -> float | None:
+        """What a validation loss is compared with: the first one, or, before there is one, the first training loss."""
+        return self.validation[0] if self.validation else self.first_loss
+
+    @property
     def stale(self) -> int:
         """The number of evaluations since the best one."""
         return sum(step > self.best_step for step in self.evaluated)

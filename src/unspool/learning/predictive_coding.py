@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, TrainingError
 from unspool.nn import Recurrent
 from unspool.nn.checks import check_input, check_lengths, check_like
 from unspool.nn.layer import from_time_major, to_time_major, valid_steps
 from unspool.nn.leaves import map_leaves
+from unspool.nn.regularized import GIVE_PLAIN_LAYERS
 from unspool.nn.unroll import States
 
 Gradients = tuple[dict[str, Tensor], ...]
@@ -78,7 +80,7 @@ class PredictiveCoding:
     ) -> None:
         self.layers = _check_layers(layers)
         self.iterations = None if iterations is None else check_size("iterations", iterations)
-        if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < math.inf:
+        if not is_number(step_size) or not 0 < step_size < math.inf:
             raise ArgumentError.of(
                 "step_size", step_size, "is not a positive number", "Give `step_size=1`, for example"
             )
@@ -346,19 +348,7 @@ def _check_layers(layers: Iterable[nn.Module]) -> list[Recurrent]:
         if not isinstance(layer, Recurrent):
             raise ArgumentTypeError.of("layers", layer, "is not a Recurrent", "Give a list of Recurrent")
         found.append(layer)
-        if layer.reverse:
-            raise ArgumentError.of("layers", layer, "runs in reverse", "Give layers with reverse=False")
-        if layer._regularized is not None:
-            raise ArgumentError.of(
-                "layers",
-                layer,
-                "drops or keeps units at random",
-                "Give layers without recurrent dropout, weight dropout and zoneout",
-            )
-        if layer.batch_first != found[0].batch_first:
-            raise ArgumentError.of(
-                "layers", layer, "has another layout than the first", "Give all the same `batch_first`"
-            )
+        _check_layer(layer, found[0])
     if not found:
         raise ArgumentError.of("layers", layers, "has no layer", "Give a list of Recurrent, the lowest first")
     for lower, upper in pairwise(found):
@@ -366,6 +356,15 @@ def _check_layers(layers: Iterable[nn.Module]) -> list[Recurrent]:
             problem = f"reads {upper.input_size} units where the layer below it has {lower.output_size}"
             raise ShapeError.of("layers", upper, problem, "Make the two equal")
     return found
+
+
+def _check_layer(layer: Recurrent, first: Recurrent) -> None:
+    if layer.reverse:
+        raise ArgumentError.of("layers", layer, "runs in reverse", "Give layers with reverse=False")
+    if layer._regularized is not None:
+        raise ArgumentError.of("layers", layer, "drops or keeps units at random", GIVE_PLAIN_LAYERS)
+    if layer.batch_first != first.batch_first:
+        raise ArgumentError.of("layers", layer, "has another layout than the first", "Give all the same `batch_first`")
 
 
 def _check_loss(loss: Any) -> Tensor:

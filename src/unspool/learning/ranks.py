@@ -128,11 +128,15 @@ class Ranks:
             return [list(tensors)]
         found: list[list[Tensor]] = [[] for _ in range(self.count)]
         for tensor in tensors:
-            parts = [torch.empty_like(tensor) for _ in range(self.count)] if self.first else None
-            distributed.gather(tensor.detach().contiguous(), parts)
-            for one, part in zip(found, parts or (), strict=False):
+            parts = self._gather_one(tensor)
+            for one, part in zip(found, parts, strict=False):
                 one.append(part)
         return found if self.first else []
+
+    def _gather_one(self, tensor: Tensor) -> list[Tensor]:
+        parts = [torch.empty_like(tensor) for _ in range(self.count)] if self.first else None
+        distributed.gather(tensor.detach().contiguous(), parts)
+        return parts or []
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -161,10 +165,17 @@ def joined() -> Iterator[Ranks]:
             "a process that trained with this one has ended. Resume from the last checkpoint with `resume=True`."
         ) from error
     finally:
-        # The end of the group waits for its threads, which may wait for Python's lock. Python gives the lock up when it
-        # releases the group; what DDP has in C++ does not, so that it must not be the last to hold the group.
-        for wrapped in list(_WRAPPED):
-            del wrapped.reducer, wrapped.logger, wrapped.process_group
-            _WRAPPED.discard(wrapped)
+        _release()
         if joining:
             distributed.destroy_process_group()
+
+
+def _release() -> None:
+    """Take the group from what DDP has in C++.
+
+    The end of the group waits for its threads, which may wait for Python's lock. Python gives the lock up when it
+    releases the group; what DDP has in C++ does not, so that it must not be the last to hold the group.
+    """
+    for wrapped in list(_WRAPPED):
+        del wrapped.reducer, wrapped.logger, wrapped.process_group
+        _WRAPPED.discard(wrapped)

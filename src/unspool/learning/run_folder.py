@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import tomli_w
 from torch import Tensor
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.checkpoint_facts import check_facts
 from unspool.learning.documents import describe_kind, digest, read_sealed, read_text, read_toml, seal
@@ -92,16 +93,20 @@ class RunFolder:
         except BaseException:
             self.close()
             raise
+        self._clear()
+        if cells:  # before the config that names them
+            write_file(self.path / CELLS, cells.encode())
+        self.origin = Origin(config, cells)
+        self.write_config(config)
+
+    def _clear(self) -> None:
+        """Remove what an earlier run left."""
         with storing(self.path):
             for name in REMOVED:
                 part = self.path / name
                 shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink(missing_ok=True)
             for left in find_temporaries(self.path):
                 left.unlink(missing_ok=True)
-        if cells:  # before the config that names them
-            write_file(self.path / CELLS, cells.encode())
-        self.origin = Origin(config, cells)
-        self.write_config(config)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the settings of the run."""
@@ -290,7 +295,7 @@ def read_origin(path: Path, config: Mapping[str, Any]) -> Origin:
 def read_version(path: Path, facts: Mapping[str, Any]) -> int:
     """The format of a config or checkpoint."""
     version = facts.get("format")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+    if not is_whole(version) or version < 1:
         raise DataError(f"{path} cannot be read: its format is {version!r}, not a number from 1 on. Restore it.")
     return version
 

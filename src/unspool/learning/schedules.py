@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError, UnknownNameError
 
 
@@ -143,8 +144,7 @@ def make_schedule(
     if name not in SHAPES:
         raise UnknownNameError.among("name", name, SHAPES)
     for option, count in (("warmup", warmup), ("decay_after", decay_after), ("patience", patience)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ArgumentError.of(option, count, "is not a whole number from 0", "Give a number, 0 for none")
+        _check_count(option, count)
     if not 0 <= min_lr_ratio < math.inf:
         raise ArgumentError.of(
             "min_lr_ratio", min_lr_ratio, "is not a factor of the learning rate", "Give a number from 0, mostly up to 1"
@@ -159,6 +159,11 @@ def make_schedule(
     }
     shape = SHAPES[name]
     return Schedule(shape(**{field.name: options[field.name] for field in fields(shape)}), warmup)
+
+
+def _check_count(option: str, count: int) -> None:
+    if not is_whole(count) or count < 0:
+        raise ArgumentError.of(option, count, "is not a whole number from 0", "Give a number, 0 for none")
 
 
 def _clamp(fraction: float) -> float:

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, UnknownNameError
 from unspool.learning.device import where_float64
+from unspool.nn.checks import has_whole_numbers
 
 KINDS = ("always", "never", "linear", "exponential", "inverse-sigmoid")
 
@@ -53,12 +55,16 @@ class TeacherForcing:
         if self.kind in ("always", "never") and (self.start, self.end) != (1.0, 0.0):
             problem = f"change nothing where kind is {self.kind!r}"
             raise ArgumentError.of("start, end", (self.start, self.end), problem, "Leave them out, or use 'linear'")
-        if self.kind == "exponential" and min(self.start, self.end) == 0:
-            name = "end" if self.end == 0 else "start"
-            problem = "is 0, which an exponential never reaches"
-            raise ArgumentError.of(name, getattr(self, name), problem, f"Give a small number, such as {name}=0.01")
-        if not _is_number(self.steepness) or not 1 < self.steepness < math.inf:
+        if self.kind == "exponential":
+            self._check_above_zero()
+        if not is_number(self.steepness) or not 1 < self.steepness < math.inf:
             raise ArgumentError.of("steepness", self.steepness, "is not a number above 1", "Give 100")
+
+    def _check_above_zero(self) -> None:
+        for name in ("end", "start"):
+            if getattr(self, name) == 0:
+                problem = "is 0, which an exponential never reaches"
+                raise ArgumentError.of(name, getattr(self, name), problem, f"Give a small number, such as {name}=0.01")
 
     def probability(self, progress: float) -> float:
         """p at `progress`, which is 0 at the start of training and 1 at its end."""
@@ -117,17 +123,21 @@ def free_run(
             own = last.argmax(-1) if greedy else _draw(last, drawn[1, t])
             tokens = torch.where(forced[t], tokens, own.to(tokens))
         predicted, state = predict(tokens, state)
-        if predicted.dim() != 2 or len(predicted) != len(tokens):
-            problem = f"is not ({len(tokens)}, V), logits for each token"
-            raise ShapeError.of("logits", tuple(predicted.shape), problem, "Let `predict` run one step, without time")
+        _check_logits(predicted, len(tokens))
         logits.append(predicted)
     return torch.stack(logits), state
+
+
+def _check_logits(predicted: Tensor, rows: int) -> None:
+    if predicted.dim() != 2 or len(predicted) != rows:
+        problem = f"is not ({rows}, V), logits for each token"
+        raise ShapeError.of("logits", tuple(predicted.shape), problem, "Let `predict` run one step, without time")
 
 
 def _check_ids(ids: Any) -> None:
     if not isinstance(ids, Tensor):
         raise ArgumentTypeError.of("ids", ids, "is not a torch tensor", "Convert it with torch.as_tensor")
-    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+    if not has_whole_numbers(ids):
         raise DTypeError.of("ids", ids.dtype, "is not an integer dtype", "Convert it with ids.long()")
     if ids.dim() != 2 or not len(ids):
         raise ShapeError.of("ids", tuple(ids.shape), "is not (time, batch) with at least one step", "Give that layout")
@@ -141,10 +151,6 @@ def _draw(logits: Tensor, uniform: Tensor) -> Tensor:
     return torch.searchsorted(reached, uniform.to(reached.device).unsqueeze(1) * reached[:, -1:], right=True).squeeze(1)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _check_probability(name: str, value: Any) -> None:
-    if not _is_number(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise ArgumentError.of(name, value, "is not a number from 0 to 1", "Give a fraction")

@@ -22,6 +22,11 @@ class Batch(NamedTuple):
     lengths: Tensor  # of each example
     targets: Any  # None where they are not known
     units: float  # by which a sum of losses is divided: where processes share a batch, its units / processes
+    steps: float | None = None  # where processes share a batch: its steps / processes
+
+    def penalty_share(self) -> float:
+        """How much a mean over the steps of these examples counts, so that that of all processes is over all steps."""
+        return 1.0 if self.steps is None else float(self.lengths.sum()) / self.steps
 
 
 class Scores(NamedTuple):
@@ -56,8 +61,9 @@ class ExampleLearner(Learner):
     def outcome(self, found: Scores, batch: Batch) -> Outcome:
         """L = L_top + Σ_ℓ λ_ℓ L_ℓ; the loss that is reported is that of the top layer."""
         *below, loss = (self.summed_loss(scores, batch) / batch.units for scores in found.levels)
-        extra = with_lower(found.extra, self.supervision, below)
-        return Outcome(loss, round(batch.units), None, found.output, batch.lengths, extra)
+        own = None if found.extra is None else found.extra * batch.penalty_share()
+        extra = with_lower(own, self.supervision, below)
+        return Outcome(loss, round(batch.units), None, found.output, batch.lengths, extra, batch.steps)
 
     def initial_state(self, batch_size: int) -> Any:  # noqa: ARG002
         """None: every sequence starts from the initial state of its layers."""

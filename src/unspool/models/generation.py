@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, DivergenceError, ShapeError
 from unspool.nn.leaves import take_rows
 
@@ -79,16 +80,21 @@ class Sampling:
             ranked[:, self.top_k :] = 0.0
             ranked /= ranked.sum(-1, keepdim=True)
         if self.top_p not in (None, 1):
-            before = ranked.cumsum(-1).roll(1, -1)
-            before[:, 0] = 0.0
-            ranked[before >= self.top_p * (1 - ROUNDING)] = 0.0
-            ranked /= ranked.sum(-1, keepdim=True)
+            _keep_nucleus(ranked, self.top_p)
         return torch.zeros_like(p).scatter_(1, order, ranked)
 
     def draw(self, logits: Tensor, uniform: Tensor) -> Tensor:
         """One token per sequence, by its random number from 0 to below 1."""
         reached = self.probabilities(logits).cumsum(-1)
         return torch.searchsorted(reached, uniform.unsqueeze(1) * reached[:, -1:], right=True).squeeze(1)
+
+
+def _keep_nucleus(ranked: Tensor, top_p: float) -> None:
+    """Keep the most probable tokens that reach `top_p` together, and let them sum to 1."""
+    before = ranked.cumsum(-1).roll(1, -1)
+    before[:, 0] = 0.0
+    ranked[before >= top_p * (1 - ROUNDING)] = 0.0
+    ranked /= ranked.sum(-1, keepdim=True)
 
 
 def generate(
@@ -328,4 +334,4 @@ def _check_stop(stop_id: int | None, banned: Sequence[int], size: int | None = N
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and math.isfinite(value)

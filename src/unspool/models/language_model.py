@@ -36,16 +36,20 @@ class LanguageModel(BackboneModel, Learner):
         self.make_layers(settings, width)
         if settings.backbone == "mlp":  # drawn after the layers it replaces, so that all models of a seed draw alike
             self.backbone = StatelessBackbone(settings, width)
-        size = self.backbone.output_size
-        self.projection = nn.Linear(size, width) if settings.tied and size != width else None
-        self.head = self.embedding.weight if settings.tied else nn.Parameter(torch.empty(vocabulary_size, size))
-        self.head_bias = nn.Parameter(torch.zeros(vocabulary_size))
-        if not settings.tied:
-            bound = 1 / math.sqrt(size)
-            nn.init.uniform_(self.head, -bound, bound)
+        self._make_head(vocabulary_size, self.backbone.output_size, settings.tied)
         self.supervision = list(settings.supervised.values())
         self.lower_heads = nn.ModuleList(nn.Linear(lower, vocabulary_size) for lower in self.level_sizes[:-1])
         initialize_weights(self, settings)
+
+    def _make_head(self, vocabulary_size: int, size: int, tied: bool) -> None:
+        """Weights from the output of the layers to the tokens; tied ones are those of the embedding."""
+        width = self.embedding.embedding_dim
+        self.projection = nn.Linear(size, width) if tied and size != width else None
+        self.head = self.embedding.weight if tied else nn.Parameter(torch.empty(vocabulary_size, size))
+        self.head_bias = nn.Parameter(torch.zeros(vocabulary_size))
+        if not tied:
+            bound = 1 / math.sqrt(size)
+            nn.init.uniform_(self.head, -bound, bound)
 
     def forward(self, batch: tuple[Tensor, Tensor], state: Any, teacher_forcing: float = 1.0) -> Outcome:
         """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats."""

@@ -113,7 +113,8 @@ class Translator(ExampleLearner):
 
     def forward(self, batch: Batch, state: Any = None, teacher_forcing: float = 1.0) -> Outcome:  # noqa: ARG002
         found = self._run_free(batch, teacher_forcing) if teacher_forcing < 1 else self.score(batch)
-        return self.outcome(found, batch)._replace(lengths=_lengths(batch.targets))  # the output is the decoder's
+        outcome = self.outcome(found, batch)  # whose output is the decoder's, as long as the targets
+        return outcome._replace(lengths=_lengths(batch.targets), steps=batch.units if batch.steps else None)
 
     def score(self, batch: Batch) -> Scores:
         """Logits (time, batch, tokens) of the tokens of the targets, each after the true ones; none without targets."""
@@ -121,7 +122,7 @@ class Translator(ExampleLearner):
             return Scores([self.network.head.weight.new_zeros(0, len(batch.lengths), self.network.target_size)])
         state, extra = self.network.read(batch.inputs.T, batch.lengths)
         logits, found = self.network.decode(_before(batch.targets), state, _lengths(batch.targets))
-        return self._score(logits, found, extra)
+        return self._score(logits, found, extra, batch)
 
     def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         flat = scores.flatten(0, 1), batch.targets.flatten()
@@ -144,13 +145,16 @@ class Translator(ExampleLearner):
         sequences = [torch.cat(level) for level in zip(*(one.sequences for one in steps), strict=True)]
         penalties = [one.extra for one in steps if one.extra is not None]
         mean = torch.stack(penalties).mean() if penalties else None
-        return self._score(logits, Reading(sequences, None, mean), extra)
+        return self._score(logits, Reading(sequences, None, mean), extra, batch)
 
-    def _score(self, logits: Tensor, found: Reading, extra: Tensor | None) -> Scores:
+    def _score(self, logits: Tensor, found: Reading, extra: Tensor | None, batch: Batch) -> Scores:
         """Logits of the top and of the lower heads, and the penalties of both sides."""
         heads = zip(self.network.lower_heads, found.sequences[:-1], strict=True)
         lower = [head(self.network.decoder_side.drop(sequence)) for head, sequence in heads]
-        penalties = [one for one in (extra, found.extra) if one is not None]
+        own = found.extra
+        if own is not None and batch.steps is not None:  # a mean over targets, not over sources as `outcome` takes it
+            own = own * (float(_lengths(batch.targets).sum()) / batch.units / batch.penalty_share())
+        penalties = [one for one in (extra, own) if one is not None]
         return Scores([*lower, logits], found.sequences[-1], torch.stack(penalties).sum() if penalties else None)
 
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_memory, check_shape, check_state
+from unspool.nn.checks import check_shape, check_state, check_viewable, is_row_of, say_how_many
 from unspool.nn.layer import Layer, valid_steps
 from unspool.nn.leaves import map_leaves
 
@@ -80,6 +81,11 @@ class Block(nn.Module):
         return mixed.transpose(1, 2).flatten(2), (keys, values), attention
 
 
+def _check_dropout(dropout: object) -> None:
+    if not is_number(dropout) or not 0 <= dropout <= 1:
+        raise ArgumentError.of("dropout", dropout, "is not a probability", "Give a number from 0 to 1")
+
+
 class DecoderTransformer(Layer):
     """A causal pre-norm Transformer, called like a recurrent layer: each step attends to itself and all earlier ones.
 
@@ -131,8 +137,7 @@ class DecoderTransformer(Layer):
             raise ArgumentError.of(
                 "width", width, f"cannot be divided among num_heads (={num_heads})", "Give a multiple of the heads"
             )
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
-            raise ArgumentError.of("dropout", dropout, "is not a probability", "Give a number from 0 to 1")
+        _check_dropout(dropout)
         feed_forward = 4 * self.width if feed_forward is None else check_size("feed_forward", feed_forward)
         self.positions, self.detach_cache, self.batch_first = positions, detach_cache, batch_first
         self.blocks = nn.ModuleList(
@@ -173,6 +178,9 @@ class DecoderTransformer(Layer):
     def state_shapes(self, rows: int, steps: int = 0) -> Any:
         """The shapes of a cache of `steps` steps; the initial one has none."""
         heads = check_size("num_heads", self.num_heads)
+        if self.width != self.input_size:
+            problem = f"was changed; x is as wide as input_size (={self.input_size})"
+            raise ArgumentError.of("width", self.width, problem, "Make a layer of this width")
         part = torch.Size((rows, heads, steps, self.width // heads))
         return torch.Size((rows, steps)), [(part, part)] * self.num_layers
 
@@ -182,32 +190,34 @@ class DecoderTransformer(Layer):
 
     def check_state(self, state: Any, rows: int, like: Tensor | None) -> None:
         """`state` is a cache for a batch size of `rows`, of any number of steps."""
-        if not isinstance(state, tuple | list) or len(state) != 2:
-            got = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+        if not is_row_of(2, state):
             raise ShapeError(
-                f"`state` must be a pair (which steps are real, keys and values of each layer), got {got}. Give the "
-                "state that the layer returned."
+                "`state` must be a pair (which steps are real, keys and values of each layer), got "
+                f"{say_how_many(state)}. Give the state that the layer returned."
             )
         real, caches = state
-        if not isinstance(real, Tensor):
-            raise ArgumentTypeError.of("state[0]", real, "is not a tensor", "Give the state that the layer returned")
-        if real.dtype != torch.bool:
-            raise DTypeError.of(
-                "state[0]", real.dtype, "is not torch.bool", "It says which of the cached steps are real"
-            )
-        if real.dim() != 2 or len(real) != rows:
-            raise ShapeError.of(
-                "state[0]", tuple(real.shape), f"is not of shape ({rows}, steps)", "Give the batch size of x"
-            )
-        if like is not None and real.device != like.device:
-            raise DeviceError.of("state[0]", real.device, f"is not the layer's {like.device}", "Move one of the two")
-        check_memory("state[0]", real)
+        _check_real_steps(real, rows, like)
+        check_viewable("state[0]", real)
         check_state(caches, self.state_shapes(rows, real.shape[1])[1], like, "state[1]")
 
     def extra_repr(self) -> str:
         options = [name for name in ("detach_cache", "batch_first") if getattr(self, name)]
         without = [] if self.positions else ["positions=False"]
         return ", ".join([str(self.width), str(self.num_heads), *without, *(f"{name}=True" for name in options)])
+
+
+def _check_real_steps(real: Any, rows: int, like: Tensor | None) -> None:
+    """The first part of a state says of every cached step whether it is real."""
+    if not isinstance(real, Tensor):
+        raise ArgumentTypeError.of("state[0]", real, "is not a tensor", "Give the state that the layer returned")
+    if real.dtype != torch.bool:
+        raise DTypeError.of("state[0]", real.dtype, "is not torch.bool", "It says which of the cached steps are real")
+    if real.dim() != 2 or len(real) != rows:
+        raise ShapeError.of(
+            "state[0]", tuple(real.shape), f"is not of shape ({rows}, steps)", "Give the batch size of x"
+        )
+    if like is not None and real.device != like.device:
+        raise DeviceError.of("state[0]", real.device, f"is not the layer's {like.device}", "Move one of the two")
 
 
 def sinusoids(counts: Tensor, width: int, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unspool.cells.equations import Equations
 from unspool.errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import Shape, check_like, check_memory, check_shape
+from unspool.nn.checks import Shape, check_like, check_memory, check_shape, check_viewable
 from unspool.nn.layout import Layout, Tensors
 from unspool.nn.route import DTYPES, PLAIN
 
@@ -56,6 +56,10 @@ class Boundary:
             _check_ends(ends, *x.shape[:2])
         return self.split(admitted)
 
+    def hold(self, tensors: Tensors) -> tuple[Tensor, Tensors, Tensors]:
+        """As `admit`, for tensors of which the kernel knows all but their memory and whether they are contiguous."""
+        return self.split(tensors) if are_held(tensors, tensors[0].element_size()) else self.admit(tensors, None)
+
     def check_numbers(self, dtype: torch.dtype) -> None:
         """Refuse a dtype in which a number of the equations would be infinite; all but float64 compute in float32."""
         if self._largest > LARGEST and dtype != torch.float64:
@@ -75,7 +79,7 @@ class Boundary:
         """Refuse parameters that were replaced by what does not fit the equations."""
         for name, tensor, shape in zip(self.layout.names, parameters, self._shapes, strict=True):
             check_shape(name, tensor, shape)
-            check_memory(name, tensor)
+            check_viewable(name, tensor)
             self.check_numbers(tensor.dtype)
 
     def _expected(self, x: Tensor, count: int) -> list[Shape]:
@@ -144,12 +148,25 @@ def are_held(tensors: Tensors, size: int) -> bool:
         tensors: plain tensors on the CPU.
         size: of a number, in bytes.
     """
+    return find_addresses(tensors, size) is not None
+
+
+def find_addresses(tensors: Tensors, size: int) -> list[int] | None:
+    """Where the memory of tensors begins; None unless all are contiguous, aligned and within their storages.
+
+    Args:
+        tensors: plain tensors on the CPU.
+        size: of a number, in bytes.
+    """
+    found = []
     for tensor in tensors:
+        place = tensor.data_ptr()
+        if place % size or not tensor.is_contiguous():
+            return None
         if tensor.untyped_storage().nbytes() < tensor.nbytes + tensor.storage_offset() * size:
-            return False
-        if tensor.data_ptr() % size or not tensor.is_contiguous():
-            return False
-    return True
+            return None
+        found.append(place)
+    return found
 
 
 def _is_ready(tensor: Tensor, shape: Shape, dtype: torch.dtype, size: int) -> bool:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.route import PLAIN
 
@@ -41,6 +42,8 @@ def check_input(x: Any, input_size: int, like: Tensor | None) -> None:
 
 def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer") -> None:
     """`value` is dense, has its memory, and the dtype (under autocast any floating-point one) and device of `like`."""
+    if _is_like(value, like):
+        return
     if value.device != like.device:
         raise DeviceError(
             f"`{name}` is on {value.device} where {whose} is on {like.device}. Move it by "
@@ -54,9 +57,32 @@ def check_like(name: str, value: Tensor, like: Tensor, whose: str = "the layer")
             f"`{name}` has dtype {value.dtype} where {whose} has {like.dtype}. Convert it by "
             f"{name}.to({like.dtype}), or the layer by layer.to(dtype)."
         )
+    check_viewable(name, value)
+
+
+def _is_like(value: Tensor, like: Tensor) -> bool:
+    """Whether a tensor needs no closer look; quicker than the rest of `check_like`, which says what is wrong."""
+    if type(value) not in PLAIN or torch.compiler.is_compiling() or not (value.is_cpu and like.is_cpu):
+        return False
+    if value.dtype is not like.dtype or value.layout is not torch.strided or not value.is_floating_point():
+        return False
+    try:
+        held = value.untyped_storage().nbytes() >= value.nbytes + value.storage_offset() * value.itemsize
+    except (NotImplementedError, RuntimeError):  # under a function transform: torch looks after it
+        return False
+    return held and value.is_contiguous()
+
+
+def check_viewable(name: str, value: Tensor) -> None:
+    """`value` is dense and has its memory: torch makes views of no others, or not in every mode."""
+    check_dense(name, value)
+    check_memory(name, value)
+
+
+def check_dense(name: str, value: Tensor) -> None:
+    """Refuse a sparse tensor."""
     if value.layout != torch.strided:
         raise ArgumentError(f"`{name}` is of layout {value.layout}. Give dense numbers: {name}.to_dense().")
-    check_memory(name, value)
 
 
 def is_autocast(device: torch.device) -> bool:
@@ -122,34 +148,52 @@ def _as_integers(name: str, lengths: Sequence[int] | Tensor) -> Tensor:
     check_memory(name, ends)
     if ends.numel() == 0:
         ends = ends.long()  # an empty list has no dtype of its own
-    if ends.is_floating_point() or ends.is_complex() or ends.dtype == torch.bool:
+    if not has_whole_numbers(ends):
         raise DTypeError.of(name, lengths, f"are of dtype {ends.dtype}", "Give whole numbers")
     return ends
+
+
+def has_whole_numbers(tensor: Tensor) -> bool:
+    """Whether the dtype of a tensor is one of integers; that of true and false is not."""
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def check_state(state: Any, expected: Any, like: Tensor | None, name: str = "state") -> None:
     """`state` has the nesting of `expected`, whose leaves are the shapes of the tensors."""
     if isinstance(expected, torch.Size):
-        if not isinstance(state, Tensor):
-            raise ArgumentTypeError.of(name, state, "is not a tensor", f"Give a tensor of shape {tuple(expected)}")
-        if state.shape != expected:
-            raise ShapeError.of(name, tuple(state.shape), f"is not of shape {tuple(expected)}", "Reshape it")
-        if like is not None:
-            check_like(name, state, like)
+        _check_one_state(state, expected, like, name)
         return
-    if not isinstance(state, tuple | list) or len(state) != len(expected):
-        got = f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+    if not is_row_of(len(expected), state):
         raise ShapeError(
-            f"`{name}` must be a tuple of {len(expected)} states, got {got}. Nest them as the layer returns them."
+            f"`{name}` must be a tuple of {len(expected)} states, got {say_how_many(state)}. Nest them as the layer "
+            "returns them."
         )
     for position, (part, shape) in enumerate(zip(state, expected, strict=True)):
         check_state(part, shape, like, f"{name}[{position}]")
 
 
+def _check_one_state(state: Any, expected: torch.Size, like: Tensor | None, name: str) -> None:
+    if not isinstance(state, Tensor):
+        raise ArgumentTypeError.of(name, state, "is not a tensor", f"Give a tensor of shape {tuple(expected)}")
+    if state.shape != expected:
+        raise ShapeError.of(name, tuple(state.shape), f"is not of shape {tuple(expected)}", "Reshape it")
+    if like is not None:
+        check_like(name, state, like)
+
+
+def is_row_of(count: int, state: Any) -> bool:
+    """Whether a state is a tuple or list of so many parts."""
+    return isinstance(state, tuple | list) and len(state) == count
+
+
+def say_how_many(state: Any) -> str:
+    """What was given in place of a tuple of states, for a message."""
+    return f"{len(state)} of them" if isinstance(state, tuple | list) else type(state).__name__
+
+
 def check_recompute(recompute: int | str | None) -> int | str | None:
     """None, "sqrt", or a number of steps of at least one."""
-    number = isinstance(recompute, int) and not isinstance(recompute, bool)
-    if recompute is None or recompute == "sqrt" or (number and int(recompute) > 0):
+    if recompute is None or recompute == "sqrt" or (is_whole(recompute) and recompute > 0):
         return recompute
     raise ArgumentError.of(
         "recompute", recompute, "is neither a number of steps nor 'sqrt'", "Give how many steps lie between kept states"

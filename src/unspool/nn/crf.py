@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.checks import check_lengths, check_like, check_memory, check_shape
+from unspool.nn.checks import check_lengths, check_like, check_shape, check_viewable, has_whole_numbers
 from unspool.nn.layer import from_time_major, to_time_major, valid_steps
 from unspool.nn.recording import refuse_if_recorded
 
@@ -191,7 +191,7 @@ class LinearChainCRF(nn.Module):
         """The tags, time-major and zero beyond each sequence's length."""
         if not isinstance(tags, Tensor):
             raise ArgumentTypeError.of("tags", tags, "is not a torch tensor", "Convert it by torch.as_tensor")
-        if tags.is_floating_point() or tags.is_complex() or tags.dtype == torch.bool:
+        if not has_whole_numbers(tags):
             raise DTypeError(f"`tags` has dtype {tags.dtype}. Give whole numbers: tags.long().")
         steps, rows, _ = e.shape
         shape = (rows, steps) if self.batch_first else (steps, rows)
@@ -202,17 +202,20 @@ class LinearChainCRF(nn.Module):
                 f"`tags` is on {tags.device} where the emissions are on {e.device}. Move it by "
                 f"tags.to({str(e.device)!r})."
             )
-        check_memory("tags", tags)
+        check_viewable("tags", tags)
         y = (tags.t() if self.batch_first else tags).long()
         y = y.masked_fill(~valid_steps(ends, steps).squeeze(-1), 0)
+        self._check_range(y)
+        if self.allowed is not None:
+            self._check_transitions(y, ends, self.allowed)
+        return y
+
+    def _check_range(self, y: Tensor) -> None:
         wrong = ((y < 0) | (y >= self.tags)).nonzero()
         if len(wrong):
             step, row = wrong[0].tolist()
             problem = f"at step {step} of sequence {row} is no tag"
             raise ArgumentError.of("tags", y[step, row].item(), problem, f"Give numbers from 0 to {self.tags - 1}")
-        if self.allowed is not None:
-            self._check_transitions(y, ends, self.allowed)
-        return y
 
     def _check_transitions(self, y: Tensor, ends: Tensor, allowed: Tensor) -> None:
         """Every transition from the start to the end is allowed."""

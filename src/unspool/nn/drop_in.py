@@ -25,11 +25,13 @@ from unspool.nn.drop_in_checks import (
     check_packed,
     check_weights,
     find_changed,
+    first_states,
     is_batched,
     is_settled,
     with_batch,
 )
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
+from unspool.nn.guard import guard_backward
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
@@ -52,6 +54,7 @@ from unspool.nn.route import (
     is_single_step_of_training,
 )
 from unspool.nn.runner import Runner, run_operator, stack_states, zeros
+from unspool.nn.single_step import Operations, take_single_step
 from unspool.nn.torch_layout import name_parts
 
 #: What `Runner.run` returns: output, final states and named values of one layer in one direction.
@@ -71,8 +74,8 @@ class DropIn(nn.RNNBase):
     torch_class: ClassVar[type[nn.RNNBase]]
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
     gates: ClassVar[tuple[str, ...]]
-    #: Whether torch.nn's forward is faster than the kernel at a single step in training.
-    slow_at_one_step: ClassVar[bool]
+    #: The operations of torch's, by `mode`, that are faster than the kernel at a single step in training.
+    single_steps: ClassVar[Operations] = {}
     #: As in `Recurrent`.
     recompute: int | str | None = None
 
@@ -208,28 +211,20 @@ class DropIn(nn.RNNBase):
         """The result of a call without checks of ours: a single step by torch.nn, or the quick kernel; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
-        if self.slow_at_one_step and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
-            return self._step_by_torch(input, hx)
-        return self._run_if_quick(input) if hx is None else None
+        if self.single_steps and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
+            return take_single_step(self, self.single_steps, input, hx) if self._matches_torch() else None
+        return self._run_if_quick(input, hx)
 
-    def _step_by_torch(self, input: Tensor, hx: Any) -> Any:
-        if not self._matches_torch() or is_traced() or not is_settled(self) or find_changed(self):
-            return None
-        try:
-            check_for_torch(self, self._flat_weights, input, self._states(hx))  # type: ignore[arg-type]
-            return super().forward(input, hx)
-        except (AttributeError, RuntimeError, TypeError, ValueError):
-            return None  # the checks of a longer call say what is wrong
-
-    def _run_if_quick(self, input: Tensor) -> Any:
-        """The result of one layer in one direction from a zero state, if the tensors are known to the kernel."""
+    def _run_if_quick(self, input: Tensor, hx: Any) -> Any:
+        """The result of one layer in one direction, if the tensors are known to the kernel."""
         several = len(self._all_weights) > 1 or find_changed(self) is not None
         if several or self.batch_first or self.recompute is not None or not is_settled(self):
             return None
         runner, parameters = self._runner(self.input_size), self._flat_weights
-        if not is_quick(runner.kernel, parameters, input):  # type: ignore[arg-type]
+        states = () if hx is None else first_states(hx)
+        if states is None or not is_quick(runner.kernel, parameters, input, states):  # type: ignore[arg-type]
             return None
-        output, states = runner.run_quick(parameters, input, False, True)  # type: ignore[arg-type]
+        output, states = runner.run_quick(parameters, input, states, False, True)  # type: ignore[arg-type]
         return output, self._as_torch(states)
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
@@ -240,7 +235,7 @@ class DropIn(nn.RNNBase):
         check_call(self, weights[0], data, states, batch_sizes)
         if self._choose(data.unsqueeze(1), weights, states, trace).name == "torch's own":
             check_for_torch(self, weights, data, states)
-            return super().forward(input, hx)
+            return guard_backward(super().forward(input, hx), self._flat_weights_names, weights)
         if states is not None and to_packed is not None:
             states = tuple(part.index_select(1, to_packed) for part in states)
         x, ends = pad_packed_sequence(PackedSequence(data, batch_sizes))
@@ -261,20 +256,24 @@ class DropIn(nn.RNNBase):
         if ends is not None and (torch.compiler.is_compiling() or not ends.all()):
             return self._run(weights, x, states, ends, trace=False)
         check_for_torch(self, weights, x, states)
-        hx, first = None if states is None else self._as_torch(states), self.batch_first
+        hx, first, names = (
+            None if states is None else self._as_torch(states),
+            self.batch_first,
+            self._flat_weights_names,
+        )
         if ends is None:
-            output, final = super().forward(x.transpose(0, 1) if first else x, hx)
+            output, final = guard_backward(super().forward(x.transpose(0, 1) if first else x, hx), names, weights)
             return output.transpose(0, 1) if first else output, self._states(final) or (), {}
-        packed, final = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
+        found = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
+        packed, final = guard_backward(found, names, weights)
         return pad_packed_sequence(packed, total_length=len(x))[0], self._states(final) or (), {}
 
     def _choose(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> Route:
         """How this call runs, seen from its first layer; x has a time axis, whether it is packed or not."""
-        own = self._matches_torch()
+        own, made_of = self._matches_torch(), self._made_of(x.shape[2])
         if torch.compiler.is_compiling():
-            made_of = self._made_of(x.shape[2])
             return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of), own)
-        return choose_route(self._runner(x.shape[2]).kernel, weights, x, states or (), trace=trace, own=own)
+        return choose_route(find_runner(*made_of).kernel, weights, x, states or (), trace=trace, own=own)
 
     def _run(
         self,

@@ -14,9 +14,10 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
-from unspool.nn.boundary import check_quickly
-from unspool.nn.checks import Shape, check_like, check_memory, check_probability, is_autocast
+from unspool.nn.boundary import are_held, check_quickly
+from unspool.nn.checks import Shape, check_like, check_memory, check_probability, check_viewable, is_autocast
 from unspool.nn.compiling import constant_result
+from unspool.nn.route import PLAIN
 
 QUANTIZED = (
     "torch.ao.quantization looks up the exact type of a layer, so this layer of unspool.nn stays as it is. "
@@ -37,6 +38,7 @@ def is_batched(layer: nn.RNNBase, input: Any) -> bool:
             f"{name}: Expected input to be 2D or 3D, got {input.dim()}{what}. Give (time, batch, features) or "
             "(time, features)."
         )
+    check_viewable("input", input)
     return input.dim() == 3
 
 
@@ -46,7 +48,23 @@ def with_batch(states: States | None, batched: bool) -> States | None:
         return None
     if any(part.dim() != (3 if batched else 2) for part in states):
         raise _wrong_rank(states, batched)
+    for part in states:
+        check_viewable("hx", part)
     return states if batched else tuple(part.unsqueeze(1) for part in states)
+
+
+def first_states(hx: Any) -> States | None:
+    """The initial states of a layer's only part, (batch, width) each, or None if they have to be checked before."""
+    parts = (hx,) if isinstance(hx, Tensor) else hx
+    if not isinstance(parts, tuple):
+        return None
+    for part in parts:
+        if type(part) not in PLAIN or not part.is_cpu or part.dim() != 3 or len(part) != 1:
+            return None
+    try:
+        return tuple(part[0] for part in parts) if are_held(parts, parts[0].element_size()) else None
+    except RuntimeError:  # under a function transform, they have no memory of their own
+        return None
 
 
 def is_settled(layer: nn.RNNBase) -> bool:
@@ -134,17 +152,24 @@ def check_packed(packed: PackedSequence) -> None:
     data, batch_sizes, *orders = packed
     if not isinstance(data, Tensor):
         raise ArgumentTypeError.of("input.data", data, "is not a tensor", REPACK)
-    _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
-    if batch_sizes.device.type != "cpu":
-        raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)
-    sizes = batch_sizes.tolist()
-    falling = all(after <= before for before, after in pairwise(sizes))
-    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != len(data):
-        problem = f"are not positive numbers that never rise and sum to the {len(data)} rows of data"
-        raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
+    check_viewable("input.data", data)
+    sizes = _check_batch_sizes(batch_sizes, len(data))
     for name, order in zip(("input.sorted_indices", "input.unsorted_indices"), orders, strict=True):
         if order is not None:
             _check_order(name, order, sizes[0])
+
+
+def _check_batch_sizes(batch_sizes: Any, rows: int) -> list[int]:
+    """The batch sizes of all steps, which fit data of so many rows."""
+    _check_integers("input.batch_sizes", batch_sizes, (torch.int64,))
+    if batch_sizes.device.type != "cpu":
+        raise DeviceError.of("input.batch_sizes", batch_sizes.device, "is not the CPU", REPACK)
+    sizes: list[int] = batch_sizes.tolist()
+    falling = all(after <= before for before, after in pairwise(sizes))
+    if not sizes or not falling or sizes[-1] < 1 or sum(sizes) != rows:
+        problem = f"are not positive numbers that never rise and sum to the {rows} rows of data"
+        raise ShapeError.of("input.batch_sizes", sizes, problem, REPACK)
+    return sizes
 
 
 def _check_order(name: str, order: Any, rows: int) -> None:
@@ -193,13 +218,13 @@ def _check_shapes(layer: nn.RNNBase, input: Tensor, hx: States | None, batch_siz
     try:
         if input.dim() != (3 if batch_sizes is None else 2) or input.shape[-1] != layer.input_size:
             layer.check_input(input, batch_sizes)
-        if hx is not None and (batch_sizes is not None or not _fit(layer, input, hx)):
+        if hx is not None and (batch_sizes is not None or not fit_states(layer, input, hx)):
             layer.check_forward_args(input, hx if len(hx) > 1 else hx[0], batch_sizes)  # type: ignore[arg-type]
     except RuntimeError as error:
         raise ShapeError(f"{error}. Change its shape, or the layer's sizes.") from error
 
 
-def _fit(layer: nn.RNNBase, input: Tensor, hx: States) -> bool:
+def fit_states(layer: nn.RNNBase, input: Tensor, hx: States) -> bool:
     """Whether the states of a padded batch have the shapes that torch.nn asks for; quicker than its own check."""
     count, rows = layer.num_layers * (2 if layer.bidirectional else 1), input.shape[0 if layer.batch_first else 1]
     widths = layer.proj_size or layer.hidden_size, layer.hidden_size

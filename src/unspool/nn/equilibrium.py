@@ -221,10 +221,15 @@ class Equilibrium(nn.Module):
         shape = torch.Size((*u.shape[:-1], check_size("output_size", self.output_size)))
         if start is not None:
             check_state(start, shape, like, "start")
-        for name, value in (("u", u), ("start", start)):
-            if value is not None and not bool(torch.isfinite(value).all()):
-                raise ArgumentError(f"`{name}` contains NaN or inf, so no fixed point exists. Clean the data first.")
+        _check_finite("u", u)
+        if start is not None:
+            _check_finite("start", start)
         return shape
+
+
+def _check_finite(name: str, value: Tensor) -> None:
+    if not bool(torch.isfinite(value).all()):
+        raise ArgumentError(f"`{name}` contains NaN or inf, so no fixed point exists. Clean the data first.")
 
 
 def _check_layer(layer: Any) -> None:

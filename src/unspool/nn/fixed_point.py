@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unspool.cells.cell import check_size
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError
 
 
@@ -115,7 +116,7 @@ def at_least_single(value: Tensor) -> Tensor:
 
 def check_solver(tolerance: float, max_iterations: int, memory: int) -> None:
     """Refuse settings of the solver that cannot be used."""
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 < tolerance < math.inf:
+    if not is_number(tolerance) or not 0 < tolerance < math.inf:
         raise ArgumentError.of("tolerance", tolerance, "is not a positive number", "Give one such as 1e-6")
     check_size("max_iterations", max_iterations)
     if memory != 0:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from unspool.cells import Cell, Elman
+from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.nn.recurrent import Recurrent
 from unspool.nn.rnn import GRU, LSTM, RNN
@@ -131,7 +132,7 @@ def chrono_(module: Module, longest: int) -> Module:
     Example:
         >>> unspool.nn.init.chrono_(unspool.nn.Recurrent("lstm", 3, 4), longest=200)
     """
-    if isinstance(longest, bool) or not isinstance(longest, int) or longest < 3:
+    if not is_whole(longest) or longest < 3:
         raise ArgumentError.of("longest", longest, "is not a whole number from 3 on", "Give the longest lag to keep")
     for direction in _gated(module):
         for gate, sign in direction.cell.keeps.items():
@@ -155,28 +156,32 @@ def keep_orthogonal(module: Module) -> Module:
     Example:
         >>> unspool.nn.init.keep_orthogonal(unspool.nn.Recurrent("gru", 3, 4))
     """
-    matrices = []
-    for layer in _layers(module):
-        if isinstance(layer, RNN):
-            names = [name for name in layer._flat_weights_names if name.startswith("weight_hh")]
-        elif isinstance(layer, Recurrent):
-            names = list(layer.equations.recurrent_matrices)
-        else:
-            raise ArgumentTypeError.of(
-                "module", type(layer).__name__, "stacks its gates' matrices in one parameter", "Use nn.Recurrent"
-            )
-        for name in names:
-            if getattr(layer, name).shape[0] != getattr(layer, name).shape[1]:
-                raise ArgumentError.of(name, tuple(getattr(layer, name).shape), "is not square", "Make the sizes equal")
-            matrices.append((layer, name))
-    for layer, name in matrices:
+    matrices = [(layer, name) for layer in _layers(module) for name in _square_matrices(layer)]
+    for layer, name in matrices:  # only when all were found to be square
         parametrizations.orthogonal(layer, name)
     return module
 
 
+def _square_matrices(layer: nn.Module) -> list[str]:
+    """The names of the recurrent matrices of a layer, each a parameter of its own."""
+    if isinstance(layer, RNN):
+        names = [name for name in layer._flat_weights_names if name.startswith("weight_hh")]
+    elif isinstance(layer, Recurrent):
+        names = list(layer.equations.recurrent_matrices)
+    else:
+        raise ArgumentTypeError.of(
+            "module", type(layer).__name__, "stacks its gates' matrices in one parameter", "Use nn.Recurrent"
+        )
+    for name in names:
+        rows, columns = shape = tuple(getattr(layer, name).shape)
+        if rows != columns:
+            raise ArgumentError.of(name, shape, "is not square", "Make the sizes equal")
+    return names
+
+
 def _fill(parts: tuple[Tensor, ...], value: Tensor | float) -> None:
     """Make the vectors add up to `value`."""
-    parts[0].copy_(torch.as_tensor(value))
+    parts[0].copy_(torch.as_tensor(value, dtype=parts[0].dtype))  # a number is not rounded to float32 on its way
     for rest in parts[1:]:
         rest.zero_()
 
@@ -210,23 +215,29 @@ def _gated(module: nn.Module) -> list[_Direction]:
 def _directions(module: nn.Module) -> Iterator[_Direction]:
     for layer in _layers(module):
         if isinstance(layer, Recurrent):
-            biases = [name for name in layer.equations.parameters if name.startswith("b_")]
-            yield _Direction(
-                layer.cell,
-                {name: getattr(layer, name) for name in layer.equations.recurrent_matrices},
-                {name[2:]: (getattr(layer, name),) for name in biases},
-            )
-            continue
-        for names in layer._all_weights:
-            key = names[0].removeprefix("weight_ih_")
-            blocks = getattr(layer, f"weight_hh_{key}").chunk(len(layer.gates))
-            sides = (
-                [getattr(layer, f"bias_{side}_{key}").chunk(len(layer.gates)) for side in ("ih", "hh")]
-                if layer.bias
-                else []
-            )
-            yield _Direction(
-                layer.cell,
-                dict(zip(layer.gates, blocks, strict=True)),
-                dict(zip(layer.gates, zip(*sides, strict=True), strict=False)),
-            )
+            yield _direction_of(layer)
+        else:
+            yield from _directions_of_drop_in(layer)
+
+
+def _direction_of(layer: Recurrent) -> _Direction:
+    biases = [name for name in layer.equations.parameters if name.startswith("b_")]
+    return _Direction(
+        layer.cell,
+        {name: getattr(layer, name) for name in layer.equations.recurrent_matrices},
+        {name[2:]: (getattr(layer, name),) for name in biases},
+    )
+
+
+def _directions_of_drop_in(layer: RNN | GRU | LSTM) -> Iterator[_Direction]:
+    """torch.nn stacks the gates' blocks in one parameter, and has two biases."""
+    for names in layer._all_weights:
+        key = names[0].removeprefix("weight_ih_")
+        blocks = getattr(layer, f"weight_hh_{key}").chunk(len(layer.gates))
+        biases = [getattr(layer, f"bias_{side}_{key}") for side in ("ih", "hh")] if layer.bias else []
+        sides = [bias.chunk(len(layer.gates)) for bias in biases]
+        yield _Direction(
+            layer.cell,
+            dict(zip(layer.gates, blocks, strict=True)),
+            dict(zip(layer.gates, zip(*sides, strict=True), strict=False)),
+        )

@@ -42,9 +42,12 @@ class KernelCall:
         self.lead = (1,) if stacked else ()
         self.ends = None if ends is None else ends.to("cpu", torch.int64, copy=True).contiguous()
 
-    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False) -> Found:
-        """Output, final states and, to `keep`, the tape; a `clean` tape has zeros beyond the end of a sequence."""
-        x, start, parameters = self.boundary.admit(tensors, self.ends)
+    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False, known: bool = False) -> Found:
+        """Output, final states and, to `keep`, the tape; a `clean` tape has zeros beyond the end of a sequence.
+
+        Tensors that the kernel knows are not checked again, but for their memory.
+        """
+        x, start, parameters = self.boundary.hold(tensors) if known else self.boundary.admit(tensors, self.ends)
         out, final = self.results(x)
         tape = self.tape(x, clean) if keep else None
         given = self.given(x, start, parameters, self.ends)

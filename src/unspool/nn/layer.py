@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.nn.checks import check_input, check_lengths, check_state
+from unspool.nn.checks import check_input, check_lengths, check_state, check_viewable
 from unspool.nn.leaves import map_leaves
 from unspool.nn.recording import find_symbol, record_call, refuse_script
 from unspool.nn.route import describe_routes, find_routes
@@ -57,7 +57,7 @@ class Layer(nn.Module):
         """
         if (symbol := find_symbol(x, state, lengths)) is not None:
             return record_call(self, symbol, x, state, lengths=lengths, trace=trace, **options)
-        like: Tensor | None = next(self.parameters(), None)
+        like = self._first_parameter()
         check_input(x, self.input_size, like)
         like = x if like is None else like
         batched = x.dim() == 3
@@ -74,12 +74,19 @@ class Layer(nn.Module):
         state = state if batched else map_leaves(lambda part: part.squeeze(0), state)
         return (output, state, map_leaves(leave, values)) if trace else (output, state)
 
+    def _first_parameter(self) -> Tensor | None:
+        """The first parameter, if there is one; its own without a walk through the parts."""
+        for parameter in self._parameters.values():
+            if parameter is not None:
+                return parameter
+        return next(self.parameters(), None)
+
     def _start(self, state: Any, rows: int, x: Tensor, like: Tensor, batched: bool) -> Any:
         """The state to start from, with a batch axis."""
         try:
             if state is None:
                 return self.initial_state(rows, x)
-            state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
+            state = state if batched else map_leaves(_with_batch, state)
             self.check_state(state, rows, like)
         except RecursionError as error:
             name = type(self).__name__
@@ -132,6 +139,14 @@ def as_layer(name: str, part: object) -> Layer:
     if not isinstance(part, Layer):
         raise ArgumentTypeError.of(name, part, "is not a layer of unspool.nn", "Give a Recurrent or a Stack")
     return part
+
+
+def _with_batch(state: Tensor | torch.Size) -> Tensor | torch.Size:
+    """A state of one sequence as that of a batch of one; what is no tensor is refused later, with its place."""
+    if not isinstance(state, Tensor):
+        return state
+    check_viewable("state", state)
+    return state.unsqueeze(0)
 
 
 def to_time_major(x: Tensor, batch_first: bool) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,11 +13,8 @@ from unspool.cells.equations import Equations
 from unspool.engine.kernel import Place
 from unspool.errors import UnspoolError
 from unspool.nn.compiling import constant_result
+from unspool.nn.known import Known
 from unspool.nn.layout import Tensors
-
-# torch's compiler uses this to recognise tensors: their types, sizes, strides and the modes that are active. It is not
-# public. A torch without it only makes small calls slower.
-TensorGuards: Any = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "TensorGuards", None)
 
 
 class LazyKernel:
@@ -36,8 +32,8 @@ class LazyKernel:
     ) -> None:
         self._made_of = equations, input_size, hidden_size, places
         self._why_not: str | None = None
-        #: Each recognises tensors in every respect like those of an earlier call: `known.check(x, *parameters)`.
-        self.known: list[Any] = []
+        #: Tensors that fit the kernel, by how many states they have: x, then the states, then the parameters.
+        self.known: dict[int, Known] = {0: Known(), len(equations.states): Known()}
 
     def why_not(self, itemsize: int) -> str | None:
         """Build the kernel for numbers of this many bytes if needed. The reason if that fails, else None."""
@@ -58,10 +54,14 @@ class LazyKernel:
         """Whether there is a kernel for this dtype, for torch.compile, which cannot trace the build."""
         return self.why_not(dtype.itemsize) is None
 
-    def remember(self, x: Tensor, parameters: Tensors) -> None:
+    def remember(self, x: Tensor, states: Tensors, parameters: Tensors) -> None:
         """Recognise tensors of this kind from now on. x may have any number of steps and any batch size."""
-        if TensorGuards is not None and all(tensor.is_contiguous() for tensor in parameters):
-            sizes = [[None, None, x.shape[2]], *(list(tensor.shape) for tensor in parameters)]
-            strides = [[None, None, None], *(list(tensor.stride()) for tensor in parameters)]
-            known = TensorGuards(x, *parameters, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-            self.known = [known, *self.known[:3]]
+        free = [(x, (None, None, x.shape[2])), *((state, (None, state.shape[1])) for state in states)]
+        self.known[len(states)].add(free, parameters)
+
+    def knows(self, x: Tensor, states: Tensors, parameters: Tensors) -> bool:
+        """Whether the tensors are like those of an earlier call; their memory has to be looked at all the same."""
+        if not states:
+            return (x, *parameters) in self.known[0]
+        known = self.known.get(len(states), ())
+        return (x, *states, *parameters) in known and all(len(state) == x.shape[1] for state in states)

@@ -32,9 +32,13 @@ def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
     if isinstance(first, dict):
         return {key: map_leaves(function, *(tree[key] for tree in trees)) for key in first}
     if isinstance(first, tuple | list):
-        parts = [map_leaves(function, *several) for several in zip(*trees, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+        return _rebuild(first, [map_leaves(function, *several) for several in zip(*trees, strict=True)])
     return first
+
+
+def _rebuild(like: Any, parts: list[Any]) -> Any:
+    """The parts in a tuple (a named one too) or list of the type of `like`."""
+    return type(like)(*parts) if hasattr(like, "_fields") else type(like)(parts)
 
 
 def leaves(tree: Any) -> list[Tensor]:

@@ -39,11 +39,7 @@ def _call(
     reverse: bool,
 ) -> KernelCall:
     """A call of the kernel that fits these arguments, which are checked."""
-    if x.dim() != 3 or not x.shape[2]:
-        raise ShapeError.of("x", tuple(x.shape), "is not (time, batch, features)", "Reshape it")
-    if not has_kernels(x):
-        found = f"{x.dtype} on {x.device}"
-        raise DTypeError.of("x", found, "has no kernel", "Give float32 or float64 on the CPU")
+    _check_x(x)
     steps, rows, input_size = x.shape
     runner = _runner(cell, input_size, hidden_size)
     equations = runner.equations
@@ -54,6 +50,14 @@ def _call(
     check_tensors("parameters", parameters, list(equations.shapes(input_size, hidden_size).values()), x)
     ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
     return runner.call(x, ends, reverse)
+
+
+def _check_x(x: Tensor) -> None:
+    if x.dim() != 3 or not x.shape[2]:
+        raise ShapeError.of("x", tuple(x.shape), "is not (time, batch, features)", "Reshape it")
+    if not has_kernels(x):
+        found = f"{x.dtype} on {x.device}"
+        raise DTypeError.of("x", found, "has no kernel", "Give float32 or float64 on the CPU")
 
 
 def check_tensors(name: str, tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], like: Tensor) -> None:

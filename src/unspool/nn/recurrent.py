@@ -158,7 +158,8 @@ class Recurrent(Layer):
 
     def initial_state(self, rows: int, like: Tensor) -> Any:
         if not self.learn_initial:
-            return super().initial_state(rows, like)
+            zeros = tuple(like.new_zeros(rows, width) for width in self._widths.values())
+            return zeros[0] if len(zeros) == 1 else zeros
         learned: dict[str, Any] = {
             name: getattr(self, name, None) for name in (f"initial_{state}" for state in self._widths)
         }

@@ -22,6 +22,9 @@ from unspool.nn.layout import Tensors
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States, Trace
 
+#: What to do where a layer must compute the same every time.
+GIVE_PLAIN_LAYERS = "Give layers without recurrent dropout, weight dropout and zoneout"
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -43,12 +46,10 @@ class Regularized:
         self.rates, self.plain = rates, plain
         equations = plain.equations
         self._dropped = [name in equations.recurrent_matrices for name in equations.parameters]
-        masked = derived.with_masks(equations) if rates.recurrent_dropout else equations
-        if rates.recurrent_dropout and len(masked.states) == len(equations.states):
-            raise _no_effect("recurrent_dropout", rates.recurrent_dropout, equations)
+        names = tuple(equations.states)
+        masked = self._with_masks(equations)
         if rates.weight_dropout and not any(self._dropped):
             raise _no_effect("weight_dropout", rates.weight_dropout, equations)
-        names = tuple(equations.states)
         self._mask_sizes = [
             equations.size(width, input_size, hidden_size) for width in list(masked.states.values())[len(names) :]
         ]
@@ -59,6 +60,16 @@ class Regularized:
             self._evaluation = Runner(expected, input_size, hidden_size)
         elif rates.recurrent_dropout:
             self._training = Runner(masked, input_size, hidden_size)
+
+    def _with_masks(self, equations: Equations) -> Equations:
+        """The equations with the masks of recurrent dropout as further states, where there is dropout."""
+        p = self.rates.recurrent_dropout
+        if not p:
+            return equations
+        masked = derived.with_masks(equations)
+        if len(masked.states) == len(equations.states):
+            raise _no_effect("recurrent_dropout", p, equations)
+        return masked
 
     def runner(self, training: bool) -> Runner:
         """The runner for training or for evaluation."""
@@ -80,9 +91,7 @@ class Regularized:
         masks: list[Tensor] = []
         if training:
             self.plain.boundary.check_parameters(parameters)
-            parameters = self._drop_weights(parameters)
-            sizes = [(len(states[0]), size) for size in self._mask_sizes]
-            masks = [draw_mask(states[0], size, self.rates.recurrent_dropout) for size in sizes]
+            parameters, masks = self._drop_weights(parameters), self._draw_masks(states[0])
         elif p:
             parameters = [*parameters, *(state.new_full(state.shape[1:], p) for state in states)]
         if training and p:
@@ -93,6 +102,9 @@ class Regularized:
             output, final, values = run(parameters, x, start, ends, reverse, trace, recompute)
         named = self.plain.equations.named if trace else ()
         return output, final[: len(states)], {name: values[name] for name in named}
+
+    def _draw_masks(self, state: Tensor) -> list[Tensor]:
+        return [draw_mask(state, (len(state), size), self.rates.recurrent_dropout) for size in self._mask_sizes]
 
     def _drop_weights(self, parameters: Tensors) -> Tensors:
         p = self.rates.weight_dropout
@@ -126,8 +138,12 @@ class Regularized:
             parts[first] = output, values
             states = final[: len(states)]
         outputs, traces = zip(*(parts[first] for first in firsts), strict=True)
-        named = {name: torch.cat([values[name] for values in traces]) for name in traces[0]}
-        return torch.cat(outputs), states, named
+        return torch.cat(outputs), states, _join_traces(traces)
+
+
+def _join_traces(traces: Sequence[Trace]) -> Trace:
+    """The named values of parts of a sequence, one after the other in time."""
+    return {name: torch.cat([values[name] for values in traces]) for name in traces[0]}
 
 
 def drop_units(sequence: Tensor, p: float, training: bool = True) -> Tensor:

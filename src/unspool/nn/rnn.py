@@ -10,6 +10,7 @@ from unspool import cells
 from unspool.errors import ShapeError, UnknownNameError
 from unspool.nn.drop_in import DropIn
 from unspool.nn.drop_in_runners import Kind
+from unspool.nn.single_step import OF_GRU, OF_RNN
 
 #: torch.nn.RNN's mode → the activation.
 ACTIVATIONS = {"RNN_TANH": "tanh", "RNN_RELU": "relu"}
@@ -29,7 +30,7 @@ class RNN(DropIn, nn.RNN):
 
     torch_class = nn.RNN
     gates = ("h",)
-    slow_at_one_step = True
+    single_steps = OF_RNN
 
     def _kind(self) -> Kind:
         if self.mode not in ACTIVATIONS:  # torch.nn's forward reads `mode`, not `nonlinearity`
@@ -54,7 +55,7 @@ class GRU(DropIn, nn.GRU):
 
     torch_class = nn.GRU
     gates = ("r", "z", "n")
-    slow_at_one_step = True
+    single_steps = OF_GRU
     reset = "after"
 
     def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
@@ -87,7 +88,6 @@ class LSTM(DropIn, nn.LSTM):
 
     torch_class = nn.LSTM
     gates = ("i", "f", "g", "o")
-    slow_at_one_step = False
 
     def _kind(self) -> Kind:
         return cells.LSTM, (("projection", self.proj_size or None),)

@@ -57,8 +57,9 @@ def choose_route(
 
     | route        | is taken when                                               | what runs                        |
     |--------------|-------------------------------------------------------------|----------------------------------|
-    | quick kernel | a call from a zero state, without lengths, trace or         | the compiled kernel; the tensors |
-    |              | `recompute`, on tensors like those of an earlier such call  | are not checked again            |
+    | quick kernel | a call without lengths, trace or `recompute`, on tensors    | the compiled kernel; of the      |
+    |              | like those of an earlier such call                          | tensors only the memory is       |
+    |              |                                                             | checked again                    |
     | refused      | torch.jit.trace runs, or an ONNX exporter                   | an error: one length would be    |
     |              |                                                             | kept                             |
     | operator     | torch.compile or torch.export traces the model, there is a  | `torch.ops.unspool.recurrence`,  |
@@ -80,7 +81,7 @@ def choose_route(
         kernel: the kernel of the equations; built now, if it is needed and was not built before.
         parameters: the layer's parameter tensors.
         x: the input, (time, batch, input_size).
-        states: the initial states, or None to start from zeros.
+        states: the initial states, or None to start from zeros; () asks how a call runs whose tensors are not known.
         ends: the length of each sequence, or None where all are as long as x.
         trace: whether every named value is wanted.
         recompute: as in `Recurrent`.
@@ -89,7 +90,8 @@ def choose_route(
     Returns:
         The route with the reason why it is taken.
     """
-    if states is None and ends is None and not trace and recompute is None and is_quick(kernel, parameters, x):
+    plain = ends is None and not trace and recompute is None and states != ()
+    if plain and is_quick(kernel, parameters, x, states or ()):
         return QUICK
     if is_traced():
         return RECORDED if own else TRACED
@@ -107,20 +109,12 @@ def _choose_instead(why: str, x: Tensor, own: bool) -> Route:
     return Route("torch's own" if own and not _needs_loop(x) else "eager", why)
 
 
-def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor) -> bool:
-    """Whether a call from a zero state takes the quick kernel.
+def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor, states: Tensors = ()) -> bool:
+    """Whether a call takes the quick kernel.
 
     This is for calls so small that checking each tensor takes longer than the kernel does.
     """
-    if torch.compiler.is_compiling() or not x.numel():
-        return False
-    try:
-        for known in kernel.known:
-            if known.check(x, *parameters):
-                break
-        else:
-            return False
-    except TypeError:  # they are more than those, or fewer
+    if torch.compiler.is_compiling() or not x.numel() or not kernel.knows(x, states, parameters):
         return False
     special = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() or current_observer() is not None
     return not special and engine.enabled()

@@ -13,8 +13,9 @@ from unspool.cells import document
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import UnspoolError
-from unspool.nn.boundary import Boundary, are_held
-from unspool.nn.kernel_call import Differentiable, KernelCall
+from unspool.nn.boundary import Boundary, find_addresses
+from unspool.nn.guard import guard_backward
+from unspool.nn.kernel_call import Differentiable, KernelCall, addresses
 from unspool.nn.layout import Layout, Tensors
 from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
@@ -76,41 +77,44 @@ class Runner:
         self.boundary.check_numbers(x.dtype)
         route = route or choose_route(self.kernel, parameters, x, states, ends, trace, recompute)
         if route.name == "quick kernel":
-            return *self.run_quick(parameters, x, reverse, stacked), {}
+            return *self.run_quick(parameters, x, states or (), reverse, stacked), {}
         if route.name == "kernel":
             tensors = (x, *states, *parameters) if states else (x, *parameters)
             call = self._make_call(len(x), ends, reverse, recompute, stacked)
             if trace:
                 return call.trace(tensors)
-            if states is None and ends is None and recompute is None:
-                self.kernel.remember(x, parameters)
             keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
             output, final, kept = call.forward(tensors, keep)
+            if ends is None and recompute is None and not self.kernel.knows(x, states or (), parameters):
+                self.kernel.remember(x, states or (), parameters)  # now that they were found to fit
             if keep:
                 output, *final = Differentiable.apply(call, (output, final, kept), *tensors)  # type: ignore[no-untyped-call]
             return output, tuple(final), {}
         start = states or zeros(x, self.widths)
         return stack_states(self._run_without_kernel(route, parameters, x, start, ends, reverse, trace), stacked)
 
-    def run_quick(self, parameters: Tensors, x: Tensor, reverse: bool, stacked: bool) -> tuple[Tensor, States]:
-        """`run` from zeros, on tensors for which `is_quick` is true."""
-        if torch.is_grad_enabled() and (x.requires_grad or any(p.requires_grad for p in parameters)):
-            tensors = (x, *parameters)
+    def run_quick(
+        self, parameters: Tensors, x: Tensor, states: States, reverse: bool, stacked: bool
+    ) -> tuple[Tensor, States]:
+        """`run` on tensors for which `is_quick` is true."""
+        tensors = (x, *states, *parameters)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             call = KernelCall(self.kernel.built, self.boundary, self.step, None, reverse, stacked)
-            output, *finals = Differentiable.apply(call, call.forward(tensors, True), *tensors)  # type: ignore[no-untyped-call]
+            found = call.forward(tensors, keep=True, known=True)
+            output, *finals = Differentiable.apply(call, found, *tensors)  # type: ignore[no-untyped-call]
             return output, tuple(finals)
         size = x.element_size()
-        if not are_held((x, *parameters), size):  # `is_quick` has compared all else
-            x, _, parameters = self.boundary.admit((x, *parameters), None)
+        places = find_addresses(tensors, size)
+        if places is None:
+            x, states, parameters = self.boundary.admit(tensors, None)  # type: ignore[assignment]
+            places = addresses((x, *states, *parameters))
         steps, rows, _ = x.shape
         output = x.new_empty(steps, rows, self.widths[0])
         lead = (1,) if stacked else ()
         final = [x.new_empty(*lead, rows, width) for width in self.widths]
-        to = [state.data_ptr() for state in final]
-        threads = torch.get_num_threads()
-        run = self.kernel.built.forward
-        places = [tensor.data_ptr() for tensor in parameters]
-        run(size, (steps, rows), threads, reverse, 0, x.data_ptr(), places, (), output.data_ptr(), to)
+        first = 1 + len(states)
+        given = places[0], places[first:], places[1:first], output.data_ptr(), addresses(final)
+        self.kernel.built.forward(size, (steps, rows), torch.get_num_threads(), reverse, 0, *given)
         return output, tuple(final)
 
     def call(self, x: Tensor, ends: Tensor | None, reverse: bool) -> KernelCall:
@@ -148,7 +152,10 @@ class Runner:
         if route.name == "operator":
             ordered = [named[name] for name in self.equations.parameters]
             return run_operator(self.document, self._sizes[1], x, start, ordered, ends, reverse)
-        return unroll(self.step, named, x, start, ends, reverse, trace)
+        found = unroll(self.step, named, x, start, ends, reverse, trace)
+        if len(x):  # of no step, the results are the states that were given
+            guard_backward(found, (*self.layout.names, *self.equations.states), (*parameters, *start))
+        return found
 
     def _make_call(
         self, steps: int, ends: Tensor | None, reverse: bool, recompute: int | str | None, stacked: bool

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from unspool.cells.cell import check_size
 from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DivergenceError, DTypeError, ShapeError
-from unspool.nn.checks import check_lengths, check_memory
+from unspool.nn.checks import check_lengths, check_memory, has_whole_numbers
 from unspool.nn.leaves import take_rows
 from unspool.nn.stack import AnyCell, Stack
 
@@ -211,13 +211,18 @@ class Seq2Seq(nn.Module):
             state = self.encode(source, source_lengths)
             searches = [_Beams(width, self.end, max_length, length_penalty, best or 1) for _ in range(len(source))]
             for _ in range(max_length):
-                last = [beam.tokens[-1] if beam.tokens else self.start for search in searches for beam in search.live]
+                last = self._last_tokens(searches)
                 if not last:
                     break
                 log_p, state = self._choices(state, torch.tensor(last))
                 state = take_rows(state, torch.tensor(_grow(searches, log_p), dtype=torch.long))
         ranked = [search.ranked() for search in searches]
         return [beams[0] for beams in ranked] if best is None else [beams[:best] for beams in ranked]
+
+    def _last_tokens(self, searches: list[_Beams]) -> list[int]:
+        """What every live beam ends with."""
+        live = [beam for search in searches for beam in search.live]
+        return [beam.tokens[-1] if beam.tokens else self.start for beam in live]
 
     def _write(
         self,
@@ -286,7 +291,7 @@ class Seq2Seq(nn.Module):
         """The tokens as 64-bit numbers."""
         if not isinstance(tokens, Tensor):
             raise ArgumentTypeError.of(name, tokens, "is not a torch tensor", "Convert it by torch.as_tensor")
-        if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+        if not has_whole_numbers(tokens):
             raise DTypeError.of(name, tokens.dtype, "is not an integer dtype", f"Convert it by {name}.long()")
         if tokens.dim() != rank:
             layout = "(batch, time)" if rank == 2 else "(batch,)"
@@ -299,12 +304,16 @@ class Seq2Seq(nn.Module):
             )
         check_memory(name, tokens)
         whole: Tensor = tokens.long()
-        outside = whole[(whole < 0) | (whole >= size)]
-        if len(outside):
-            raise ArgumentError.of(
-                name, int(outside[0]), f"is not a token from 0 to {size - 1}", "Check the size of the vocabulary"
-            )
+        _check_range(name, whole, size)
         return whole
+
+
+def _check_range(name: str, tokens: Tensor, size: int) -> None:
+    outside = tokens[(tokens < 0) | (tokens >= size)]
+    if len(outside):
+        raise ArgumentError.of(
+            name, int(outside[0]), f"is not a token from 0 to {size - 1}", "Check the size of the vocabulary"
+        )
 
 
 @dataclass

@@ -128,13 +128,8 @@ class Stack(Layer):
                 device=device,
                 dtype=dtype,
             )
-            if self.residual[level] and layer.output_size != read:
-                raise ShapeError.of(
-                    "residual",
-                    residual,
-                    f"adds layer {level + 1}'s input, {read} wide, to its state, {layer.output_size} wide",
-                    "Make the widths equal, or give a list such as residual=[False, True]",
-                )
+            if self.residual[level]:
+                _check_residual(level, read, layer, residual)
             _regularize(layer, self.rates[level])
             self.layers.append(layer)
             widths.append(layer.output_size)
@@ -151,8 +146,7 @@ class Stack(Layer):
             read = torch.cat(rising[-2:], -1) if self.skip else rising[-1]
             output, final, named = layer.run(read, start, ends, trace)
             if residual:
-                check_shape("residual", output, read.shape)
-                output = output + (read if ends is None else read.masked_fill(~valid_steps(ends, len(read)), 0.0))
+                output = _add_read(output, read, ends)
             sequences.append(output)
             drop = drop_units if same else functional.dropout
             rising.append(drop(output, p, self.training))
@@ -192,20 +186,40 @@ class Stack(Layer):
         return self.rates
 
 
+def _add_read(output: Tensor, read: Tensor, ends: Tensor | None) -> Tensor:
+    """A layer's output plus what it read, where a sequence is not over."""
+    check_shape("residual", output, read.shape)
+    return output + (read if ends is None else read.masked_fill(~valid_steps(ends, len(read)), 0.0))
+
+
+def _check_residual(level: int, read: int, layer: Layer, residual: object) -> None:
+    if layer.output_size != read:
+        raise ShapeError.of(
+            "residual",
+            residual,
+            f"adds layer {level + 1}'s input, {read} wide, to its state, {layer.output_size} wide",
+            "Make the widths equal, or give a list such as residual=[False, True]",
+        )
+
+
 def _count(num_layers: int | None, **options: object) -> int:
     """The number of layers that `num_layers` and the lists among the options agree on."""
     counts = {name: len(value) for name, value in options.items() if isinstance(value, list | tuple)}
     if num_layers is not None:
         counts["num_layers"] = check_size("num_layers", num_layers)
+    _check_counts(counts)
+    count = next(iter(counts.values()), 1)
+    if count > MOST_LAYERS:
+        raise ArgumentError.of("num_layers", count, f"is more than {MOST_LAYERS}", "Give fewer layers")
+    return count
+
+
+def _check_counts(counts: dict[str, int]) -> None:
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise ArgumentError(f"the number of layers is said in different ways ({said}). Give one entry per layer.")
     if 0 in counts.values():
         raise ArgumentError.of(next(iter(counts)), [], "has no entry", "Give one entry per layer")
-    count = next(iter(counts.values()), 1)
-    if count > MOST_LAYERS:
-        raise ArgumentError.of("num_layers", count, f"is more than {MOST_LAYERS}", "Give fewer layers")
-    return count
 
 
 def _check_flags(name: str, values: Sequence[object]) -> None:

@@ -44,8 +44,10 @@ class TorchLayout(Layout):
         if name == "U_p":
             return (len(self.names) - 1, 0), NOWHERE
         row = rows * (len(self.gates) - 1 if gate == "hn" else self.gates.index(gate))
-        if letter in "WU":
-            return (0, row * widths[0]) if letter == "W" else (1, row * widths[1]), NOWHERE
+        if letter == "W":
+            return (0, row * widths[0]), NOWHERE
+        if letter == "U":
+            return (1, row * widths[1]), NOWHERE
         if self.apart and gate in ("n", "hn"):
             return (3 if gate == "hn" else 2, row), NOWHERE
         return (2, row), (3, row)
@@ -54,11 +56,9 @@ class TorchLayout(Layout):
 def name_parts(tensors: Tensors, gates: tuple[str, ...], bias: bool, apart: bool, projected: bool) -> dict[str, Tensor]:
     """The parameters of the equations, as differentiable parts of torch.nn's."""
     count = len(gates)
-    found = {f"W_{gate}": part for gate, part in zip(gates, tensors[0].chunk(count), strict=True)}
-    found |= {f"U_{gate}": part for gate, part in zip(gates, tensors[1].chunk(count), strict=True)}
+    found = _by_gate("W", gates, tensors[0]) | _by_gate("U", gates, tensors[1])
     if bias:
-        both = (tensors[2] + tensors[3]).chunk(count)
-        found |= {f"b_{gate}": part for gate, part in zip(gates, both, strict=True)}
+        found |= _by_gate("b", gates, tensors[2] + tensors[3])
     if projected:
         found["U_p"] = tensors[-1]
     if apart:
@@ -66,3 +66,8 @@ def name_parts(tensors: Tensors, gates: tuple[str, ...], bias: bool, apart: bool
         if bias:
             found["b_n"], found["b_hn"] = (side.chunk(count)[-1] for side in tensors[2:4])
     return found
+
+
+def _by_gate(letter: str, gates: tuple[str, ...], stacked: Tensor) -> dict[str, Tensor]:
+    """The blocks of a parameter of torch.nn, by the names of the equations."""
+    return {f"{letter}_{gate}": part for gate, part in zip(gates, stacked.chunk(len(gates)), strict=True)}

@@ -54,10 +54,8 @@ class Unfolded(nn.Module):
         self.reverse, self.tied = layer.reverse, tied
         self.steps = nn.ModuleList(Step(layer if tied else copy.deepcopy(layer)) for _ in range(steps))
         if not tied and layer.learn_initial:
-            for step in self._walk()[1:]:  # only the first uses an initial state
-                for state in layer.equations.states:
-                    delattr(step.layer, f"initial_{state}")
-                step.layer.learn_initial = False
+            for step in self._walk()[1:]:
+                _forget_initial_state(step.layer)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """`(output, state)`, with the layout of the layer's."""
@@ -75,14 +73,18 @@ class Unfolded(nn.Module):
             state = state if batched else map_leaves(lambda part: part.unsqueeze(0), state)
             check_state(state, first.state_shapes(x.shape[1]), like)
         single = isinstance(state, Tensor)
-        states = (state,) if single else tuple(state)
+        output, states = self._run(x, (state,) if single else tuple(state))
+        state = states[0] if single else states
+        output = from_time_major(output, batched, self.batch_first)
+        return output, state if batched else map_leaves(lambda part: part.squeeze(0), state)
+
+    def _run(self, x: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Step after step over a time-major sequence: the output and the final states."""
         outputs = []
         for step, x_t in zip(self._walk(), x.flip(0) if self.reverse else x, strict=True):
             states = step(x_t, states)
             outputs.append(states[0])
-        output = from_time_major(torch.stack(outputs[::-1] if self.reverse else outputs), batched, self.batch_first)
-        state = states[0] if single else states
-        return output, state if batched else map_leaves(lambda part: part.squeeze(0), state)
+        return torch.stack(outputs[::-1] if self.reverse else outputs), states
 
     def extra_repr(self) -> str:
         return f"tied={self.tied}"
@@ -94,3 +96,10 @@ class Unfolded(nn.Module):
         if not steps or not isinstance(self.steps, nn.ModuleList) or len(steps) != len(self.steps):
             raise ArgumentTypeError.of("steps", self.steps, "are not all steps of a layer", "Unfold the layer again")
         return steps[::-1] if self.reverse else steps
+
+
+def _forget_initial_state(layer: Recurrent) -> None:
+    """Only the first step uses an initial state."""
+    for state in layer.equations.states:
+        delattr(layer, f"initial_{state}")
+    layer.learn_initial = False

@@ -46,16 +46,27 @@ def unroll(
     for t in reversed(range(steps)) if reverse else range(steps):
         live = None if ends is None else (ends > t).nonzero().squeeze(1)
         if live is None or len(live) == rows:
-            new, named = step(parameters, x[t], states)
-            states = tuple(_rows(value, rows) for value in new)
+            states, values[t] = _step_all(step, parameters, x[t], states, trace)
             outputs[t] = states[0]
-            values[t] = {name: _rows(value, rows) for name, value in named.items()} if trace else {}
         else:
             states, outputs[t], values[t] = _step_live(step, parameters, x[t], states, live, trace)
     output = torch.stack([outputs[t] for t in range(steps)])
-    if not trace:
-        return output, states, {}
-    return output, states, {name: torch.stack([values[t][name] for t in range(steps)]) for name in values[0]}
+    return output, states, _over_time([values[t] for t in range(steps)])
+
+
+def _over_time(values: list[Trace]) -> Trace:
+    """The named values of all steps, as one tensor per name."""
+    return {name: torch.stack([named[name] for named in values]) for name in values[0]}
+
+
+def _step_all(
+    step: Evaluator, parameters: Mapping[str, Tensor], x: Tensor, states: States, trace: bool
+) -> tuple[States, Trace]:
+    """One step of the whole batch: new states and, if `trace`, the named values."""
+    new, named = step(parameters, x, states)
+    rows = len(x)
+    values = {name: _rows(value, rows) for name, value in named.items()} if trace else {}
+    return tuple(_rows(value, rows) for value in new), values
 
 
 def _step_live(

@@ -44,19 +44,20 @@ def baselines_of(settings: Config) -> dict[str, Config]:
     Returns:
         One config per baseline; none for tasks without them.
     """
-    field = type(settings.model).model_fields.get("backbone")
-    backbones = [] if field is None else [one for one in get_args(field.annotation) if one in NAMES]
     training = settings.training.model_copy(update={"learning_rule": "bptt", "baselines": False})
-    models = {
-        NAMES[backbone]: _without_memory(settings.model, backbone)
-        for backbone in backbones
-        if backbone != settings.model.backbone
-    }
+    models = {NAMES[backbone]: _without_memory(settings.model, backbone) for backbone in _other_backbones(settings)}
     if NAMES["cnn"] in models:
         reach = 1 + STACKED * (KERNEL_SIZE - 1)
         name = f"{STACKED}-layer convolution ({reach} steps)"
         models[name] = models[NAMES["cnn"]].model_copy(update={"cnn_layers": STACKED})
     return {name: replace(settings, model=model, training=training) for name, model in models.items()}
+
+
+def _other_backbones(settings: Config) -> list[str]:
+    """What a model of this task may have in place of its own backbone, of the baselines."""
+    field = type(settings.model).model_fields.get("backbone")
+    known = () if field is None else get_args(field.annotation)
+    return [one for one in known if one in NAMES and one != settings.model.backbone]
 
 
 def _without_memory(model: Any, backbone: str) -> Any:

@@ -45,7 +45,8 @@ def _facts(settings: Config, task: Task, learner: Learner, finished: Finished) -
 def _tell_metrics(finished: Finished) -> list[str]:
     """A table with a line for each part of the data and each baseline; nothing without metrics."""
     metrics = {
-        **{f"**{name}**": found for name, found in (("validation", finished.validation), ("test", finished.test))},
+        "**validation**": finished.validation,
+        "**test**": finished.test,
         **{f"{name}, validation": found for name, found in finished.baselines.items()},
         **{f"{name}, test": found for name, found in finished.test_baselines.items()},
     }

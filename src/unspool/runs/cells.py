@@ -43,11 +43,17 @@ def read_run_config(run: Path) -> Config:
     """The checked config of a run folder, with its own cells. No file of the user is read."""
     document = check_run(run)
     own = load_own_cells(run)
-    given = document["model"].get("cell") if isinstance(document["model"], Mapping) else None
-    for name in given if isinstance(given, list) else [given]:
-        if isinstance(name, str) and names_file(name) and name not in own:
+    for name in _named_cells(document):
+        if names_file(name) and name not in own:
             raise DataError(f"{run / NAME} does not have the cell {name}. Restore it from a copy.")
     return read_config(with_cells(document, own))
+
+
+def _named_cells(document: Mapping[str, Any]) -> list[str]:
+    """The cells that a document names: one, or one per layer."""
+    model = document.get("model")
+    given = model.get("cell") if isinstance(model, Mapping) else None
+    return [name for name in (given if isinstance(given, list) else [given]) if isinstance(name, str)]
 
 
 def keep_cells(document: Mapping[str, Any], kept: Config) -> Mapping[str, Any]:
@@ -66,10 +72,8 @@ def compare_cells(kept: Config, new: Config) -> dict[str, tuple[Any, Any]]:
 
 def refuse_cell_files(document: Mapping[str, Any], config: str | Path) -> None:
     """A config may come from anywhere, so that it never runs a file: only the user who names one as `cell` does."""
-    model = document.get("model")
-    given = model.get("cell") if isinstance(model, Mapping) else None
-    for name in given if isinstance(given, list) else [given]:
-        if isinstance(name, str) and not isinstance(name, NamedCell) and names_file(name):
+    for name in _named_cells(document):
+        if not isinstance(name, NamedCell) and names_file(name):
             raise ArgumentError.of("config", str(config), f"names the file {name}, and no config runs a file", REMEDY)
 
 

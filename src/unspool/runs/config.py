@@ -125,14 +125,19 @@ def _merge(documents: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, 
             if key == "task":
                 task = value
             elif key not in SECTIONS:
-                section = SETTINGS[key].section if key in SETTINGS else None
-                known = suggest(key, (*SECTIONS, "task"), mark="")
-                mistakes.append(f"{key} {known}" if section is None else f"{key} belongs in the section [{section}].")
+                mistakes.append(_tell_misplaced(key))
             elif not isinstance(value, Mapping):
                 mistakes.append(f"{key} (={value!r}) is not a section. Write [{key}].")
             else:
                 merged[key] |= value
     return merged, task, mistakes
+
+
+def _tell_misplaced(key: str) -> str:
+    """That a key of the outline is no section: it may be a setting that stands outside of its own."""
+    if key in SETTINGS and SETTINGS[key].section is not None:
+        return f"{key} belongs in the section [{SETTINGS[key].section}]."
+    return f"{key} {suggest(key, (*SECTIONS, 'task'), mark='')}"
 
 
 def _mistakes(
@@ -143,13 +148,18 @@ def _mistakes(
     for one in error.errors():
         name = str(one["loc"][0]) if one["loc"] else ""
         message = _message(one, name, of, given, task)
-        if one["type"] == "missing" and len(one["loc"]) == 1 and partial:
+        if partial and one["type"] == "missing" and len(one["loc"]) == 1:
             continue
-        if one["type"] == "tuple_type" and not isinstance(given.get(name), list | tuple) and name in found:
-            continue  # a list would do, but none was meant
+        if name in found and _asks_for_a_list(one, given.get(name)):
+            continue
         if message not in found.setdefault(name, []):  # both entries of a pair may be wrong in the same way
             found[name].append(message)
     return [_line(name, messages, given) for name, messages in found.items()]
+
+
+def _asks_for_a_list(one: Any, value: Any) -> bool:
+    """Whether an error says that a list would do where none was meant."""
+    return one["type"] == "tuple_type" and not isinstance(value, list | tuple)
 
 
 def _line(name: str, messages: Sequence[str], given: Mapping[str, Any]) -> str:
@@ -182,11 +192,14 @@ def _joint_mistakes(
     if not bad & given.keys():
         return []
     rest = {name: value for name, value in given.items() if name not in bad}
+    return [_message(one, "", of, given, task) for one in _errors(of, rest) if not one["loc"]]
+
+
+def _errors(of: type[Section], given: Mapping[str, Any]) -> list[Any]:
     try:
-        of.model_validate(rest)
-    except ValidationError as others:
-        joint = [one for one in others.errors() if not one["loc"]]
-        return [_message(one, "", of, given, task) for one in joint]
+        of.model_validate(given)
+    except ValidationError as error:
+        return error.errors()
     return []
 
 

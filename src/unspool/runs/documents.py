@@ -11,6 +11,7 @@ from unspool.runs.cells import load_own_cells, refuse_cell_files, with_cells
 from unspool.runs.config import read_toml
 from unspool.runs.guess import Guess, guess_task
 from unspool.runs.recipes import find_recipe
+from unspool.settings.model import count_layers
 from unspool.settings.training import ENDS
 
 
@@ -64,7 +65,4 @@ def with_one_end(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 def with_counted_layers(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """A document in which lists with one entry per layer also say how many layers there are."""
     model = document.get("model")
-    if not isinstance(model, Mapping) or "layers" in model:
-        return document
-    lists = [model[name] for name in ("cell", "hidden") if isinstance(model.get(name), list | tuple)]
-    return {**document, "model": {**model, "layers": len(lists[0])}} if lists and len(lists[0]) else document
+    return {**document, "model": count_layers(model)} if isinstance(model, Mapping) else document

@@ -24,13 +24,20 @@ def find_ineffective(documents: Sequence[Mapping[str, Any]], task: TaskSettings)
     for place, document in enumerate(documents, 1):
         given = _settings(document)
         held |= given
-        given = {name: value for name, value in given.items() if value or plain.get(name, True)}
-        if place < len(documents):
-            given = _unlike(own, given)
-        for effect in _missing_effects(task, held):
-            for name in sorted(given.keys() & effect.settings):
-                mistakes.setdefault(name, _mistake(name, given[name], effect, held))
+        switched = {name: value for name, value in given.items() if value or plain.get(name, True)}
+        judged = switched if place == len(documents) else _unlike(own, switched)
+        for name, said in _judge(judged, task, held).items():
+            mistakes.setdefault(name, said)
     return list(mistakes.values())
+
+
+def _judge(given: Mapping[str, Any], task: TaskSettings, held: Mapping[str, Any]) -> dict[str, str]:
+    """One message for each setting without effect where all settings are as `held`."""
+    mistakes: dict[str, str] = {}
+    for effect in _missing_effects(task, held):
+        for name in sorted(given.keys() & effect.settings):
+            mistakes.setdefault(name, _mistake(name, given[name], effect, held))
+    return mistakes
 
 
 def keep_effective(chosen: Mapping[str, Any], settings: Mapping[str, Any], task: TaskSettings) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from unspool.data.vectors import Vectors, read_vectors, read_width
 from unspool.errors import ArgumentError
@@ -44,10 +45,16 @@ def make_model(task: Task, config: Config, new: bool = True) -> tuple[Learner, d
     notes = {}
     if new and getattr(config.model, "pretrained_embeddings", None):
         notes["embeddings"] = _load_embeddings(learner, task, config)
-    table = learner.token_embedding()
-    if getattr(config.model, "freeze_embeddings", False) and table is not None:
-        table.weight.requires_grad_(False)
+    if getattr(config.model, "freeze_embeddings", False):
+        for table in _find_tables(learner):
+            table.weight.requires_grad_(False)
     return learner, notes
+
+
+def _find_tables(learner: Learner) -> list[nn.Embedding]:
+    """The embeddings of tokens: that of the model, and those of the members that it may have."""
+    members = (part for part in learner.modules() if isinstance(part, Learner))
+    return [table for member in members if (table := member.token_embedding()) is not None]
 
 
 def _load_embeddings(learner: Learner, task: Task, config: Config) -> str:
@@ -60,18 +67,19 @@ def _load_embeddings(learner: Learner, task: Task, config: Config) -> str:
     """
     path = config.model.pretrained_embeddings
     tokens = task.embedded_tokens()
-    table = learner.token_embedding()
-    if table is None or not tokens:
+    tables = _find_tables(learner)
+    if not tables or not tokens:
         problem = f"is for embeddings of whole tokens, and this {task.name} model has none"
         raise ArgumentError.of("pretrained_embeddings", path, problem, "Use a char, word, jieba or smiles `tokenizer`")
     vectors = read_vectors(path, tokens, lowercase=True)
     if not vectors.tokens:
         problem = f"has no vector for any of the {len(tokens):,} tokens"
         raise ArgumentError.of("pretrained_embeddings", path, problem, "Give vectors of this language and tokenizer")
-    with torch.no_grad():
-        found = torch.from_numpy(vectors.matrix).to(table.weight)
-        table.weight.mul_(found.std() / table.weight.std())
-        table.weight[[tokens[token] for token in vectors.tokens]] = found
+    for table in tables:
+        with torch.no_grad():
+            found = torch.from_numpy(vectors.matrix).to(table.weight)
+            table.weight.mul_(found.std() / table.weight.std())
+            table.weight[[tokens[token] for token in vectors.tokens]] = found
     return _describe(vectors, len(tokens), bool(config.model.freeze_embeddings))
 
 

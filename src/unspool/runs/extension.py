@@ -18,9 +18,16 @@ def check_ahead(loop: Loop, new: Mapping[str, Any]) -> None:
         return
     end = _end(loop)
     over = loop.fraction() >= 1
-    name = end if over and end in new else "patience" if "patience" in new else end
+    name = _to_blame(new, end, over)
     problem = "has been reached already" if over and name == end else "leaves nothing to train"
     raise ArgumentError.of(name, new[name], f"{problem}: {_where(loop)}", f"Give {_mention(needed)}, or more")
+
+
+def _to_blame(new: Mapping[str, Any], end: str, over: bool) -> str:
+    """The new setting that keeps the run from going on: the end if that has been reached, else the patience."""
+    if over and end in new:
+        return end
+    return "patience" if "patience" in new else end
 
 
 def is_over(loop: Loop) -> str:

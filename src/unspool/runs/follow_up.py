@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -68,16 +68,9 @@ def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> F
     initial weights, truncation, clipping) is left to it, so that the two never contradict each other.
     """
     found = advise(history)
-    kind = None if found is None else found.kind
-    if kind == "overfitting":
-        return FollowUp("The model overfits: regularize it.", _regularize(config))
-    if kind == "diverging":
-        return FollowUp("Training loss rose: lower the learning rate.", {"lr": _round(config.training.lr / 3)})
-    if kind == "stalled":
-        factor = 0.1 if config.training.lr >= LARGE_LR else 10
-        return FollowUp("Training stalled: change the learning rate.", {"lr": _round(config.training.lr * factor)})
-    if kind == "underfitting":
-        return FollowUp("Both losses still fall: train longer.", _longer(config, finished))
+    if found is not None and found.kind in CURES:
+        text, cure = CURES[found.kind]
+        return FollowUp(text, cure(config, finished))
     if _still_falls(history):
         return FollowUp("Validation loss still falls: train longer.", _longer(config, finished))
     if history[-1].validation - history[-1].training > GAP * abs(history[-1].training):
@@ -85,6 +78,11 @@ def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> F
         return FollowUp(text, _regularize(config), flawed=False)
     text = "Training and validation loss are close: a larger model can learn more."
     return FollowUp(text, _resize(config, 2), flawed=False)
+
+
+def _change_lr(config: Config) -> dict[str, Any]:
+    factor = 0.1 if config.training.lr >= LARGE_LR else 10
+    return {"lr": _round(config.training.lr * factor)}
 
 
 def _still_falls(history: Sequence[Point]) -> bool:
@@ -139,3 +137,15 @@ def _longer(config: Config, finished: Finished) -> dict[str, Any]:
 def _round(value: float) -> float:
     """Two significant digits: a learning rate is no measurement."""
     return float(f"{value:.2g}")
+
+
+#: What is said about a course of training, and the settings that answer it.
+CURES: Mapping[str, tuple[str, Callable[[Config, Finished], dict[str, Any]]]] = {
+    "overfitting": ("The model overfits: regularize it.", lambda config, _: _regularize(config)),
+    "diverging": (
+        "Training loss rose: lower the learning rate.",
+        lambda config, _: {"lr": _round(config.training.lr / 3)},
+    ),
+    "stalled": ("Training stalled: change the learning rate.", lambda config, _: _change_lr(config)),
+    "underfitting": ("Both losses still fall: train longer.", _longer),
+}

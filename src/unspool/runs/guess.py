@@ -9,6 +9,7 @@ from unspool.data.glance import Glance
 from unspool.data.sources import exists, first_path
 from unspool.data.text import Source
 from unspool.errors import DataError
+from unspool.learning.contract import Claim
 from unspool.settings.catalogue import SETTINGS
 from unspool.tasks.catalogue import TASKS
 
@@ -69,9 +70,17 @@ def _ask_tasks(glance: Glance) -> Guess:
         raise DataError(_ask(glance))
     best = max(claims, key=lambda name: claims[name].priority)
     found = claims[best]
-    close = [name for name in claims if name != best and found.priority - claims[name].priority <= CLOSE]
-    others = "".join(f"; or `task={name!r}`: {claims[name].reason}" for name in close)
-    return Guess(best, found.reason + others, found.settings)
+    return Guess(best, found.reason + _tell_close(claims, best), found.settings)
+
+
+def _tell_close(claims: Mapping[str, Claim], best: str) -> str:
+    """Which other tasks have nearly as strong a claim."""
+    close = {name: one for name, one in claims.items() if name != best}
+    return "".join(
+        f"; or `task={name!r}`: {one.reason}"
+        for name, one in close.items()
+        if claims[best].priority - one.priority <= CLOSE
+    )
 
 
 def _ask(glance: Glance) -> str:
@@ -80,8 +89,8 @@ def _ask(glance: Glance) -> str:
     there = f"{glance.file} has the columns {names}"
     if glance.roles.rows_are_series():
         return (
-            f"{there}: each row seems to be a series. A table of series has a row for each step. Transpose it: one "
-            "column of times, and one for each series."
+            f"{there}: each row seems to be a series. To forecast each, give `task='forecast'`. Or transpose the table "
+            "to one column of times, and one for each series."
         )
     return (
         f"{there}: what is to be learned is not clear. Give `task='classify'` with `text_column` and `label_column`, "

@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
 def is_run(path: Path) -> bool:
     """Whether a folder is that of a run, maybe damaged: it has a config.toml of any kind, a model or checkpoints."""
     left = (path / "config.toml", path / MODEL)
-    return path.is_dir() and (any(map(os.path.lexists, left)) or bool(RunFolder(path).checkpoints()))
+    return os.path.isdir(path) and (any(map(os.path.lexists, left)) or bool(RunFolder(path).checkpoints()))
 
 
 def load_run(run: str | Path) -> Loaded:

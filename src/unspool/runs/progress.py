@@ -26,20 +26,30 @@ def describe_event(event: Event) -> str:
     """
     match event:
         case Started():
-            steps = "until time is up" if event.steps is None else f"{event.steps:,} steps"
-            return f"{event.run}: {event.task}, {event.parameters:,} parameters, {steps}"
+            return _describe_start(event)
         case Evaluated():
-            training = "" if event.training is None else f" · training loss {event.training:.3f}"
-            return (
-                f"step {event.step:,} · {event.fraction:.0%}{training} · validation {_metrics(event)} · {_left(event)}"
-            )
+            return _describe_evaluation(event)
         case Advised():
             return f"step {event.step:,}: {event.text}"
         case Finished():
-            found = ", ".join(f"{name} {value:.4g}" for name, value in event.validation.items())
-            best = f" · best at step {event.best_step:,}: {found}" if found else ""
-            return f"{event.reason} after {event.step:,} steps and {event.seconds:.0f} s{best} · {event.run}"
+            return _describe_end(event)
     return ""
+
+
+def _describe_start(event: Started) -> str:
+    steps = "until time is up" if event.steps is None else f"{event.steps:,} steps"
+    return f"{event.run}: {event.task}, {event.parameters:,} parameters, {steps}"
+
+
+def _describe_evaluation(event: Evaluated) -> str:
+    training = "" if event.training is None else f" · training loss {event.training:.3f}"
+    return f"step {event.step:,} · {event.fraction:.0%}{training} · validation {_metrics(event)} · {_left(event)}"
+
+
+def _describe_end(event: Finished) -> str:
+    found = ", ".join(f"{name} {value:.4g}" for name, value in event.validation.items())
+    best = f" · best at step {event.best_step:,}: {found}" if found else ""
+    return f"{event.reason} after {event.step:,} steps and {event.seconds:.0f} s{best} · {event.run}"
 
 
 def _metrics(event: Evaluated) -> str:

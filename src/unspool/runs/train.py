@@ -209,7 +209,7 @@ def train(
         run = unspool.train("book.txt", out="runs/book", hidden=256, epochs=10)
         run = unspool.train(out="runs/book", resume=True, epochs=20)
     """
-    path = choose_folder(list_files(source), overwrite or resume) if out is None else Path(out)
+    path = _choose_path(out, source, overwrite or resume)
     tell = tell or (silent if quiet else print_progress)
     given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
     with joined() as ranks, ExitStack() as held:
@@ -230,6 +230,10 @@ def train(
             if begins:
                 folder.begin(settings.dump(), overwrite, dump_cells(settings))
         return _run(settings, folder, loop, resume, new, tell, stop)
+
+
+def _choose_path(out: str | Path | None, source: Source | None, taken: bool) -> Path:
+    return choose_folder(list_files(source), taken) if out is None else Path(out)
 
 
 def _resumes(path: Path, resume: bool, overwrite: bool, has_data: bool) -> bool:
@@ -316,13 +320,19 @@ def _run(
     if _trains_baselines(settings) and finished.reason != "interrupted":
         finished = _with_baselines(settings, finished, task, tell, stop)
     if ranks.first:
-        position = loop.position
-        points = points_of(position.evaluated, position.training, position.validation)
-        finished = with_follow_up(finished, settings, points)
-        write_card(folder, settings, task, learner, finished)
-        folder.log(finished)
-        tell(finished)
+        finished = _conclude(settings, folder, loop, finished, tell)
     return Trained(folder.path, task, learner, finished)
+
+
+def _conclude(settings: Config, folder: RunFolder, loop: Loop, finished: Finished, tell: Listener) -> Finished:
+    """Write and tell how training ended, with what follows from it; by one process for all."""
+    position = loop.position
+    points = points_of(position.evaluated, position.training, position.validation)
+    finished = with_follow_up(finished, settings, points)
+    write_card(folder, settings, loop.task, loop.learner, finished)
+    folder.log(finished)
+    tell(finished)
+    return finished
 
 
 def _begin(

@@ -57,7 +57,10 @@ class TaskSettings:
         return next((name for name, section in self.sections.items() if setting in section.model_fields), None)
 
 
-EXAMPLES = {"epochs": 20.0, "bptt": "all", "lr": 2e-3}
+def _of_examples(name: str, summary: str, data: type[Section], model: type[Section]) -> TaskSettings:
+    """The settings of a task that learns from examples."""
+    return TaskSettings(name, summary, data, model, defaults={"training": {"epochs": 20.0, "bptt": "all", "lr": 2e-3}})
+
 
 TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
     {
@@ -67,14 +70,8 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
                 *("lm", "the next token of a text", TextData, LanguageModelSettings),
                 defaults={"training": {"epochs": 10.0}},
             ),
-            TaskSettings(
-                *("classify", "the label of a text or a sequence of numbers", LabelledData, PooledSettings),
-                defaults={"training": EXAMPLES},
-            ),
-            TaskSettings(
-                *("multilabel", "any number of labels of a text or a sequence", MultiLabelData, PooledSettings),
-                defaults={"training": EXAMPLES},
-            ),
+            _of_examples("classify", "the label of a text or a sequence of numbers", LabelledData, PooledSettings),
+            _of_examples("multilabel", "any number of labels of a text or a sequence", MultiLabelData, PooledSettings),
             TaskSettings(
                 *("regress", "numbers of a text, a molecule or a sequence of numbers", MeasuredData, PooledSettings),
                 defaults={
@@ -82,18 +79,9 @@ TASK_SETTINGS: Mapping[str, TaskSettings] = MappingProxyType(
                     "training": {"epochs": 60.0, "bptt": "all", "lr": 2e-3},
                 },
             ),
-            TaskSettings(
-                *("tag", "a tag for every word of a sentence", TaggedData, TaggerSettings),
-                defaults={"training": EXAMPLES},
-            ),
-            TaskSettings(
-                *("joint", "a tag for every word and a label for the whole sentence", TaggedData, JointSettings),
-                defaults={"training": EXAMPLES},
-            ),
-            TaskSettings(
-                *("seq2seq", "a text from another text", PairedData, Seq2SeqSettings),
-                defaults={"training": EXAMPLES},
-            ),
+            _of_examples("tag", "a tag for every word of a sentence", TaggedData, TaggerSettings),
+            _of_examples("joint", "a tag for every word and a label for the whole sentence", TaggedData, JointSettings),
+            _of_examples("seq2seq", "a text from another text", PairedData, Seq2SeqSettings),
             TaskSettings(
                 *("forecast", "the next steps of series, as quantiles", SeriesData, ForecasterSettings),
                 defaults={
@@ -147,14 +135,18 @@ def _flatten(annotation: Any) -> Iterator[tuple[Any, bool]]:
     if origin is Literal:
         yield from ((word, False) for word in arguments)
     elif origin is tuple:
-        yield from ((kind, True) for inner in arguments for kind, _ in _flatten(inner))
+        yield from ((kind, True) for kind, _ in _flatten_each(arguments))
     elif hasattr(annotation, "__metadata__"):
         yield from _flatten(arguments[0])
     elif arguments:
-        for inner in arguments:
-            yield from _flatten(inner)
+        yield from _flatten_each(arguments)
     elif annotation not in (NoneType, ...):
         yield annotation, False
+
+
+def _flatten_each(annotations: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    for one in annotations:
+        yield from _flatten(one)
 
 
 def _default(task: TaskSettings, section: str, name: str, info: FieldInfo) -> Any:

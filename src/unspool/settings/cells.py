@@ -61,12 +61,16 @@ def _name(given: Any, cell: Cell, name: str, own: Mapping[str, Cell]) -> NamedCe
 def _find(given: Any) -> Cell:
     if isinstance(given, NamedCell):
         return given.cell
-    if isinstance(given, str) and names_file(given):
+    return _find_named(given) if isinstance(given, str) else find_cell(given)
+
+
+def _find_named(given: str) -> Cell:
+    if names_file(given):
         return load_cell_file(given)
-    if isinstance(given, str) and "," in given and "(" not in given:
+    if "," in given and "(" not in given:
         several = [name.strip() for name in given.split(",")]
         raise ArgumentError.of("cell", given, "is several names in one", f"Give one per layer: `cell={several}`")
-    if isinstance(given, str) and ":" in given:
+    if ":" in given:
         raise ArgumentError.of("cell", given, "names no .py file", "Give the file too, as in `cell='mine.py:Mine'`")
     return find_cell(given)
 

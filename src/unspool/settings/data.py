@@ -113,9 +113,10 @@ class MeasuredData(SequenceData):
     def _fits(self) -> Self:
         read = [self.text_column, self.id_column, self.time_column, *self.features]
         for place, target in enumerate(self.target):
-            if target in read or target in self.target[:place]:
-                what = "is also an input" if target in read else "is given twice"
-                raise ArgumentError.of("target", target, what, "Name each column once")
+            if target in read:
+                raise ArgumentError.of("target", target, "is also an input", "Name each column once")
+            if target in self.target[:place]:
+                raise ArgumentError.of("target", target, "is given twice", "Name each column once")
         if self.augment_smiles and self.id_column is not None:
             problem = "is for molecules, and with `id_column` sequences are numbers"
             raise ArgumentError.of("augment_smiles", self.augment_smiles, problem, "Leave one of them out")

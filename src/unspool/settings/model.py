@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -61,6 +61,14 @@ WORD_DROPOUT = "fraction of words read as unknown in training, by their characte
 FREEZING = Effect(("freeze_embeddings",), "pretrained_embeddings", (None,), among=False)
 
 
+def count_layers(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of a model in which lists with one entry per layer also say how many layers there are."""
+    lists = [given[name] for name in ("cell", "hidden") if isinstance(given.get(name), list | tuple)]
+    if "layers" in given or not lists or not lists[0]:
+        return given
+    return {**given, "layers": len(lists[0])}
+
+
 class Backbone(Section):
     """The recurrent layers of a model."""
 
@@ -114,13 +122,7 @@ class Backbone(Section):
     def _fits_engine(self) -> Self:
         if self.engine != "torch":
             return self
-        for cell in {self.cell} if isinstance(self.cell, str) else {*self.cell}:
-            if cell.lower() in IN_TORCH:
-                continue
-            problem = f"has no cell {str(cell)!r}"
-            raise ArgumentError.of(
-                "engine", "torch", problem, f"Use one of {', '.join(IN_TORCH)}, or `engine='kernel'`"
-            )
+        self._check_cells_of_torch()
         asked = [f"`{name}`" for name in self._given(NOT_IN_TORCH)]
         asked += ["one `cell` per layer"] * isinstance(self.cell, tuple)
         asked += ["one `hidden` per layer"] * isinstance(self.hidden, tuple)
@@ -130,14 +132,21 @@ class Backbone(Section):
             raise ArgumentError.of("engine", "torch", problem, "Leave it out, or use `engine='kernel'`")
         return self
 
+    def _check_cells_of_torch(self) -> None:
+        for cell in {self.cell} if isinstance(self.cell, str) else {*self.cell}:
+            if cell.lower() not in IN_TORCH:
+                raise ArgumentError.of(
+                    "engine",
+                    "torch",
+                    f"has no cell {str(cell)!r}",
+                    f"Use one of {', '.join(IN_TORCH)}, or `engine='kernel'`",
+                )
+
     @model_validator(mode="before")
     @classmethod
     def _count_layers(cls, given: Any) -> Any:
         """Lists with one entry per layer say how many layers there are."""
-        if not isinstance(given, dict) or "layers" in given:
-            return given
-        lists = [given[name] for name in ("cell", "hidden") if isinstance(given.get(name), list | tuple)]
-        return {**given, "layers": len(lists[0])} if lists and len(lists[0]) else given
+        return count_layers(given) if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _one_per_layer(self) -> Self:
@@ -182,7 +191,7 @@ class Backbone(Section):
     def _has_gates(self) -> Self:
         if not self.gate_penalty:
             return self
-        names = {self.cell.lower()} if isinstance(self.cell, str) else {one.lower() for one in self.cell}
+        names = {one.lower() for one in ((self.cell,) if isinstance(self.cell, str) else self.cell)}
         cell = names.pop() if len(names) == 1 else "mixed"
         hiding = [f"`{name}`" for name in self._given(HIDING_GATES)]
         for refused, problem, remedy in (
@@ -272,10 +281,15 @@ class PooledSettings(EncoderSettings):
         Effect(OF_EMBEDDING, "id_column", (None,)),
         Effect(("subwords",), "tokenizer", ("auto", "word", "jieba")),
         Effect(("word_dropout",), "tokenizer", ("byte", "bpe"), among=False),
-        Effect(("label_smoothing",), "task", ("classify",)),
+        Effect(("label_smoothing", "mixup", "members"), "task", ("classify",)),
     )
 
     pooling: Literal["attention", "mean", "max", "last"] = setting("attention", POOLING, "Model", common=True)
+    members: Depth = setting(
+        1,
+        "networks that learn side by side from different initial weights; they predict their mean (classify)",
+        "Model",
+    )
     input_window: Count = setting(
         0, "last steps of the layers' input x that are read beside their output h: pool relu(W [h; x] + b)", "Model"
     )
@@ -287,8 +301,19 @@ class PooledSettings(EncoderSettings):
     label_smoothing: Fraction = setting(
         0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
     )
+    mixup: NotNegative = setting(
+        0.0,
+        "mix the vectors and the labels of two examples in training, by a fraction from Beta(`mixup`, `mixup`) "
+        "(classify); 0: never",
+        "Regularization",
+    )
     backbone: Literal["recurrent", "bag", "fcn", "cnn"] = setting("recurrent", BACKBONE, "Model")
     cnn_layers: Depth = setting(1, CNN_LAYERS, "Model")
+
+    def describe(self) -> str:
+        """The layers in a few words: 3 members of 1 × 64 lstm."""
+        layers = super().describe()
+        return f"{self.members} members of {layers}" if self.members > 1 else layers
 
 
 class TaggerSettings(EncoderSettings):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES
 from unspool.data.glance import Glance, are_measured
-from unspool.data.inputs import Inputs, fit_inputs, load_inputs
+from unspool.data.inputs import fit_inputs, load_inputs
 from unspool.data.labelled import Raw
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
@@ -26,8 +26,9 @@ from unspool.settings.defaults import DataFacts
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
 from unspool.tasks.examples import check_validation, digest_files
-from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
-from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
+from unspool.tasks.label_lists import list_some
+from unspool.tasks.labelled import LabelledPart, TargetColumns
+from unspool.tasks.labels import LabelTask
 from unspool.tasks.metrics import accuracy, macro_f1
 
 
@@ -41,7 +42,7 @@ class ClassifiedPart(LabelledPart):
         return super().counts if self.targets is None else (self.targets != UNSEEN).astype(np.int64)
 
 
-class Classification(LabelledTask):
+class Classification(LabelTask):
     """Learning which label a sequence has. A prediction is the probabilities of all labels.
 
     Example:
@@ -53,15 +54,6 @@ class Classification(LabelledTask):
     name = "classify"
     predicted = "label"
     chosen_by, more_is_better = "accuracy", True
-    #: How many of the best labels a prediction lists; None: the best one, and the probabilities of all.
-    top: int | None = None
-
-    def __init__(
-        self, parts: Mapping[str, LabelledPart], inputs: Inputs, labels: Sequence[str], data: Any, **of: Any
-    ) -> None:
-        super().__init__(parts, **of)
-        self.inputs, self.labels, self.data = inputs, list(labels), data
-        self._baselines: dict[str, dict[str, dict[str, float]]] = {}  # by part
 
     # ── data ──
 
@@ -161,18 +153,8 @@ class Classification(LabelledTask):
         line = f"{labelled.shorten_input(part.raw, index)} → {self.labels[predicted]} {prediction[predicted]:.0%}"
         return f"✓ {line}" if self.labels[predicted] == target else f"✗ {line}, not {target}"
 
-    @property
-    def prediction_columns(self) -> tuple[str, ...]:
-        if self.top is None:
-            return (self.input_column, "label", *(f"p({label})" for label in self.labels))
-        return (self.input_column, *ranked_columns(self.labels, self.top))
-
-    def record(self, part: LabelledPart, index: int, prediction: Any) -> dict[str, Any]:
-        shown = labelled.show_input(part.raw, index)
-        if self.top is not None:
-            return {self.input_column: shown, **dict(rank_labels(self.labels, prediction, self.top))}
-        values = [shown, self.labels[int(prediction.argmax())], *map(float, prediction)]
-        return dict(zip(self.prediction_columns, values, strict=True))
+    def spell_choice(self, probabilities: NDArray[np.float64]) -> str:
+        return self.labels[int(probabilities.argmax())]
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
         if part not in self._baselines and part in self.parts:

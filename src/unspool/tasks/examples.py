@@ -57,9 +57,13 @@ class ExampleBatches(Batches):
         return len(self._batches)
 
     def __getitem__(self, number: int) -> Batch:
-        indices = self._batches[number]
-        batch = self._part.batch(indices[self._rank :: self._ranks])
-        return batch._replace(units=float(self._part.counts[indices].sum()) / self._ranks)
+        indices, part = self._batches[number], self._part
+        batch = part.batch(indices[self._rank :: self._ranks])
+        if self._ranks == 1:
+            return batch
+        # what processes divide by is the mean over all, so that the mean of their gradients is that of the whole batch
+        units, steps = (float(one[indices].sum()) / self._ranks for one in (part.counts, part.lengths))
+        return batch._replace(units=units, steps=steps)
 
 
 class ExampleTask(Task):
@@ -201,14 +205,16 @@ def read_divided(data: Any, read: Callable[[Any, Any], Any]) -> dict[str, Any]:
     """
     parts = find_parts(data.files)
     whole = read(data, parts.get("training", data.files))
-    given = {name: getattr(data, name) for name in ("validation", "test")}
-    given = {name: parts.get(name, one) if isinstance(one, float) else one for name, one in given.items()}
+    given = {name: _choose_part(getattr(data, name), parts.get(name)) for name in ("validation", "test")}
     fractions = [one if isinstance(one, float) else 0.0 for one in given.values()]
     split = divide(len(whole), fractions[0], fractions[1], data.split_seed)
     found = {name: whole.take(own) for name, own in zip(("training", *given), split, strict=True)}
-    for name, one in given.items():
-        if not isinstance(one, float):
-            found[name] = read(data, one)
+    found |= {name: read(data, files) for name, files in given.items() if not isinstance(files, float)}
     if not len(found["validation"]):
         raise DataError("there is no validation data. Give `validation`: a fraction above 0, or files.")
     return found
+
+
+def _choose_part(setting: Any, own: Any) -> Any:
+    """The files of a part, or the fraction that it is: files of its own count where the setting names none."""
+    return own if isinstance(setting, float) and own is not None else setting

@@ -13,7 +13,6 @@ from unspool.data.glance import Glance
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, standardize
-from unspool.data.tables import read_table
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.contract import Claim, Proposal, TrainingSequences
@@ -23,7 +22,15 @@ from unspool.settings.data import SeriesData
 from unspool.settings.model import ForecasterSettings
 from unspool.settings.training import Training
 from unspool.tasks.examples import ExampleTask, digest_files
-from unspool.tasks.forecast_columns import explain_columns, has_labels, name_columns, read_named
+from unspool.tasks.forecast_columns import (
+    claim_wide,
+    explain_columns,
+    has_labels,
+    name_columns,
+    name_settings,
+    read_named,
+    read_series_table,
+)
 from unspool.tasks.forecast_data import (
     ForecastPart,
     Terms,
@@ -71,17 +78,16 @@ class Forecasting(ExampleTask):
             return Claim(60, f"`target` is {given['target']}")
         targets = given.get("target", ())
         names = [targets] if isinstance(targets, str) else targets
+        if not given.keys() & {"target", "time_column", "series_column"} and (wide := claim_wide(glance)):
+            return wide
         found = glance.roles.find_series(given.get("time_column"), given.get("series_column"), names)
         if found is None or has_labels(glance, found):
             return None
-        settings = {"time_column": found.time, "target": found.targets}
-        if found.series is not None:
-            settings["series_column"] = found.series
-        return Claim(55 if targets else 30, explain_columns(glance, found), settings)
+        return Claim(55 if targets else 30, explain_columns(glance, found), name_settings(found))
 
     @classmethod
     def prepare(cls, data: SeriesData, seed: int) -> Self:
-        table = read_table(data.files)
+        table, data = read_series_table(data.files, data)
         named = name_columns(table, data)
         return cls.of(read_named(table, named), named, digest=digest_files(data.files), seed=seed)
 
@@ -130,16 +136,13 @@ class Forecasting(ExampleTask):
         count = "one series" if len(lengths) == 1 else f"{len(lengths):,} series"
         steps = f"{lengths[0]:,}" if lengths[0] == lengths[-1] else f"{lengths[0]:,} to {lengths[-1]:,}"
         sizes = ", ".join(f"{len(part.pairs):,} forecasts for {name}" for name, part in self.parts.items())
-        season = f"season of {terms.season}" if terms.season > 1 else "no season"
-        asked = f"{terms.horizon} steps of {', '.join(terms.targets)} from {terms.lookback}; {season}"
-        chosen = "; ".join(f"`{name}`: {reason}" for name, reason in terms.why.items() if reason)
         return {
             "data": f"{count} of {steps} steps ({terms.step} each); {sizes}",
-            "forecast": f"{asked} ({chosen})" if chosen else asked,
+            "forecast": _describe_terms(terms),
         }
 
     def read(self, source: Source, *, targets: bool = True) -> ForecastPart:
-        return self.part(read_named(read_table(source), self.data), targets)
+        return self.part(read_named(*read_series_table(source, self.data)), targets)
 
     def part(self, series: Sequence[Series], targets: bool = True) -> ForecastPart:
         """Every origin of series whose next steps are known, or, without `targets`, the end of each series."""
@@ -288,6 +291,14 @@ class Forecasting(ExampleTask):
         for columns in super().predict(learner, part):
             for entries in zip(*columns.values(), strict=True):
                 yield dict(zip(columns, entries, strict=True))
+
+
+def _describe_terms(terms: Terms) -> str:
+    """What is forecast from what, and why where it was chosen."""
+    season = f"season of {terms.season}" if terms.season > 1 else "no season"
+    asked = f"{terms.horizon} steps of {', '.join(terms.targets)} from {terms.lookback}; {season}"
+    chosen = "; ".join(f"`{name}`: {reason}" for name, reason in terms.why.items() if reason)
+    return f"{asked} ({chosen})" if chosen else asked
 
 
 def _short(value: float) -> str:

@@ -81,14 +81,19 @@ class Terms:
             time, series = saved.read_name(document, "time"), saved.read_name(document, "series")
             columns = time, series, targets, str(document["step"])
             horizon, season, lookback = (saved.read_count(document, name) for name in ("horizon", "season", "lookback"))
-            if any(one.shape != (len(targets),) or not (one > 0).all() for one in units.values()):
-                raise ValueError(f"{len(targets)} targets, and units of another number")
-            if units.keys() != scales.keys():
-                raise ValueError("units and scales of different series")
+            _check_units(units, scales, len(targets))
             return cls(*columns, horizon, season, lookback, scales, units)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             problem = "the run's vocabulary.json does not say how to read series"
             raise DataError(f"{problem}: {error!r}. Train again.") from error
+
+
+def _check_units(units: Mapping[str, Floats], scales: Mapping[str, Scale], targets: int) -> None:
+    """Every series has a scale, and a positive unit for each target."""
+    if any(one.shape != (targets,) or not (one > 0).all() for one in units.values()):
+        raise ValueError(f"{targets} targets, and units of another number")
+    if units.keys() != scales.keys():
+        raise ValueError("units and scales of different series")
 
 
 @dataclass(frozen=True)

@@ -73,12 +73,7 @@ class JointTagging(Tagging):
 
     @classmethod
     def of(cls, raws: Mapping[str, Sentences], data: TaggedData, **of: Any) -> Self:
-        missing = next((one for raw in raws.values() for one in raw if not one.label), None)
-        if missing is not None:
-            raise DataError(
-                f"{missing.place(0)}: the sentence has no label. Give a file `label` with a line for each sentence, "
-                "or another `task`."
-            )
+        _refuse_missing_labels(raws)
         labels = sorted({sentence.label for sentence in raws["training"]})
         if len(labels) < 2:
             raise DataError(
@@ -151,3 +146,12 @@ class JointTagging(Tagging):
             return {**of_tags, **dict(rank_labels(self.labels, prediction.labels, self.top))}
         best = int(prediction.labels.argmax())
         return {**of_tags, "label": self.labels[best], "p(label)": float(prediction.labels[best])}
+
+
+def _refuse_missing_labels(raws: Mapping[str, Sentences]) -> None:
+    missing = next((one for raw in raws.values() for one in raw if not one.label), None)
+    if missing is not None:
+        raise DataError(
+            f"{missing.place(0)}: the sentence has no label. Give a file `label` with a line for each sentence, "
+            "or another `task`."
+        )

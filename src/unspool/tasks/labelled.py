@@ -92,9 +92,7 @@ def read_raw(
     if all(find_format(item.path) == "arrays" for item in items):
         return read_array_items(items, known, targets.numbers)
     table = read_table(source, tolerant=not known)
-    columns = list(targets.named)
-    if known and not columns:
-        columns = [guess_column(table, targets.well_known, targets.what, targets.setting, _input_columns(data, table))]
+    columns = _target_columns(data, table, targets) if known else list(targets.named)
     asked = columns if known else []
     if data.id_column is not None:
         features = _feature_columns(data, table, columns, inputs)
@@ -103,6 +101,13 @@ def read_raw(
     if text in asked:
         raise ArgumentError.of("text_column", text, "is also the column to predict", "Name another column")
     return read_texts(table, text, asked, targets.numbers, targets.empty)
+
+
+def _target_columns(data: SequenceData, table: Table, targets: TargetColumns) -> list[str]:
+    """The columns of targets, by a guess where none is named."""
+    if targets.named:
+        return list(targets.named)
+    return [guess_column(table, targets.well_known, targets.what, targets.setting, _input_columns(data, table))]
 
 
 def read_parts(data: SequenceData, targets: TargetColumns) -> dict[str, Raw]:
@@ -188,9 +193,13 @@ def find_target(glance: Glance) -> Found | None:
     named = given.get("label_column") or find_column(roles.of_kind("label", "text", "number"), LABEL_NAMES)
     owner = given.get("id_column") or (roles.find_owner_of(named) if named else None)
     if named and owner:
-        time = given.get("time_column") or roles.find_time([named, owner])
-        return Found(named, {"id_column": owner, **({"time_column": time} if time else {})})
+        return Found(named, _name_steps(owner, given.get("time_column") or roles.find_time([named, owner])))
     return _find_beside_text(roles, named, given.get("text_column"))
+
+
+def _name_steps(owner: str, time: str | None) -> dict[str, Any]:
+    """The settings that name the columns of steps."""
+    return {"id_column": owner, **({"time_column": time} if time else {})}
 
 
 def _find_beside_text(roles: Roles, named: str | None, text: str | None) -> Found | None:
@@ -206,8 +215,9 @@ def _find_text(roles: Roles, label: str | None) -> str | None:
     """The column of texts: of a well-known name, the only one with long entries, or the only one beside a label."""
     words = [column for column in roles.of_kind("text", "label") if column != label]
     texts = [column for column in words if roles.kinds[column] == "text" and not roles.is_identity(column)]
-    alone = words if len(roles.table.columns) == 2 and len(texts) != 1 else texts
-    return find_column(words, TEXT_NAMES) or (alone[0] if len(alone) == 1 else None)
+    if len(roles.table.columns) == 2 and len(texts) != 1:
+        texts = words
+    return find_column(words, TEXT_NAMES) or (texts[0] if len(texts) == 1 else None)
 
 
 def _only_target(roles: Roles, text: str) -> str | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from unspool.data.batches import Windows
 from unspool.data.corpus import PARTS, Corpus, Division, prepare
 from unspool.data.glance import Glance
-from unspool.data.sources import find_folder_parts, held_out
+from unspool.data.sources import find_folder_parts, held_out, list_paths
 from unspool.data.text import Source
 from unspool.data.tokens import Ids
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
@@ -92,7 +92,7 @@ class LanguageModelling(Task):
     def prepare(cls, data: TextData, seed: int) -> Self:  # noqa: ARG003 - the split has its own seed
         parts = find_folder_parts(data.files)
         validation, test = (
-            (parts[name],) if name in parts and isinstance(given, int | float) else given
+            list_paths(parts[name]) if name in parts and isinstance(given, int | float) else given
             for name, given in (("validation", data.validation), ("test", data.test))
         )
         division = Division(data.split, validation, test, data.split_seed)

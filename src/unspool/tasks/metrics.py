@@ -89,13 +89,19 @@ def label_set_scores(y_true: Sequence[Iterable[str]], y_pred: Sequence[Iterable[
     """
     _paired(y_true, y_pred, "examples")
     pairs = [(set(true), set(predicted)) for true, predicted in zip(y_true, y_pred, strict=True)]
+    return {
+        **_set_f1(pairs),
+        "exact match": float(np.mean([true == predicted for true, predicted in pairs])),
+    }
+
+
+def _set_f1(pairs: Sequence[tuple[set[str], set[str]]]) -> dict[str, float]:
     hits = Counter(label for true, predicted in pairs for label in true & predicted)
     counts = Counter(label for pair in pairs for own in pair for label in own)
     each = [_ratio(2 * hits[label], count) for label, count in counts.items()]
     return {
         "micro-F1": _ratio(2 * hits.total(), counts.total()),
         "macro-F1": float(np.mean(each)) if each else 0.0,
-        "exact match": float(np.mean([true == predicted for true, predicted in pairs])),
     }
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES, LABEL_SET_NAMES
 from unspool.data.glance import Glance
-from unspool.data.inputs import Inputs, fit_inputs, load_inputs
+from unspool.data.inputs import fit_inputs, load_inputs
 from unspool.data.label_sets import guess_separator, holds_sets, read_flag, split_labels
 from unspool.data.labelled import Raw
 from unspool.data.problems import warn_unseen
@@ -23,15 +23,16 @@ from unspool.settings.data import MultiLabelData
 from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
 from unspool.tasks.examples import digest_files
-from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
-from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
+from unspool.tasks.label_lists import list_some
+from unspool.tasks.labelled import LabelledPart, TargetColumns
+from unspool.tasks.labels import LabelTask
 from unspool.tasks.metrics import label_set_scores
 
 #: An example has a label if its probability is at least this.
 THRESHOLD = 0.5
 
 
-class MultiLabelClassification(LabelledTask):
+class MultiLabelClassification(LabelTask):
     """Learning which labels a sequence has. A prediction is the probability of each label by itself.
 
     Example:
@@ -43,15 +44,6 @@ class MultiLabelClassification(LabelledTask):
     name = "multilabel"
     predicted = "labels"
     chosen_by, more_is_better = "micro-F1", True
-    #: How many of the most probable labels a prediction lists; None: those it has, and the probabilities of all.
-    top: int | None = None
-
-    def __init__(
-        self, parts: Mapping[str, LabelledPart], inputs: Inputs, labels: Sequence[str], data: Any, **of: Any
-    ) -> None:
-        super().__init__(parts, **of)
-        self.inputs, self.labels, self.data = inputs, list(labels), data
-        self._baselines: dict[str, dict[str, dict[str, float]]] = {}  # by part
 
     # ── data ──
 
@@ -160,19 +152,9 @@ class MultiLabelClassification(LabelledTask):
         line = f"{labelled.shorten_input(part.raw, index)} → {', '.join(predicted) or '–'}"
         return f"✓ {line}" if set(predicted) == set(target) else f"✗ {line}, not {', '.join(target) or '–'}"
 
-    @property
-    def prediction_columns(self) -> tuple[str, ...]:
-        if self.top is not None:
-            return (self.input_column, *ranked_columns(self.labels, self.top))
-        return (self.input_column, "labels", *(f"p({label})" for label in self.labels))
-
-    def record(self, part: LabelledPart, index: int, prediction: Any) -> dict[str, Any]:
-        shown = labelled.show_input(part.raw, index)
-        if self.top is not None:
-            return {self.input_column: shown, **dict(rank_labels(self.labels, prediction, self.top))}
-        chosen = (self.data.label_separator or "|").join(self.choose(prediction))
-        values = [shown, chosen, *map(float, prediction)]
-        return dict(zip(self.prediction_columns, values, strict=True))
+    def spell_choice(self, probabilities: NDArray[np.float64]) -> str:
+        separator: str = self.data.label_separator or "|"
+        return separator.join(self.choose(probabilities))
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
         if part not in self._baselines and part in self.parts:

@@ -71,8 +71,7 @@ class Regression(LabelledTask):
     @classmethod
     def recognize(cls, glance: Glance) -> Claim | None:
         if glance.arrays is not None:
-            measured = glance.arrays.targets is not None and are_measured(glance.arrays.targets)
-            return Claim(20, f"{glance.name} has sequences of numbers and a number for each") if measured else None
+            return _claim_arrays(glance.name, glance.arrays.targets)
         if not glance.is_table:
             return None
         if "target" in glance.settings:
@@ -197,6 +196,11 @@ class Regression(LabelledTask):
         return {"mean": {"loss": loss, **self.metrics(own, indices, [self.scale.mean] * len(indices))}}
 
 
+def _claim_arrays(name: str, targets: Any) -> Claim | None:
+    measured = targets is not None and are_measured(targets)
+    return Claim(20, f"{name} has sequences of numbers and a number for each") if measured else None
+
+
 def _name_targets(training: Raw, data: MeasuredData, values: Floats) -> Sequence[str]:
     """The names of the targets; refused where they are not as many, or a target is constant."""
     count = values.shape[1]
@@ -205,13 +209,17 @@ def _name_targets(training: Raw, data: MeasuredData, values: Floats) -> Sequence
     if len(targets) != count:
         problem = f"does not name the {count} target(s) that there are"
         raise ArgumentError.of("target", targets, problem, "Name each")
+    _refuse_constant(targets, values)
+    return targets
+
+
+def _refuse_constant(targets: Sequence[str], values: Floats) -> None:
     for name, column in zip(targets, values.T, strict=True):
         if column.max() == column.min():
             raise DataError(
                 f"the target `{name}` is {column[0]:g} in all {len(column)} training example(s): there is nothing "
                 "to learn. Give examples in which it differs, or leave the target out."
             )
-    return targets
 
 
 def _average(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -241,14 +249,18 @@ def read_targets(raw: Raw, count: int | None = None) -> Floats:
     for index, own in enumerate(targets):
         if len(own) != count:
             raise DataError(f"{raw.place(index)}: there are {len(own)} targets, not {count}. Give each example all.")
-        for place, value in enumerate(own):
-            found[index, place] = _to_number(value)
-            if not np.isfinite(found[index, place]):
-                raise DataError(
-                    f"{raw.place(index)}: target {place + 1} is {value!r}, not a finite number. Correct it, or leave "
-                    "the example out."
-                )
+        found[index] = [_read_number(value, place, raw, index) for place, value in enumerate(own, 1)]
     return found
+
+
+def _read_number(value: Any, place: int, raw: Raw, index: int) -> float:
+    number = _to_number(value)
+    if not np.isfinite(number):
+        raise DataError(
+            f"{raw.place(index)}: target {place} is {value!r}, not a finite number. Correct it, or leave "
+            "the example out."
+        )
+    return number
 
 
 def _to_number(value: Any) -> float:

@@ -33,6 +33,8 @@ from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_
 from unspool.tasks.metrics import exact_match, mean_edit_distance
 from unspool.tasks.tolerant import TolerantTask
 
+#: Words from which on both entries of a first line are taken for texts, and not for the names of columns.
+SENTENCE = 3
 #: Examples that are decoded at an evaluation during training, as decoding takes one step per token.
 DECODED = 256
 
@@ -93,13 +95,15 @@ class Translation(TolerantTask):
         columns = {column.lower() for column in glance.columns}
         if columns in [{*pair} for pair in zip(SOURCE_NAMES, TRANSLATION_NAMES, strict=True)]:
             return Claim(40, f"{glance.name} has pairs of texts")
-        texts = glance.roles.of_kind("text", "label") if len(columns) == 2 and glance.find(LABEL_NAMES) is None else ()
+        texts = _find_two_texts(glance) if len(columns) == 2 else ()
         if len(texts) < 2:
             return None
         if glance.suffix == ".tsv":
             return Claim(40, f"{glance.name} has pairs of texts")
         if any(glance.roles.kinds[text] == "label" for text in texts):
             return None
+        if all(len(text.split()) >= SENTENCE for text in texts):
+            return Claim(40, f"{glance.name} has pairs of texts, and no header")
         settings = {"source_column": texts[0], "target_column": texts[1]}
         return Claim(40, f"{glance.name} has two columns of texts", settings)
 
@@ -247,6 +251,10 @@ class Translation(TolerantTask):
         return dict(zip(self.prediction_columns, values, strict=True))
 
 
+def _find_two_texts(glance: Glance) -> Sequence[str]:
+    return glance.roles.of_kind("text", "label") if glance.find(LABEL_NAMES) is None else ()
+
+
 def read_pairs(data: PairedData, source: Source, targets: bool = True) -> Raw:
     """Read pairs from files.
 
@@ -260,15 +268,19 @@ def read_pairs(data: PairedData, source: Source, targets: bool = True) -> Raw:
     named = [name for name in (data.source_column, data.target_column) if name is not None]
     table = _read_table(source, named, tolerant=not targets)
     _check_columns(table, data, named, targets)
-    target = data.target_column
-    if targets and target is None:
-        taken = [data.source_column or ""]
-        target = guess_column(table, TRANSLATION_NAMES, "the targets", "target_column", taken)
+    target = _find_target(table, data) if targets else None
     column = data.source_column
     if column is None:
-        taken = [*TRANSLATION_NAMES, target or ""]
+        taken = [*TRANSLATION_NAMES, target or data.target_column or ""]
         column = guess_column(table, SOURCE_NAMES, "the sources", "source_column", taken)
-    return read_texts(table, column, [target] if targets and target is not None else [])
+    return read_texts(table, column, [] if target is None else [target])
+
+
+def _find_target(table: Table, data: PairedData) -> str:
+    """The column of targets, by a guess where it is not named."""
+    if data.target_column is not None:
+        return data.target_column
+    return guess_column(table, TRANSLATION_NAMES, "the targets", "target_column", [data.source_column or ""])
 
 
 def _check_columns(table: Table, data: PairedData, named: Sequence[str], targets: bool) -> None:

@@ -107,12 +107,19 @@ class Lexicon:
 
     def encode(self, forms: Sequence[str]) -> tuple[NDArray[np.int64], Sequences]:
         """The ids of words, and the ids of the characters of each."""
-        words = {word: number for number, word in enumerate(self.words, 1)}
-        characters = {character: number for number, character in enumerate(self.characters, 1)}
         known = [form.lower() for form in forms] if self.lowercase else forms
-        ids = np.array([words.get(form, 0) for form in known], np.int64)
-        letters = ([characters.get(character, 0) for character in spelled(form)] for form in forms)
-        return ids, Sequences.of(np.array(one, np.int64) for one in letters)
+        characters = _number(self.characters)
+        letters = (_encode(spelled(form), characters) for form in forms)
+        return _encode(known, _number(self.words)), Sequences.of(letters)
+
+
+def _number(known: Iterable[str]) -> dict[str, int]:
+    return {form: number for number, form in enumerate(known, 1)}
+
+
+def _encode(forms: Iterable[str], numbers: Mapping[str, int]) -> NDArray[np.int64]:
+    """The numbers of words or characters; 0 for those that are not known."""
+    return np.array([numbers.get(form, 0) for form in forms], np.int64)
 
 
 def spelled(word: str) -> str:
@@ -314,11 +321,12 @@ class Tagging(TolerantTask):
         unseen = int((y_true == UNSEEN).sum())
         if unseen:
             right |= {"words": len(y_true), "unseen tags": unseen}
-        if not self.has_spans:
-            return right
+        return {**self._score_spans(part, indices, y_pred), **right} if self.has_spans else right
+
+    def _score_spans(self, part: TaggedPart, indices: Indices, y_pred: Sequence[Any]) -> dict[str, float]:
         true_spans = [spans(part.sentences[int(index)].tags, self.scheme) for index in indices]
         score = span_f1(true_spans, [self.spans(one) for one in y_pred])
-        return {"span F1": score.f1, "precision": score.precision, "recall": score.recall, **right}
+        return {"span F1": score.f1, "precision": score.precision, "recall": score.recall}
 
     def spans(self, tags: NDArray[np.int64]) -> list[Span]:
         """The spans that tags with these numbers mark."""
@@ -371,9 +379,12 @@ def _warn_unseen_tags(sentences: Sentences, known: Container[str], words: int) -
 def _are_tagged(lines: Sequence[str]) -> bool:
     """Whether every line is a word and a tag, such as B-place, I-place or O."""
     rows = [row for line in lines if (row := split_columns(line.removesuffix("\n")))]
-    if len(rows) < 2 or len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
-        return False
-    return guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
+    return _is_rectangle(rows) and guess_scheme([row[-1] for row in rows]) in ("bio", "bioes")
+
+
+def _is_rectangle(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether there are several rows of several entries, as many in each."""
+    return len(rows) > 1 and len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows)
 
 
 def permitted(tags: Sequence[str], scheme: Scheme) -> NDArray[np.bool_]:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from unspool.data.formats import find_format
 from unspool.data.sequences import Indices
 from unspool.data.sources import find_items, held_out
 from unspool.data.text import Source, read_lines
 from unspool.errors import DataError
+from unspool.learning.contract import PredictedRow
 from unspool.models.example_model import ExampleLearner
 from unspool.tasks.examples import ExampleTask
 
@@ -52,10 +54,14 @@ class TolerantTask(ExampleTask):
         return self.part(self.gather(source, targets=targets))
 
     def predict_files(self, learner: Any, source: Source) -> Iterator[dict[str, Any]]:
+        return (row.predicted for row in self.predict_rows(learner, source))
+
+    def predict_rows(self, learner: Any, source: Source) -> Iterator[PredictedRow]:
         return self.predict_given(learner, self._gather_any(held_out(source)))
 
     def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
-        return self.predict_given(learner, self.gather_texts(texts, lambda row: f"text {row + 1}"))
+        given = self.gather_texts(texts, lambda row: f"text {row + 1}")
+        return (row.predicted for row in self.predict_given(learner, given))
 
     def _gather_any(self, source: Source) -> Any:
         """Examples of files in any format; of plain texts, each line is an example."""
@@ -70,16 +76,19 @@ class TolerantTask(ExampleTask):
     def _is_plain(self, file: Path) -> bool:
         return not file.is_dir() and find_format(file) == "text" and not self.is_column_file(file)
 
-    def predict_given(self, learner: ExampleLearner, given: Any) -> Iterator[dict[str, Any]]:
+    def predict_given(self, learner: ExampleLearner, given: Any) -> Iterator[PredictedRow]:
         """A row of a table for each example; one that cannot be read has no prediction, and a note that says why."""
         part, notes = self._encode_readable(given)
-        rows = iter(()) if part is None else self.predict(learner, part)
+        predicted = iter(()) if part is None else self.predict(learner, part)
+        rows: pl.DataFrame | None = getattr(given, "rows", None)
         for index in range(len(given)):
+            entries = {} if rows is None else rows.row(index, named=True)
             if index in notes:
                 empty = dict.fromkeys(self.prediction_columns)
-                yield {**empty, self.prediction_columns[0]: self.show_given(given, index), NOTE: notes[index]}
+                record = {**empty, self.prediction_columns[0]: self.show_given(given, index), NOTE: notes[index]}
+                yield PredictedRow(entries, record)
             else:
-                yield next(rows)
+                yield PredictedRow(entries, next(predicted))
 
     def _encode_readable(self, given: Any) -> tuple[Any, dict[int, str]]:
         """The examples that can be read, None if there are none; and why the others cannot."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +19,7 @@ from tests.insight.made_up_reports import make_report
 from tests.insight.pictures import OF_LAYERS
 from tests.runs.tiny_run import TinyRun
 
+import unspool.insight
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine, report_broken
 from unspool.insight.figures.wording import translate_figure
@@ -108,19 +112,37 @@ def test_figures_are_translated(name: str) -> None:
     assert translate.missing <= WORDLESS
 
 
-@pytest.mark.parametrize("module", [follow_up, page, terminal, timeline, comparison])
+MODULES = [
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(unspool.insight.__path__, "unspool.insight.")
+    if not found.ispkg
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_fixed_texts_are_in_the_catalogue(module: ModuleType) -> None:
     known = read_catalogue("zh")
     assert {text for text in fixed_texts(module) if text not in known} == set()
 
 
+def test_the_advice_of_runs_is_in_the_catalogue() -> None:
+    tree = ast.parse(inspect.getsource(follow_up.follow_up))
+    advice = {text for text, _ in follow_up.CURES.values()}
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    advice |= {text for text in constants if isinstance(text, str) and re.fullmatch(r"[^\n]+: [^\n]+\.", text)}
+    assert len(advice) == 7
+    assert advice <= set(read_catalogue("zh"))
+
+
 def fixed_texts(module: ModuleType) -> Iterator[str]:
-    """Texts in the source that are given to a message or to the follow-up of a run."""
+    """Texts in the source that are given to a message, and those that are a verdict's title or remedy."""
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not node.args:
             continue
-        if node.func.id in ("Message", "words", "translate", "FollowUp") and isinstance(node.args[0], ast.Constant):
+        if node.func.id in ("Message", "words", "translate") and isinstance(node.args[0], ast.Constant):
             yield str(node.args[0].value)
+        if node.func.id == "Verdict":
+            yield from (str(one.value) for one in node.args[2:5] if isinstance(one, ast.Constant))
 
 
 def test_english_stays_as_it_is(reports: tuple[Report, Report]) -> None:

@@ -21,16 +21,20 @@ def draw_bars(title: str, names: Sequence[str], fractions: Mapping[str, Sequence
         return empty(title, note)
     figure = canvas(title, height=40 + 24 * len(fractions) * len(names), legend=max(2, len(fractions)))
     for index, (kind, values) in enumerate(fractions.items()):
-        shown = [place for place, value in enumerate(values) if np.isfinite(value)]
-        figure.add_bar(
-            x=numbers([values[place] for place in shown]),
-            y=shown,
-            orientation="h",
-            name=kind,
-            marker={"color": style(index).color, "pattern": {"shape": PATTERNS[index]}},
-            hovertemplate="%{x:.3~p}",
-        )
+        _draw_kind(figure, index, kind, values)
     figure.update_xaxes(title_text="fraction", tickformat=".0%", range=[0, 1])
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=[for_figure(name) for name in names], showgrid=False)
     figure.update_yaxes(autorange="reversed")
     return figure
+
+
+def _draw_kind(figure: go.Figure, index: int, kind: str, values: Sequence[float]) -> None:
+    shown = [place for place, value in enumerate(values) if np.isfinite(value)]
+    figure.add_bar(
+        x=numbers([values[place] for place in shown]),
+        y=shown,
+        orientation="h",
+        name=kind,
+        marker={"color": style(index).color, "pattern": {"shape": PATTERNS[index]}},
+        hovertemplate="%{x:.3~p}",
+    )

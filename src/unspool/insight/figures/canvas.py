@@ -76,8 +76,13 @@ def powers(values: ArrayLike, most: int = 6) -> dict[str, Any]:
     if first < last:
         ticks = list(range(first, last + 1, max(1, -(-(last - first) // (most - 1)))))
         return {"tickvals": ticks, "ticktext": [f"10<sup>{tick}</sup>" for tick in ticks]}
+    return {"tickvals": [low, high], "ticktext": _tell_apart(ends)}
+
+
+def _tell_apart(ends: Sequence[float]) -> list[str]:
+    """Both ends of an axis, with as many digits as it takes to tell them apart, up to four."""
     names = [[_antilogarithm(end, digits) for end in ends] for digits in (2, 3, 4)]
-    return {"tickvals": [low, high], "ticktext": next((pair for pair in names if pair[0] != pair[1]), names[-1])}
+    return next((pair for pair in names if pair[0] != pair[1]), names[-1])
 
 
 def log_colors(values: ArrayLike) -> dict[str, Any]:

@@ -82,15 +82,19 @@ def draw_phase_portrait(points: FixedPoints) -> go.Figure:
         return empty(title, _NONE_FOUND)
     figure = panels(title, [one.label for one in sets], height=300, legend=5)
     for row, one in enumerate(sets, 1):
-        for path in one.trajectories[picked(len(one.trajectories), _TRAJECTORIES)]:
-            _draw_path(figure, row, path)
-        _draw_points(figure, row, one)
-        named = "component {axis} ({part:.0%} of the variance)"
-        axes = [Message(named, axis=axis, part=float(part)) for axis, part in enumerate(one.explained, 1)]
-        figure.update_xaxes(title_text=axes[0], row=row, col=1)
-        figure.update_yaxes(title_text=axes[1], row=row, col=1)
+        _draw_set(figure, row, one)
     _name_each_once(figure)
     return figure
+
+
+def _draw_set(figure: go.Figure, row: int, one: PointSet) -> None:
+    for path in one.trajectories[picked(len(one.trajectories), _TRAJECTORIES)]:
+        _draw_path(figure, row, path)
+    _draw_points(figure, row, one)
+    named = "component {axis} ({part:.0%} of the variance)"
+    axes = [Message(named, axis=axis, part=float(part)) for axis, part in enumerate(one.explained, 1)]
+    figure.update_xaxes(title_text=axes[0], row=row, col=1)
+    figure.update_yaxes(title_text=axes[1], row=row, col=1)
 
 
 def _name_each_once(figure: go.Figure) -> None:

@@ -33,14 +33,19 @@ def draw_bode(frequency: Frequency) -> go.Figure:
     log_axis(figure, "gain", frequency.gains, row=1)
     log_axis(figure, "gain", frequency.stack, row=2)
     figure.update_yaxes(title_text="phase (rad)", row=3)
-    halvings = [power for power in range(12) if np.pi / 2**power >= frequency.omega.min() * 0.99]
+    _name_frequencies(figure, float(frequency.omega.min()))
+    figure.update_xaxes(title_text="ω (rad per step)", row=3, col=1)
+    return figure
+
+
+def _name_frequencies(figure: go.Figure, lowest: float) -> None:
+    """A logarithmic axis with ticks at π, π/2, π/4, … down to the lowest frequency."""
+    halvings = [power for power in range(12) if np.pi / 2**power >= lowest * 0.99]
     figure.update_xaxes(
         type="log",
         tickvals=[float(np.pi / 2**power) for power in halvings],
         ticktext=["π" if power == 0 else f"π/{2**power}" for power in halvings],
     )
-    figure.update_xaxes(title_text="ω (rad per step)", row=3, col=1)
-    return figure
 
 
 def _draw_layer(figure: go.Figure, frequency: Frequency, index: int) -> None:

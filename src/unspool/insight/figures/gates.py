@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from unspool.insight.measures.attenuation import Attenuation
     from unspool.insight.measures.gates import Gate, Gates
-    from unspool.insight.measures.time_constants import TimeConstants
+    from unspool.insight.measures.time_constants import Constants, TimeConstants
 
 _NO_GATES = "The cells of this model have no gates."
 
@@ -114,31 +115,38 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
     if not sets:
         return empty(title, "No unit keeps its state by a gate or a weight of its own.")
     logs = [logarithm(one.tau) for one in sets]
-    names = []
-    for one in sets:
-        forever, once = int(np.isposinf(one.tau).sum()), int((one.tau == 0).sum())
-        notes = [Message("{count} with τ = ∞", count=forever)] * (forever > 0)
-        notes += [Message("{count} with τ = 0", count=once)] * (once > 0)
-        name = Message("{label}: by {gate}", label=one.label, gate=one.gate)
-        names.append(Message("{name} (and {notes})", name=name, notes=listed(notes)) if notes else name)
+    names = [_name_constants(one) for one in sets]
     figure = panels(title, names, height=110, shared_xaxes=True)
     for row, values in enumerate(logs, 1):
-        look = style(row - 1)
-        figure.add_histogram(
-            x=numbers(values[np.isfinite(values)]),
-            nbinsx=40,
-            bingroup="tau",
-            marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
-            hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
-            showlegend=False,
-            row=row,
-            col=1,
-        )
+        _draw_histogram(figure, row, values)
     measured = words("steps" if constants.dt == 1 else "in the unit of time of the data")
     figure.update_xaxes(**powers(np.concatenate(logs), most=8))
     figure.update_xaxes(title_text=Message("τ ({measured})", measured=measured), row=len(names), col=1)
     figure.update_yaxes(title_text="units")
     return figure
+
+
+def _draw_histogram(figure: go.Figure, row: int, values: NDArray[np.float64]) -> None:
+    look = style(row - 1)
+    figure.add_histogram(
+        x=numbers(values[np.isfinite(values)]),
+        nbinsx=40,
+        bingroup="tau",
+        marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
+        hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
+        showlegend=False,
+        row=row,
+        col=1,
+    )
+
+
+def _name_constants(one: Constants) -> str:
+    """What a histogram shows, and how many units have no place on a logarithmic axis."""
+    forever, once = int(np.isposinf(one.tau).sum()), int((one.tau == 0).sum())
+    notes = [Message("{count} with τ = ∞", count=forever)] * (forever > 0)
+    notes += [Message("{count} with τ = 0", count=once)] * (once > 0)
+    name = Message("{label}: by {gate}", label=one.label, gate=one.gate)
+    return Message("{name} (and {notes})", name=name, notes=listed(notes)) if notes else name
 
 
 def draw_attenuation(attenuation: Attenuation) -> go.Figure:

@@ -39,22 +39,22 @@ def measure_attenuation(recording: Recording) -> Attenuation:
 
     Unit n below is compared with unit n above, up to the smaller width.
     """
-    return Attenuation(
-        tuple(
-            _pair(lower, upper)
-            for lower in recording.layers
-            for upper in recording.layers
-            if upper.level == lower.level + 1
-            and upper.reverse == lower.reverse
-            and upper.live.shape == lower.live.shape
-            and "o" in gate_roles(lower)
-            and "i" in gate_roles(upper)
-            and _reads(recording, upper, lower)
-        )
+    pairs = [(lower, upper) for lower in recording.layers for upper in recording.layers if _are_neighbors(lower, upper)]
+    return Attenuation(tuple(_pair(*pair) for pair in pairs if _reads(recording, *pair)))
+
+
+def _are_neighbors(lower: RecordedLayer, upper: RecordedLayer) -> bool:
+    """Whether two layers are next to each other, alike in direction and steps, with the gates that are compared."""
+    return (
+        upper.level == lower.level + 1
+        and upper.reverse == lower.reverse
+        and upper.live.shape == lower.live.shape
+        and "o" in gate_roles(lower)
+        and "i" in gate_roles(upper)
     )
 
 
-def _reads(recording: Recording, upper: RecordedLayer, lower: RecordedLayer) -> bool:
+def _reads(recording: Recording, lower: RecordedLayer, upper: RecordedLayer) -> bool:
     """Whether the upper layer reads the lower one's output, not only its final state as a decoder does."""
     given = [call.output for call in recording.calls if call.layer.name == lower.name]
     read = [call.x.sum() for call in recording.calls if call.layer.name == upper.name and call.x.requires_grad]

@@ -151,15 +151,21 @@ def _find_season(shares: Array, noise: Array) -> int | None:
     low = np.flatnonzero(shares < LASTING / 2 * strongest)
     if len(shares) < 4 or not len(low) or min(strongest / shares.max(), late.max() / strongest) < LASTING:
         return None
-    high = np.flatnonzero(shares[low[0] :] >= LASTING * strongest)
+    peak = _find_peak(shares, int(low[0]), LASTING * strongest)
+    # The two ends of an arc are alike too: only what returns twice is a season.
+    found = peak is not None and shares[peak] > noise[peak] and 2 * (peak + 1) <= len(shares)
+    return peak if found else None
+
+
+def _find_peak(shares: Array, first: int, least: float) -> int | None:
+    """The highest place, from the first on, of the first stretch that is as strong as `least`."""
+    high = np.flatnonzero(shares[first:] >= least)
     if not len(high):
         return None
-    start = int(low[0] + high[0])
-    fallen = np.flatnonzero(shares[start:] < LASTING * strongest)
+    start = first + int(high[0])
+    fallen = np.flatnonzero(shares[start:] < least)
     end = start + int(fallen[0]) if len(fallen) else len(shares)
-    peak = start + int(shares[start:end].argmax())
-    # The two ends of an arc are alike too: only what returns twice is a season.
-    return peak if shares[peak] > noise[peak] and 2 * (peak + 1) <= len(shares) else None
+    return start + int(shares[start:end].argmax())
 
 
 def _find_first(shares: Array, noise: Array) -> int | None:
@@ -276,5 +282,10 @@ def _spread(longest: int) -> NDArray[np.int64]:
 def _check(sequences: Sequence[NDArray[Any]], ndim: int, problem: str, remedy: str, limit: int | None) -> None:
     if any(one.ndim != ndim for one in sequences):
         raise ShapeError.of("sequences", [one.shape for one in sequences][:3], problem, remedy)
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1):
+    if limit is not None:
+        _check_limit(limit)
+
+
+def _check_limit(limit: Any) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
         raise ArgumentError.of("limit", limit, "is not a lag", "Give an integer of at least 1")

@@ -66,14 +66,14 @@ def measure_flow(recording: Recording, gradient: Gradient | None = None, limit: 
         raise ArgumentError.of("limit", limit, "leaves no lag to measure", "Give at least 1")
     whole = recording.gradient() if gradient is None else gradient
     survival = _survival(recording, limit)
-    horizons = [_horizon(row) for row in survival]
+    horizon, censored = zip(*map(_horizon, survival), strict=True)
     return GradientFlow(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         norms=padded([_norms(whole.states[layer.name], layer.live) for layer in recording.layers]),
         survival=survival,
         rate=np.array([factor_per_step(row) for row in survival]),
-        horizon=np.array([lag for lag, _ in horizons], np.int64),
-        censored=np.array([censored for _, censored in horizons]),
+        horizon=np.array(horizon, np.int64),
+        censored=np.array(censored),
     )
 
 
@@ -133,7 +133,7 @@ def _survival(recording: Recording, limit: int | None) -> Array:
         if not lag:
             sources = _sources(recording, parts, distances, lags)
         found[:, lag] = [norm_of(_of_layer(recording, layer, parts)) for layer in recording.layers]
-        spent += sum(len(part[0]) * _size(call) for part, call in zip(parts, recording.calls, strict=True))
+        spent += _work(recording, parts)
         followed = lag + 1
         if followed == lags or spent > 2 * WORK:
             break
@@ -141,6 +141,10 @@ def _survival(recording: Recording, limit: int | None) -> Array:
         followed = lags  # nothing was left to follow: the rest is zero
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(sources > 0, found / sources, np.nan)[:, :followed]
+
+
+def _work(recording: Recording, parts: Sequence[Places]) -> float:
+    return sum(len(part[0]) * _size(call) for part, call in zip(parts, recording.calls, strict=True))
 
 
 def _sources(recording: Recording, parts: Sequence[Places], distances: Sequence[NDArray[np.int64]], lags: int) -> Array:

@@ -46,11 +46,7 @@ def measure_forgetting(recording: Recording, prefix: int | None = None) -> Forge
     Returns:
         The distance of the states from those without the exchange, by layer and step.
     """
-    longest = max(len(layer.x) for layer in recording.layers)
-    if prefix is None:
-        prefix = max(1, longest // 4)
-    elif not 1 <= prefix <= longest:
-        raise ArgumentError.of("prefix", prefix, "is not a part of the sequence", f"Give 1 to {longest}")
+    prefix = _check_prefix(prefix, max(len(layer.x) for layer in recording.layers))
     other = recording.again(_exchange(recording, prefix))
     pairs = zip(recording.layers, other.layers, strict=True)
     distance = padded([_distance(layer, again, prefix) for layer, again in pairs])
@@ -58,13 +54,22 @@ def measure_forgetting(recording: Recording, prefix: int | None = None) -> Forge
     floor = max(FLOOR, 64 * torch.finfo(recording.calls[0].output.dtype).eps)
     horizons = [_horizon(row) for row in distance]
     return Forgetting(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         steps=np.arange(distance.shape[1], dtype=np.int64),
         distance=distance,
         rate=np.array([factor_per_step(row, floor) for row in distance]),
         horizon=np.array([step for step, _ in horizons], np.int64),
         censored=np.array([censored for _, censored in horizons]),
     )
+
+
+def _check_prefix(prefix: int | None, longest: int) -> int:
+    """How many steps are exchanged; by default a quarter."""
+    if prefix is None:
+        return max(1, longest // 4)
+    if not 1 <= prefix <= longest:
+        raise ArgumentError.of("prefix", prefix, "is not a part of the sequence", f"Give 1 to {longest}")
+    return prefix
 
 
 def _exchange(recording: Recording, prefix: int) -> Edit:

@@ -60,18 +60,23 @@ def measure_frequency(recording: Recording, count: int = 12) -> Frequency:
     if count < 2:
         raise ArgumentError.of("count", count, "is too few frequencies for a curve", "Give at least 2")
     layers = recording.layers
-    labels = tuple(layer.label for layer in layers)
+    labels = recording.labels
     entrance = find_entrance(recording)
     span = range(0) if entrance is None else steady_span(layers, entrance.steps)
     if entrance is None or len(span) < LEAST_STEPS:
-        none = np.full((len(layers), 0), np.nan)
-        return Frequency(labels, np.full(0, np.nan), none, none, none, np.full(len(layers), np.nan), none)
+        return _nothing(labels)
     omega = np.geomspace(2 * math.pi / len(span), math.pi, count)
     gains = np.array([_own_gain(recording, layer, omega) for layer in layers])
     stack, phase = _through_the_stack(recording, entrance, omega)
     fits = [first_order(omega, gain) for gain in gains]
     theory = np.array([scale * _filter(a, omega) for a, scale in fits])
     return Frequency(labels, omega, gains, stack, phase, np.array([a for a, _ in fits]), theory)
+
+
+def _nothing(labels: tuple[str, ...]) -> Frequency:
+    """The response of layers in which no frequency could be measured."""
+    none = np.full((len(labels), 0), np.nan)
+    return Frequency(labels, np.full(0, np.nan), none, none, none, np.full(len(labels), np.nan), none)
 
 
 def steady_span(layers: list[RecordedLayer], steps: int) -> range:
@@ -187,9 +192,8 @@ def _stack_amplitudes(recording: Recording, entrance: Entrance, omega: Array) ->
         part = list(zip(rows, slots[first : first + len(rows)], strict=False))
         responses = respond_by_layer(recording, entrance, partial(_sinusoids, entrance, omega, part))
         for name, into in found.items():
-            for row, slot in part:
-                signal = responses[name][steady.start : steady.stop, row].numpy()
-                into[slot] = amplitudes(signal, omega[slot[0]], steady)
+            signals = responses[name][steady.start : steady.stop].numpy()
+            into |= {slot: amplitudes(signals[:, row], omega[slot[0]], steady) for row, slot in part}
     return found
 
 

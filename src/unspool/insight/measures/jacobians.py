@@ -63,7 +63,7 @@ def measure_jacobians(recording: Recording, lags: int = 32, rows: int = 2) -> Ja
         allowed = max(4, WORK // (len(layers) * max(layer.after.shape[-1], 1) ** 3))
         radius[number] = _steps(layer, rows, allowed, singular[number])
         _products(recording, layer, rows, allowed // 3, products[number])
-    return Jacobians(tuple(layer.label for layer in layers), singular, products, radius)
+    return Jacobians(recording.labels, singular, products, radius)
 
 
 def longest_rows(layer: RecordedLayer, rows: int) -> list[int]:
@@ -120,12 +120,16 @@ def _products(recording: Recording, layer: RecordedLayer, rows: int, allowed: in
     found: dict[int, list[Array]] = {lag: [] for lag in measured if lag > 0}
     for row in chosen:
         chain = longest_chain(recording, layer, row)
-        room = max(0, len(chain) - longest)
-        for start in sorted({0, room} if two else {room // 2}):
+        for start in _starts(max(0, len(chain) - longest), two):
             _multiply(layer, row, chain[start : start + longest], found)
     for lag, values in found.items():
         if values:
             into[lag] = geometric_mean(np.array(values))
+
+
+def _starts(room: int, two: bool) -> list[int]:
+    """Where products begin: at both ends, or in the middle."""
+    return sorted({0, room} if two else {room // 2})
 
 
 def _multiply(layer: RecordedLayer, row: int, chain: Tensor, found: dict[int, list[Array]]) -> None:

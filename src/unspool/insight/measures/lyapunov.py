@@ -49,7 +49,7 @@ def measure_lyapunov(recording: Recording) -> Lyapunov:
     """Lyapunov exponents of every layer, over the steps of its longest sequences."""
     found = [_spectrum(recording, layer) for layer in recording.layers]
     largest = np.array([values[0] if len(values) else np.nan for values in found])
-    return Lyapunov(tuple(layer.label for layer in recording.layers), tuple(found), largest)
+    return Lyapunov(recording.labels, tuple(found), largest)
 
 
 def _spectrum(recording: Recording, layer: RecordedLayer) -> Array:

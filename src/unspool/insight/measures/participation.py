@@ -34,7 +34,7 @@ def measure_participation(recording: Recording) -> Participation:
     """The effective number of dimensions of the outputs, and the fraction of units that hardly change."""
     spreads = [_spread(layer.output[layer.live].numpy()) for layer in recording.layers]
     return Participation(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         ratio=np.array([ratio for ratio, _, _ in spreads]),
         size=np.array([layer.output.shape[-1] for layer in recording.layers], dtype=np.int64),
         spectrum=tuple(spectrum for _, spectrum, _ in spreads),

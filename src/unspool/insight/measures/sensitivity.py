@@ -58,8 +58,14 @@ def find_entrance(recording: Recording) -> Entrance | None:
     layer = next(layer for layer in recording.layers if layer.name == name)
     counts = layer.live.sum(0)
     steps = int(counts.max())
-    rows = [row for row in range(len(counts)) if counts[row] == steps and layer.live[:steps, row].all()]
-    return Entrance(layer, steps, tuple(rows)) if steps and rows else None
+    rows = _full_rows(layer, steps)
+    return Entrance(layer, steps, rows) if steps and rows else None
+
+
+def _full_rows(layer: RecordedLayer, steps: int) -> tuple[int, ...]:
+    """The sequences that have so many steps, from the first on."""
+    counts = layer.live.sum(0)
+    return tuple(row for row in range(len(counts)) if counts[row] == steps and layer.live[:steps, row].all())
 
 
 def respond_by_layer(
@@ -103,7 +109,7 @@ def measure_sensitivity(recording: Recording, limit: int | None = None) -> Sensi
         raise ArgumentError.of("limit", limit, "is not a number of lags", "Give at least 1, or None")
     layers = recording.layers
     entrance = find_entrance(recording)
-    labels = tuple(layer.label for layer in layers)
+    labels = recording.labels
     if entrance is None:
         return Sensitivity(labels, np.arange(0), np.zeros(0), np.zeros((len(layers), 0)), np.full(len(layers), np.nan))
     at, count = _place(layers, entrance.steps)

@@ -34,7 +34,7 @@ def measure_shares(recording: Recording, gradient: Gradient | None = None) -> We
     whole = recording.gradient() if gradient is None else gradient
     found = [_split(layer, whole.states[layer.name], whole.parameters[layer.name]) for layer in recording.layers]
     return WeightShares(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         shares=padded([shares for shares, _ in found], 0.0),
         norms=padded([norms for _, norms in found], 0.0),
     )

@@ -35,7 +35,7 @@ def measure_streams(recording: Recording, gradient: Gradient | None = None) -> S
     whole = recording.gradient() if gradient is None else gradient
     flows = np.array([_given_by(recording, layer, whole) for layer in recording.layers])
     return Streams(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         flows=flows,
         cross=_cross(flows, recording.layers),
         paths=_paths(flows, recording.layers),
@@ -74,12 +74,7 @@ def _cross(flows: Array, layers: Sequence[RecordedLayer]) -> float | None:
 def _paths(flows: Array, layers: Sequence[RecordedLayer]) -> int:
     """Counted level by level: a level has as many paths as all levels above that give to it."""
     top = max(layer.level for layer in layers)
-    edges = {
-        (upper.level, lower.level)
-        for row, upper in enumerate(layers)
-        for column, lower in enumerate(layers)
-        if flows[row, column] != 0
-    }
+    edges = {(layers[row].level, layers[column].level) for row, column in np.argwhere(flows != 0)}
     ways = {top: 1}
     for level in range(top - 1, -1, -1):
         ways[level] = sum(ways[above] for above in range(level + 1, top + 1) if (above, level) in edges)

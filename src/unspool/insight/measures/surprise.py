@@ -43,18 +43,9 @@ def measure_surprise(
     values = np.array(nats, dtype=np.float64)
     if values.ndim != 2:
         raise ShapeError.of("nats", values.shape, "is not (time, batch)", "Give one number per step and sequence")
-    steps, rows = values.shape
-    if len(tokens) != steps or any(len(step) != rows for step in tokens):
-        problem = f"does not have a token for each of `nats`, {values.shape}"
-        raise ShapeError.of("tokens", len(tokens), problem, "Give tokens[time][sequence]")
+    _check_tokens(tokens, values)
     alive = np.ones(values.shape, dtype=np.bool_) if live is None else np.array(live, dtype=np.bool_)
-    if alive.shape != values.shape:
-        problem = f"does not have the shape of `nats`, {values.shape}"
-        raise ShapeError.of("live", alive.shape, problem, "Give (time, batch)")
-    wrong = np.argwhere(alive & np.isnan(values))
-    if len(wrong):
-        step, row = map(int, wrong[0])
-        raise ArgumentError.of(f"nats[{step}, {row}]", np.nan, "is not a number", "Look for NaN in the model's weights")
+    _check_live(alive, values)
     flat = values.T[alive.T]
     worst = np.argsort(-flat, kind="stable")[:WORST]
     counts, sums = alive.sum(1), np.where(alive, values, 0).sum(1)
@@ -63,5 +54,22 @@ def measure_surprise(
         nats=flat,
         mean=float(flat.mean()) if len(flat) else np.nan,
         worst=tuple(map(int, worst)),
-        by_position=np.divide(sums, counts, out=np.full(steps, np.nan), where=counts > 0),
+        by_position=np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0),
     )
+
+
+def _check_tokens(tokens: Sequence[Sequence[str]], values: NDArray[np.float64]) -> None:
+    steps, rows = values.shape
+    if len(tokens) != steps or any(len(step) != rows for step in tokens):
+        problem = f"does not have a token for each of `nats`, {values.shape}"
+        raise ShapeError.of("tokens", len(tokens), problem, "Give tokens[time][sequence]")
+
+
+def _check_live(alive: NDArray[np.bool_], values: NDArray[np.float64]) -> None:
+    if alive.shape != values.shape:
+        problem = f"does not have the shape of `nats`, {values.shape}"
+        raise ShapeError.of("live", alive.shape, problem, "Give (time, batch)")
+    wrong = np.argwhere(alive & np.isnan(values))
+    if len(wrong):
+        step, row = map(int, wrong[0])
+        raise ArgumentError.of(f"nats[{step}, {row}]", np.nan, "is not a number", "Look for NaN in the model's weights")

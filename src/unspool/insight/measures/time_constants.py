@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError
 from unspool.insight.measures.gates import QUANTILES
 from unspool.insight.recorded_layer import RecordedLayer
@@ -52,16 +53,16 @@ def measure_time_constants(recording: Recording, dt: float = 1.0) -> TimeConstan
     Returns:
         The time constants of every layer, by unit.
     """
-    if isinstance(dt, bool) or not isinstance(dt, int | float) or not (math.isfinite(dt) and dt > 0):
+    if not is_number(dt) or not (math.isfinite(dt) and dt > 0):
         raise ArgumentError.of("dt", dt, "is not a positive number", "Give the time between steps, such as `dt=0.02`")
-    sets = []
-    for layer in recording.layers:
-        if not layer.live.any():
-            continue
-        for gate, factor in _kept(layer) or _diagonals(layer):
-            tau = _tau(factor, dt)
-            sets.append(Constants(layer.label, gate, tau, _quantiles(tau)))
-    return TimeConstants(float(dt), tuple(sets))
+    live = [layer for layer in recording.layers if layer.live.any()]
+    return TimeConstants(float(dt), tuple(one for layer in live for one in _measure_layer(layer, dt)))
+
+
+def _measure_layer(layer: RecordedLayer, dt: float) -> Iterator[Constants]:
+    for gate, factor in _kept(layer) or _diagonals(layer):
+        tau = _tau(factor, dt)
+        yield Constants(layer.label, gate, tau, _quantiles(tau))
 
 
 def _kept(layer: RecordedLayer) -> list[tuple[str, Array]]:

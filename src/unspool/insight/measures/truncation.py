@@ -71,7 +71,7 @@ def measure_truncation(
     enough = np.flatnonzero(np.nan_to_num(overall, nan=np.inf) <= TOLERANCE)
     windows = np.arange(1, remaining.shape[1] + 1, dtype=np.int64)
     return Truncation(
-        labels=tuple(layer.label for layer in recording.layers),
+        labels=recording.labels,
         windows=windows,
         bias=_ratio(remaining, sizes[:, None]),
         overall=overall,
@@ -88,10 +88,14 @@ def _remaining(recording: Recording, whole: Mapping[str, Mapping[str, Tensor]], 
     left = []
     for lag in recording.lags(windows):
         for layer in names:
-            for name, value in lag.parameters[layer].items():
-                rest[layer][name] -= value
+            _take_away(rest[layer], lag.parameters[layer])
         left.append([_norm(rest[layer]) for layer in names])
     return np.array(left).T
+
+
+def _take_away(rest: Mapping[str, Tensor], part: Mapping[str, Tensor]) -> None:
+    for name, value in part.items():
+        rest[name].sub_(value)
 
 
 def _norm(parameters: Mapping[str, Tensor]) -> float:

@@ -67,12 +67,9 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, langu
     """
     translate = Translator(language)
     a, b = (report.translated(translate).spelled(spelling) for report in (a, b))
-    runs = [
-        Run(letter, report, show_verdicts(report, spelling, translate))
-        for letter, report in zip(LETTERS, (a, b), strict=True)
-    ]
-    keys = dict.fromkeys(section.key for run in runs for section in run.report.sections)
-    topics = [_compare_section(key, runs) for key in keys]
+    pairs = zip(LETTERS, (a, b), strict=True)
+    runs = [Run(letter, report, show_verdicts(report, spelling, translate)) for letter, report in pairs]
+    topics = _compare_sections(runs)
     data = {name: text for topic in topics for name, text in topic.data.items()}
     room = (ROOM - sum(map(len, data.values()))) // 2
     numbers = {run.letter.lower(): fit(run.report.numbers, room)[0] for run in runs}
@@ -93,10 +90,15 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, langu
     )
 
 
+def _compare_sections(runs: Sequence[Run]) -> list[Topic]:
+    keys = dict.fromkeys(section.key for run in runs for section in run.report.sections)
+    return [_compare_section(key, runs) for key in keys]
+
+
 def _compare_section(key: str, runs: Sequence[Run]) -> Topic:
     sides: list[tuple[Run, Section | None, list[Place]]] = []
     data: dict[str, str] = {}
-    found = [next((section for section in run.report.sections if section.key == key), None) for run in runs]
+    found = [run.report.find_section(key) for run in runs]
     for run, section in zip(runs, found, strict=True):
         drawn = {} if section is None else place_section(section, f"{run.letter.lower()}-")
         data |= {f"data-{place.name}": embed_figure(figure) for place, figure in drawn.items()}

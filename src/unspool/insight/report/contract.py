@@ -140,6 +140,10 @@ class Content:
             if keys.count(key) > 1:
                 raise ArgumentError.of("sections", key, "is there twice", "Give each section its own key")
 
+    def find_section(self, key: str) -> Section | None:
+        """The section of a measure, if the report has it."""
+        return next((section for section in self.sections if section.key == key), None)
+
     def spell(self, verdict: Verdict, spelling: Spelling) -> str | None:
         """How to follow a verdict, written for a reader; None if it asks for no setting or the model has no run."""
         if self.retrain is None or not verdict.settings:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from unspool.cells.numbers import is_number
 from unspool.insight.labels import read_label
 from unspool.insight.report.plain import to_plain
 from unspool.language import Message, words
@@ -92,7 +93,7 @@ def _scalars(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
         for key, inner in value.items():
             for label, item in _items(inner, value.get("labels")):
                 yield from _scalars(item, (*path, str(key), *label))
-    elif value in ("inf", "-inf") or (isinstance(value, int | float) and not isinstance(value, bool)):
+    elif value in ("inf", "-inf") or is_number(value):
         yield BETWEEN.join(part.replace("_", " ") for part in path), float(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ def render_timeline(
     kept, data = _fit([*frames], [section.key for section in chosen])
     glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
     charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary, translate)
-    data |= {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts.values())}
+    data |= _embed_charts(charts.values())
     data["timeline"] = to_json({"frames": [name[:NAME] for name, _ in kept]})
     title = kept[-1][1].title
     return render_document(
@@ -89,14 +89,20 @@ def render_timeline(
         language=language,
         subtitle=translate(Message(SUBTITLE, count=len(kept), first=kept[0][0], last=kept[-1][0])),
         moments=[Moment(name, show_verdicts(report, spelling, translate)) for name, report in kept],
-        lines=[
-            place_figure(
-                f"line-{number}", chart, translate(Message("{words} over training", words=glossary.words(name)))
-            )
-            for number, (name, chart) in enumerate(charts.items())
-        ],
+        lines=_place_charts(charts, glossary, translate),
         sections=[(section, _place(section)) for section in chosen],
     )
+
+
+def _embed_charts(charts: Iterable[Figure]) -> dict[str, str]:
+    return {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts)}
+
+
+def _place_charts(charts: Mapping[str, Figure], glossary: Glossary, translate: Translator) -> list[Place]:
+    return [
+        place_figure(f"line-{number}", chart, translate(Message("{words} over training", words=glossary.words(name))))
+        for number, (name, chart) in enumerate(charts.items())
+    ]
 
 
 def _place(section: Section) -> list[Place]:
@@ -120,10 +126,13 @@ def _choose_scalars(frames: Frames, glossary: Glossary, names: Sequence[str] | N
     found = [glossary.find(report.numbers) for _, report in frames]
     known = {name: [_finite(each.get(name)) for each in found] for each in found for name in each}
     if names is None:
-        changing = (name for name, values in known.items() if len(set(values)) > 1)
-        names = list(islice(changing, LINES))
+        names = _first_changing(known)
     _check_known("scalars", names, known)
     return {name: known[name] for name in names}
+
+
+def _first_changing(known: Mapping[str, Sequence[float | None]]) -> list[str]:
+    return list(islice((name for name, values in known.items() if len(set(values)) > 1), LINES))
 
 
 def _check_known(argument: str, names: Iterable[str], known: Iterable[str]) -> None:
@@ -149,14 +158,13 @@ def _fit(frames: list[tuple[str, Content]], keys: Sequence[str]) -> tuple[Frames
 
 
 def _embed(frames: Frames, keys: Sequence[str]) -> dict[str, str]:
-    data = {}
+    data: dict[str, str] = {}
     for key in keys:
         series = [_figures_of(report, key) for _, report in frames]
         for number in range(max(map(len, series))):
-            ranges = _common_ranges(figures[number] for figures in series if number < len(figures))
-            for moment, figures in enumerate(series):
-                if number < len(figures):
-                    data[f"data-{key}-{number}-{moment}"] = embed_figure(figures[number], ranges)
+            drawn = {moment: figures[number] for moment, figures in enumerate(series) if number < len(figures)}
+            ranges = _common_ranges(drawn.values())
+            data |= {f"data-{key}-{number}-{at}": embed_figure(figure, ranges) for at, figure in drawn.items()}
     return data
 
 
@@ -168,17 +176,22 @@ def _common_ranges(figures: Iterable[Figure]) -> dict[str, list[float]]:
     """Of each axis with lines or points, the range of all frames: the data moves, the axis does not."""
     found: dict[str, list[float]] = {}
     for figure in figures:
-        for trace in figure.data:
-            if trace.type != "scatter":
-                continue
-            for letter in "xy":
-                name = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}"
-                found.setdefault(name, []).extend(_numbers(trace[letter], figure.layout[name].type == "log"))
+        for name, values in _axis_values(figure):
+            found.setdefault(name, []).extend(values)
     return {
         name: [min(values) - 0.04 * span, max(values) + 0.04 * span]
         for name, values in found.items()
         if values and (span := max(values) - min(values)) > 0
     }
+
+
+def _axis_values(figure: Figure) -> Iterator[tuple[str, list[float]]]:
+    """What is drawn along each axis by lines and points."""
+    for trace in figure.data:
+        if trace.type == "scatter":
+            for letter in "xy":
+                name = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}"
+                yield name, _numbers(trace[letter], figure.layout[name].type == "log")
 
 
 def _numbers(values: Any, logarithm: bool) -> list[float]:

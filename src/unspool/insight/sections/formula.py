@@ -61,10 +61,10 @@ def norm(inside: str) -> str:
 def _part(text: str) -> str:
     if text.startswith("<m"):
         return text
-    found = []
-    for piece in _PIECES.findall(text):
-        if piece.isspace():
-            continue
-        kind = "mn" if piece[0].isdigit() else "mi" if piece[0].isalpha() or piece in "∂∞" else "mo"
-        found.append(f"<{kind}>{escape(piece)}</{kind}>")
-    return "".join(found)
+    return "".join(_element(piece) for piece in _PIECES.findall(text) if not piece.isspace())
+
+
+def _element(piece: str) -> str:
+    """A number, a letter or an operator."""
+    kind = "mn" if piece[0].isdigit() else "mi" if piece[0].isalpha() or piece in "∂∞" else "mo"
+    return f"<{kind}>{escape(piece)}</{kind}>"

@@ -6,7 +6,7 @@ import numpy as np
 
 from unspool.insight.figures.gates import draw_gate_histograms, draw_gate_maps
 from unspool.insight.measure import Measure
-from unspool.insight.measures.gates import Gates, measure_gates
+from unspool.insight.measures.gates import Gate, Gates, measure_gates
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sub
 from unspool.language import Message
@@ -29,12 +29,12 @@ def tell(found: Gates) -> Section:
         "half open select nothing; gates that stay at 0 or 1 switch nothing.",
         formula("gate =", "σ(W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b)"),
         lambda: (draw_gate_maps(found), draw_gate_histograms(found)),
-        tuple(
-            Message(ROLES[gate.role], label=gate.label, name=gate.name, mean=float(np.nanmean(gate.mean)))
-            for gate in found.gates
-            if np.isfinite(gate.mean).any()
-        ),
+        tuple(_finding(gate) for gate in found.gates if np.isfinite(gate.mean).any()),
     )
+
+
+def _finding(gate: Gate) -> str:
+    return Message(ROLES[gate.role], label=gate.label, name=gate.name, mean=float(np.nanmean(gate.mean)))
 
 
 GATES = Measure(

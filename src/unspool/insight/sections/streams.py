@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from unspool.insight.figures.gradient import draw_streams
 from unspool.insight.measure import Measure
 from unspool.insight.measures.streams import Streams, measure_streams
@@ -13,11 +15,6 @@ from unspool.language import Message
 
 def tell(found: Streams) -> Section:
     """Which layer's gradient flows to which."""
-
-    findings = [Message("{paths} path(s) lead from the top layer to the lowest.", paths=found.paths)]
-    if found.cross is not None:
-        turned = "{cross:.0%} of the gradient between layers changes its direction of time."
-        findings.append(Message(turned, cross=found.cross))
     return Section(
         "streams",
         "Gradients between layers",
@@ -32,8 +29,15 @@ def tell(found: Streams) -> Section:
             norm(row(frac(row("∂", sub("x", "i")), row("∂", sub("h", "j"))), frac("∂L", row("∂", sub("x", "i"))))),
         ),
         lambda: (draw_streams(found),),
-        tuple(findings),
+        tuple(_findings(found)),
     )
+
+
+def _findings(found: Streams) -> Iterator[str]:
+    yield Message("{paths} path(s) lead from the top layer to the lowest.", paths=found.paths)
+    if found.cross is not None:
+        turned = "{cross:.0%} of the gradient between layers changes its direction of time."
+        yield Message(turned, cross=found.cross)
 
 
 STREAMS = Measure(

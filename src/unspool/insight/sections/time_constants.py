@@ -6,7 +6,7 @@ import numpy as np
 
 from unspool.insight.figures.gates import draw_time_constants
 from unspool.insight.measure import Measure
-from unspool.insight.measures.time_constants import TimeConstants, measure_time_constants
+from unspool.insight.measures.time_constants import Constants, TimeConstants, measure_time_constants
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup
@@ -15,8 +15,6 @@ from unspool.language import Message, words
 
 def tell(found: TimeConstants) -> Section:
     """How long units remember."""
-
-    time = words("step(s)" if found.dt == 1 else "units of time")
     return Section(
         "time_constants",
         "How long units remember",
@@ -26,18 +24,18 @@ def tell(found: TimeConstants) -> Section:
         "`forget_bias` makes units slower.",
         formula("τ = -", frac("Δt", row("ln ", sup("f", "∗")))),
         lambda: (draw_time_constants(found),),
-        tuple(
-            Message(
-                "{label}: half of the units forget within {half:.3g} {time}; the slowest tenth remember for {slow:.3g} "
-                "or longer.",
-                label=one.label,
-                half=float(one.quantiles[2]),
-                time=time,
-                slow=float(one.quantiles[3]),
-            )
-            for one in found.sets
-            if np.isfinite(one.tau).any()
-        ),
+        tuple(_finding(one, found.dt) for one in found.sets if np.isfinite(one.tau).any()),
+    )
+
+
+def _finding(one: Constants, dt: float) -> str:
+    return Message(
+        "{label}: half of the units forget within {half:.3g} {time}; the slowest tenth remember for {slow:.3g} or "
+        "longer.",
+        label=one.label,
+        half=float(one.quantiles[2]),
+        time=words("step(s)" if dt == 1 else "units of time"),
+        slow=float(one.quantiles[3]),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from unspool.insight.figures.gradient import draw_truncation
 from unspool.insight.measure import Measure
 from unspool.insight.measures.truncation import Truncation, measure_truncation
@@ -16,14 +18,6 @@ WINDOWS = 128
 
 def tell(found: Truncation) -> Section:
     """What truncated backpropagation loses."""
-    windows = len(found.windows)
-    enough = "{steps} steps are enough for a gradient within 1 % of the full one."
-    if found.censored:
-        enough = "More than {steps} steps are needed for a gradient within 1 % of the full one."
-    findings = [Message(enough, steps=windows if found.censored else found.recommended)]
-    if found.lost is not None:
-        off = "With this run's `bptt={bptt}` the gradient is off by {lost:.1%}."
-        findings.append(Message(off, bptt=found.bptt, lost=found.lost))
     return Section(
         "truncation",
         "What truncation costs",
@@ -44,8 +38,19 @@ def tell(found: Truncation) -> Section:
             frac(norm(row("G-", sub("G", "k"))), norm("G")),
         ),
         lambda: (draw_truncation(found),),
-        tuple(findings),
+        tuple(_findings(found)),
     )
+
+
+def _findings(found: Truncation) -> Iterator[str]:
+    windows = len(found.windows)
+    enough = "{steps} steps are enough for a gradient within 1 % of the full one."
+    if found.censored:
+        enough = "More than {steps} steps are needed for a gradient within 1 % of the full one."
+    yield Message(enough, steps=windows if found.censored else found.recommended)
+    if found.lost is not None:
+        off = "With this run's `bptt={bptt}` the gradient is off by {lost:.1%}."
+        yield Message(off, bptt=found.bptt, lost=found.lost)
 
 
 TRUNCATION = Measure(

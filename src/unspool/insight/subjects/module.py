@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.insight.recorded_layer import RecordedLayer
-from unspool.insight.recording import record
+from unspool.insight.recording import Recording, record
 from unspool.insight.specimen import Specimen
 from unspool.language import Message, listed, words
 from unspool.nn.drop_in import DropIn
@@ -46,36 +45,45 @@ def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int
     followed = [""]
 
     def run(model: nn.Module) -> Tensor:
-        output = model(*given[0], **given[1])
-        followed[0] = "the loss"
-        if loss is not None:
-            return loss(output)
-        own = output.get("loss") if isinstance(output, Mapping) else output
-        if isinstance(own, Tensor) and not own.dim():
-            return own
-        followed[0] = "a random projection of the output"
-        return project(output)
+        found, followed[0] = _follow(model(*given[0], **given[1]), loss)
+        return found
 
     recording = record(model, run)
-    if not any(bool(layer.live.any()) for layer in recording.layers):
-        shape = tuple(recording.layers[0].x.shape)
-        raise ArgumentError.of("batch", shape, "has no steps", "Give sequences with at least one step")
-    widths = [layer.output.shape[-1] for layer in recording.layers]
-    steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
-    facts = (
-        ("model", type(model).__name__),
-        ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
-        ("layers", listed(map(_layer_width, recording.layers, widths))),
-        ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
-        ("data", Message("{sequences} sequence(s) of {steps} steps", sequences=sequences, steps=steps)),
-        ("gradient of", Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))),
-    )
+    _refuse_without_steps(recording)
+    of = Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))
+    facts = (*_describe(model, recording), ("gradient of", of))
     title = Message("X-ray of {name}", name=type(model).__name__)
     return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)))
 
 
-def _layer_width(layer: RecordedLayer, width: int) -> str:
-    return Message("{label}: {width}", label=layer.label, width=width)
+def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
+    """The number whose gradient is followed, and what it is."""
+    if loss is not None:
+        return loss(output), "the loss"
+    own = output.get("loss") if isinstance(output, Mapping) else output
+    if isinstance(own, Tensor) and not own.dim():
+        return own, "the loss"
+    return project(output), "a random projection of the output"
+
+
+def _refuse_without_steps(recording: Recording) -> None:
+    if not any(bool(layer.live.any()) for layer in recording.layers):
+        shape = tuple(recording.layers[0].x.shape)
+        raise ArgumentError.of("batch", shape, "has no steps", "Give sequences with at least one step")
+
+
+def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], ...]:
+    widths = [
+        Message("{label}: {width}", label=layer.label, width=layer.output.shape[-1]) for layer in recording.layers
+    ]
+    steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
+    return (
+        ("model", type(model).__name__),
+        ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
+        ("layers", listed(widths)),
+        ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
+        ("data", Message("{sequences} sequence(s) of {steps} steps", sequences=sequences, steps=steps)),
+    )
 
 
 def _unseen(model: nn.Module) -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from unspool.errors import DataError, UnspoolError
+from unspool.insight.data_memory import measure_memory
 from unspool.insight.recording import record
 from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
@@ -42,8 +44,15 @@ def take_run(run: str | Path, data: str | Path | None = None) -> Specimen:
     def prepare_task() -> Task:
         return config.task.prepare(config.data, config.training.seed)
 
+    def find_memory() -> int | None:
+        try:
+            return measure_memory(prepare_task().sequences()).steps
+        except UnspoolError:  # the run's own data is not there any more
+            return None
+
     def take() -> Specimen:
-        specimen = take_learner(learner, config, find_material(task, learner, config, data, prepare_task), run)
+        material = find_material(task, learner, config, data, prepare_task)
+        specimen = replace(take_learner(learner, config, material, run), find_memory=find_memory)
         refuse_nonfinite("recorded", {"loss": float(specimen.recording.loss.detach())})
         return specimen
 
@@ -122,6 +131,8 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         retrain=Retrain.of(run),
         missing=material.missing,
         course=read_follow_up(run),
+        forget_bias=model.forget_bias,
+        engine=model.engine,
     )
 
 

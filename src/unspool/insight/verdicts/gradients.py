@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from unspool.insight.gate_bias import propose_forget_bias
 from unspool.insight.measures.activation import Activations
 from unspool.insight.measures.flow import HORIZON, GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
@@ -73,16 +76,40 @@ def _latched(case: Case, evidence: str, enough: int) -> Verdict | None:
 
 
 def _vanishing(case: Case, evidence: str) -> Verdict:
-    settings: dict[str, Any] = {"forget_bias": 2.0}
+    settings = open_gates(case)
+    if settings is None:
+        evidence = Message(
+            "{evidence} The training data was not found to need more than {memory} step(s) of memory.",
+            evidence=evidence,
+            memory=case.specimen.memory,
+        )
+        remedy = "Nothing, if the model works: no longer way back is needed."
+        return Verdict("vanishing", "note", "Gradients vanish", evidence, remedy, {}, "flow")
+    said = spell_settings(settings)
     if case.gated:
-        remedy = "Start with open gates, so that gradients have a way back: `forget_bias=2.0`."
+        remedy = Message("Start with open gates, so that gradients have a way back: {settings}.", settings=said)
     else:
-        settings = {"cell": "lstm", **settings}
-        remedy = (
-            'Use a cell whose gate keeps the state, and start with that gate open: `cell="lstm"`, `forget_bias=2.0`. '
-            'Or start from orthogonal recurrent matrices, which preserve the norm of a gradient: `init="orthogonal"`.'
+        remedy = Message(
+            "Use a cell whose gate keeps the state, and start with that gate open: {settings}. Or start from "
+            'orthogonal recurrent matrices, which preserve the norm of a gradient: `init="orthogonal"`.',
+            settings=said,
         )
     return Verdict("vanishing", "fault", "Gradients vanish", evidence, remedy, settings, "flow")
+
+
+def open_gates(case: Case) -> dict[str, Any] | None:
+    """Settings with which gates start open, as `plan` proposes them; None where the data needs too short a memory."""
+    specimen = case.specimen
+    bias = propose_forget_bias(specimen.memory, specimen.forget_bias)
+    if bias is None:
+        return None
+    engine = {} if specimen.engine == "kernel" else {"engine": "kernel"}  # torch.nn's layers have no such setting
+    return {**({} if case.gated else {"cell": "lstm"}), **engine, "forget_bias": bias}
+
+
+def spell_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as a message has them."""
+    return ", ".join(f"`{name}={json.dumps(value)}`" for name, value in settings.items())
 
 
 def exploding(case: Case) -> Verdict | None:
@@ -106,14 +133,15 @@ def exploding(case: Case) -> Verdict | None:
     )
     activations = case.found.get(Activations) or Activations(())
     if any(activity.function == "relu" for activity in activations.values):
-        remedy = (
-            'Use a cell whose states are bounded and kept by a gate: `cell="lstm"`, `forget_bias=2.0`. The states of a '
-            "relu network can grow without limit. Clip gradients with `clip=1.0`, so that one batch cannot move the "
-            "weights far."
+        gates = open_gates(case) or {"cell": "lstm"}
+        remedy = Message(
+            "Use a cell whose states are bounded and kept by a gate: {settings}. The states of a relu network can grow "
+            "without limit. Clip gradients with `clip=1.0`, so that one batch cannot move the weights far.",
+            settings=spell_settings(gates),
         )
-        settings: dict[str, Any] = {"cell": "lstm", "forget_bias": 2.0, "clip": 1.0}
+        settings: dict[str, Any] = {**gates, "clip": 1.0}
     else:
-        remedy = (
+        remedy = Message(
             'Start from orthogonal recurrent matrices, whose powers do not grow: `init="orthogonal"`. Clip gradients '
             "with `clip=1.0`, so that one batch cannot move the weights far."
         )

@@ -47,14 +47,19 @@ def _nothing_wrong(case: Case) -> Verdict:
         evidence = Message(few, steps=case.steps, evidence=evidence)
         remedy = Message("Give sequences of at least {steps} steps.", steps=SHORTEST_SEQUENCE)
         return Verdict("short", "note", "Sequences are too short to judge", evidence, remedy)
-    flow = case.found.get(GradientFlow)
-    if flow is not None and np.isfinite(flow.survival).any():
-        best = int(flow.horizon.argmax())
-        evidence = Message(
-            "Gradients reach back {least}{horizon} steps. {evidence}",
-            least=at_least(flow.censored[best]),
-            horizon=int(flow.horizon[best]),
-            evidence=evidence,
-        )
+    evidence = _tell_reach(case.found.get(GradientFlow), evidence)
     remedy = words("Nothing in the dynamics of the network needs to change.")
     return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)
+
+
+def _tell_reach(flow: GradientFlow | None, evidence: Message) -> Message:
+    """The evidence with how far gradients reach before it, if that is known."""
+    if flow is None or not np.isfinite(flow.survival).any():
+        return evidence
+    best = int(flow.horizon.argmax())
+    return Message(
+        "Gradients reach back {least}{horizon} steps. {evidence}",
+        least=at_least(flow.censored[best]),
+        horizon=int(flow.horizon[best]),
+        evidence=evidence,
+    )

@@ -6,6 +6,8 @@ import datetime
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
 
 import torch
 
@@ -48,14 +50,7 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
     settings = settings or Settings()
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     report = Report(describe() | {"started": started}, asdict(settings))
-
-    def hear(text: str) -> None:
-        if text.startswith("! "):
-            if text[2:] in report.remarks:
-                return
-            report.remarks.append(text[2:])
-        say(text)
-
+    hear = partial(_hear, report, say)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     try:
@@ -64,17 +59,30 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
             hear("! UNSPOOL_ENGINE=off: unspool runs eagerly, without kernels")
         for name in only or QUESTIONS:
             watch(3)
-            rows = _measure(QUESTIONS[name], settings, hear)
-            report.rows += rows
-            findings = QUESTIONS[name].judge(rows)
-            # the aims are for the questions' own sizes
-            report.findings += [replace(found, aim=None) for found in findings] if settings.points else findings
+            _answer(QUESTIONS[name], settings, report, hear)
         watch(3)
         if (share := watch.share(settings.threads)) < QUIET:
             hear(f"! others used the cores: a matrix product had {share:.0%} of them. The numbers of this run mislead")
     finally:
         torch.set_num_threads(threads)
     return report
+
+
+def _hear(report: Report, say: Say, text: str) -> None:
+    """Pass on what happens; a remark is kept in the report, and said once."""
+    if text.startswith("! "):
+        if text[2:] in report.remarks:
+            return
+        report.remarks.append(text[2:])
+    say(text)
+
+
+def _answer(question: Any, settings: Settings, report: Report, hear: Say) -> None:
+    rows = _measure(question, settings, hear)
+    report.rows += rows
+    findings = question.judge(rows)
+    # the aims are for the questions' own sizes
+    report.findings += [replace(found, aim=None) for found in findings] if settings.points else findings
 
 
 def _measure(question: Question, settings: Settings, say: Say) -> list[Row]:

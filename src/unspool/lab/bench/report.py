@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -105,13 +105,7 @@ class Report:
             document = json.loads(text)
             if document["schema"] != SCHEMA:
                 raise ArgumentError.of("schema", document["schema"], f"is not {SCHEMA}", "Measure again")
-            rows = [
-                Row(
-                    **{key: row[key] for key in ("question", "kind", "case", "unit", "operations", "machine_rate")},
-                    values={name: Spread(**spread) for name, spread in row["values"].items()},
-                )
-                for row in document["rows"]
-            ]
+            rows = list(map(_read_row, document["rows"]))
             findings = [
                 Finding(**{key: value for key, value in found.items() if key != "met"})
                 for found in document["findings"]
@@ -119,6 +113,13 @@ class Report:
             return cls(document["machine"], document["settings"], rows, findings, document["remarks"])
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ArgumentError(f"this is not a benchmark's JSON report ({type(error).__name__}: {error}).") from error
+
+
+def _read_row(row: Mapping[str, Any]) -> Row:
+    return Row(
+        **{key: row[key] for key in ("question", "kind", "case", "unit", "operations", "machine_rate")},
+        values={name: Spread(**spread) for name, spread in row["values"].items()},
+    )
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -99,6 +99,12 @@ def judge(rows: Iterable[Row]) -> list[Finding]:
             found.append(
                 Finding("user", "training, in parts of the built-in's time", slower, "×", 1.15, False, row.case)
             )
+    return found + _judge_builds(rows)
+
+
+def _judge_builds(rows: Sequence[Row]) -> list[Finding]:
+    """The longest time that a kernel takes to be compiled, and to be loaded."""
+    found = []
     for kind, aim in (("cold compile", 10.0), ("warm load", 0.05)):
         built = [row for row in rows if row.kind == kind]
         if built:

@@ -52,7 +52,7 @@ def overfit(name: str, count: int, updates: int, seed: int) -> float:
 
     @torch.no_grad()
     def memorized(step: int) -> bool:
-        return step % 10 == 0 and float(error(x, z)) < MEMORIZED
+        return step % 10 == 0 and float(error(x[:, :2000], z[:, :2000])) < MEMORIZED
 
     fit(reader, loss, updates, lr=0.01, stop=memorized)
     with torch.no_grad():

@@ -17,7 +17,7 @@ KINDS, T, UNITS = 4, 24, 16
 STAY, RIGHT = 0.85, 0.55
 POOLS = ("mean", "geometric mean", "product")
 MODELS = ("joint", *POOLS, "forward", "backward")
-TASKS = ("hidden state", "window")
+TASKS = ("hidden state", "window", "agreement")
 
 
 def hidden_state(count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -42,7 +42,18 @@ def window(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return signs, torch.as_tensor(np.array([0, 0, 1, 2, 3, 3])[ones])
 
 
-DRAW: dict[str, Callable[[int, int], tuple[Tensor, Tensor]]] = dict(zip(TASKS, (hidden_state, window), strict=True))
+def agreement(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Where a flag is set, the symbol two steps ago plus the one two steps ahead, modulo 4."""
+    chance = np.random.default_rng(seed)
+    seen = chance.integers(0, KINDS, (T + 4, count))
+    flagged = chance.random((T, count)) < 0.5
+    y = np.where(flagged, (seen[:T] + seen[4:]) % KINDS, seen[2:-2])
+    x = functional.one_hot(torch.as_tensor(seen[2:-2]), KINDS).float()
+    return torch.cat((x, torch.as_tensor(flagged).float().unsqueeze(-1)), -1), torch.as_tensor(y)
+
+
+Draw = Callable[[int, int], tuple[Tensor, Tensor]]
+DRAW: dict[str, Draw] = dict(zip(TASKS, (hidden_state, window, agreement), strict=True))
 
 
 class Judge(nn.Module):
@@ -88,7 +99,7 @@ def train(task: str, steps: int, seed: int) -> dict[str, float]:
 
 
 def measure(study: Study) -> Found:
-    steps = study.choose(400, 1200)
+    steps = study.choose(300, 1000)
     runs: dict[str, list[dict[str, float]]] = {task: [] for task in TASKS}
     for seed in study.seeds():
         for task in TASKS:
@@ -99,6 +110,7 @@ def measure(study: Study) -> Found:
 TEXTS = {
     "hidden state": "loss of the best pool minus that of the joint network, on the hidden state",
     "window": "loss of the best pool minus that of the joint network, on the sum over a window",
+    "agreement": "loss of the best pool minus that of the joint network, on the sum modulo 4",
 }
 
 
@@ -121,7 +133,11 @@ def show(found: Found) -> Shown:
         low, high = [max(0.0, one.low) for one in ends], [one.high for one in ends]
         series.append(Series(task, list(MODELS), [means[task][name] for name in MODELS], low, high))
     return Shown(
-        tables=(Table(("model", "loss on the hidden state", "loss on the sum over a window"), rows),),
+        tables=(
+            Table(
+                ("model", "loss on the hidden state", "loss on the sum over a window", "loss on the sum modulo 4"), rows
+            ),
+        ),
         figures=(Bars("Loss on new sequences, in nats", "loss", series),),
         remarks=(
             "With one linear head, the joint network is a logarithmic pool itself: its logits are those of a forward "
@@ -138,8 +154,9 @@ CHAPTER = Chapter(
         "mean, by the geometric mean and by the product, scaled to a sum of 1. A bidirectional network of the same "
         "cells is trained as a whole, on the same data. On the first task, a hidden Markov chain, past and future are "
         "independent given the answer, the best case for pools. On the second the answer depends on a sum of two past, "
-        "the present and two future bits, of which each direction sees three. The claim holds if the joint network has "
-        "a smaller loss than the best pool on both."
+        "the present and two future bits, of which each direction sees three. On the third it is a sum modulo 4 of "
+        "a past and a future symbol, which no sum of logits can be. The claim holds if the joint network has a "
+        "smaller loss than the best pool on all three."
     ),
     measure=measure,
     judge=judge,
