@@ -81,7 +81,8 @@ def for_figure(text: str, limit: int = 40, token: bool = False) -> str:
         '&lt;b&gt;a␣b&lt;/b&gt;'
     """
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(_figure_sign(character, token) for character in cut)
+    shown = "".join(_figure_sign(character, token) for character in cut)
+    return text if shown == text else shown  # a message stays one, so that it can be translated
 
 
 def _figure_sign(character: str, token: bool) -> str:

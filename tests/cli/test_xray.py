@@ -76,6 +76,18 @@ def test_a_run_gets_a_page_and_words(tiny_run: TinyRun, tmp_path: Path, capsys: 
     assert "http-equiv" in page
 
 
+def test_a_run_in_chinese(tiny_run: TinyRun, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert call("xray", tiny_run.path, "--out", tmp_path / "x.html") == 0
+    said = capsys.readouterr().out
+    assert "run 的 X 光" in said
+    assert f"报告：{tmp_path / 'x.html'}" in said
+    assert "梯度在哪里消失" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert call("xray", tiny_run.path, "--out", tmp_path / "x.html", "--lang", "en") == 0
+    assert "X-ray of run" in capsys.readouterr().out
+    assert "--lang" in refused(capsys, "xray", tiny_run.path, "--lang", "de")
+
+
 def test_the_page_goes_into_the_run(tiny_run: TinyRun, capsys: Capture) -> None:
     assert call("xray", tiny_run.path, "--quiet") == 0
     assert capsys.readouterr().out == ""
@@ -161,7 +173,7 @@ def test_training_ends_with_an_xray(tiny_run: TinyRun, tmp_path: Path, capsys: C
     options = [f"{name}={value}" for name, value in OPTIONS.items() if name not in ("engine", "steps")]
     settings = [word for option in options for word in ("--set", option)]
     given = "train", tiny_run.text, "--out", tmp_path / "run", "--steps", 40, *settings, "--xray-every", 1
-    assert call(*given) == 0
+    assert call(*given, "--lang", "en") == 0
     said = capsys.readouterr().out
     assert f"Report: {tmp_path / 'run' / 'xray.html'}" in said
     assert f"Training timeline: {tmp_path / 'run' / 'timeline.html'}" in said

@@ -11,7 +11,8 @@ from rich.text import Text
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError
 from unspool.lab.exercise.check import check_file
-from unspool.language import Translator
+from unspool.language import Message, Translator
+from unspool.language import words as in_words
 
 
 def check(words: Sequence[str], translate: Translator) -> None:
@@ -26,8 +27,15 @@ def check(words: Sequence[str], translate: Translator) -> None:
         raise ArgumentError.of("check", list(words), "is not one file", remedy)
     finding = check_file(Path(words[0]))
     mark, style = ("✔", "green") if finding.right else ("✖", "red")
-    console().print(Text.assemble((f"{mark} ", style), f"{words[0]}: {translate(finding.text)}."), soft_wrap=True)
+    said = translate(Message("{file}: {text}.", file=words[0], text=as_message(finding.text)))
+    console().print(Text.assemble((f"{mark} ", style), said), soft_wrap=True)
     if finding.remedy:
-        console().print(f"  {translate(finding.remedy)}.", soft_wrap=True)
+        remedy = translate(Message("{remedy}.", remedy=as_message(finding.remedy)))
+        console().print(f"  {remedy}", soft_wrap=True)
     if not finding.right:
         raise typer.Exit(1)
+
+
+def as_message(text: str) -> Message:
+    """A text that is translated inside another; one that is a message keeps its values."""
+    return text if isinstance(text, Message) else in_words(text)

@@ -17,6 +17,7 @@ from unspool.cli.rehearsal import rehearse, suggest_lr
 from unspool.cli.views import choose_view
 from unspool.cli.xray_training import TrainingXray
 from unspool.errors import ArgumentError, OthersFailedError
+from unspool.language import LANGUAGES
 from unspool.learning.events import Listener
 from unspool.learning.ranks import Ranks, joined
 from unspool.learning.run_folder import check_free
@@ -67,6 +68,10 @@ def train(
         int | None,
         typer.Option(min=1, help="Also every so many evaluations, as a timeline.", rich_help_panel=RUN),
     ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option(help=f"Of X-rays: {' or '.join(LANGUAGES)}. Default: that of the locale.", rich_help_panel=RUN),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.", rich_help_panel=RUN)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=RUN)] = False,
     settings: Mapping[str, Any] = {},
@@ -110,7 +115,7 @@ def train(
             return
         if out is None:
             out = Path(ranks.broadcast_text(str(choose_folder(files, overwrite))))
-        look = TrainingXray(xray, xray_every)
+        look = TrainingXray(xray, xray_every, lang)
         run: dict[str, Any] = {"source": files, "out": out, "resume": resume, "overwrite": overwrite}
         trained = follow(**run, watch=look.watch, options=given, json=json, quiet=quiet, tensorboard=tensorboard)
         finish(trained)

@@ -17,6 +17,7 @@ import typer
 from unspool.cli.spelling import OPTIONS
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, DataError, UnspoolError
+from unspool.language import LANGUAGES, Message, Translator, choose_language, words
 from unspool.learning.files import write_file
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ def xray(
     out: Annotated[Path | None, typer.Option(help="The page. Default: RUN/xray.html.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the numbers.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=OUTPUT)] = False,
+    lang: Annotated[
+        str | None,
+        typer.Option(help=f"{' or '.join(LANGUAGES)}. Default: that of the locale.", rich_help_panel=OUTPUT),
+    ] = None,
 ) -> None:
     """Look inside a recurrent network: how far back its gradients reach, what it remembers, what is wrong, what to do.
 
@@ -72,8 +77,9 @@ def xray(
     - `unspool xray runs/book --json | jq .flow.horizon`
     """
     runs = runs or []
+    language = choose_language(lang)
     _check_runs(runs, torch_)
-    with _progress(json or quiet) as progress:
+    with _progress(json or quiet, language) as progress:
         if torch_ is not None:
             _refuse(data=data)
             reports = [_examine_torch(torch_, input_, weights, bptt, progress)]
@@ -81,11 +87,11 @@ def xray(
             _refuse(input=input_, weights=weights, bptt=bptt)
             reports = _examine_runs(runs, data, progress)
     path = out or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
-    write_file(path, page(reports).encode())
+    write_file(path, page(reports, language).encode())
     if json:
         _print_numbers(reports)
     elif not quiet:
-        _print(reports, path)
+        _print(reports, path, language)
 
 
 def _check_runs(runs: list[Path], torch_: str | None) -> None:
@@ -120,22 +126,23 @@ def _examine_torch(
         raise DataError(f"{named} failed on {batch}: {problem}. {remedy}") from error
 
 
-def _print(reports: list[Report], path: Path) -> None:
+def _print(reports: list[Report], path: Path, language: str) -> None:
     from unspool.insight.report.terminal import summarize
 
     for report in reports:
-        console().print(summarize(report, OPTIONS), markup=False, highlight=False, soft_wrap=True)
-    console().print(f"Report: {path}", markup=False, highlight=False, soft_wrap=True)
+        console().print(summarize(report, OPTIONS, language), markup=False, highlight=False, soft_wrap=True)
+    said = Translator(language)(Message("Report: {path}", path=path))
+    console().print(said, markup=False, highlight=False, soft_wrap=True)
 
 
-def page(reports: list[Report]) -> str:
+def page(reports: list[Report], language: str) -> str:
     """The page of one report, or of two side by side."""
     from unspool.insight.report.comparison import render_comparison
     from unspool.insight.report.page import render
 
     if len(reports) == 1:
-        return render(reports[0], OPTIONS)
-    return render_comparison(reports[0], reports[1], OPTIONS)
+        return render(reports[0], OPTIONS, language)
+    return render_comparison(reports[0], reports[1], OPTIONS, language)
 
 
 def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Module, Tensor]:
@@ -226,14 +233,15 @@ def _load_array(path: Path) -> Any:
 
 
 @contextmanager
-def _progress(silent: bool) -> Iterator[Progress]:
+def _progress(silent: bool, language: str) -> Iterator[Progress]:
     """A line on the terminal that says what is being measured, if there is a terminal."""
     out = console(error=True)
     if silent or not out.is_terminal:
         yield lambda _: None
         return
-    with out.status("X-ray") as status:
-        yield lambda name: status.update(f"X-ray: {name}")
+    translate = Translator(language)
+    with out.status(translate("X-ray")) as status:
+        yield lambda name: status.update(translate(Message("X-ray: {measure}", measure=words(name))))
 
 
 def _refuse(**options: Any) -> None:

@@ -16,6 +16,7 @@ from unspool.insight.report.plain import to_plain
 from unspool.insight.report.report import Report
 from unspool.insight.specimen import Specimen
 from unspool.insight.verdicts.judge import judge
+from unspool.language import Message
 
 
 def examine(
@@ -64,12 +65,14 @@ def _check_loss(loss: float) -> None:
 
 def report_broken(title: str, broken: Sequence[str]) -> Report:
     """The report on a model with weights that are not finite: nothing can be measured, and one thing must change."""
-    names = ", ".join(broken[:4]) + (f" and {len(broken) - 4} more" if len(broken) > 4 else "")
+    names = ", ".join(broken[:4])
+    if len(broken) > 4:
+        names = Message("{names} and {count} more", names=names, count=len(broken) - 4)
     verdict = Verdict(
         "not-finite",
         "fault",
         "Weights are not finite",
-        f"{len(broken)} parameter(s) contain NaN or infinity: {names}.",
+        Message("{count} parameter(s) contain NaN or infinity: {names}.", count=len(broken), names=names),
         "Training has diverged. Return to an earlier checkpoint, lower `lr` to a third and clip gradients: `clip=1.0`.",
         {"clip": 1.0, "lr": 0.001},
     )

@@ -11,6 +11,7 @@ import numpy as np
 from unspool.errors import UnspoolError
 from unspool.insight.measure import Measure
 from unspool.insight.specimen import Specimen
+from unspool.language import Message, words
 
 Numbers = TypeVar("Numbers")
 
@@ -53,5 +54,5 @@ def take_measurements(
         try:
             values[one.key] = one.measure(specimen)
         except (UnspoolError, np.linalg.LinAlgError, RuntimeError) as error:
-            missing.append(f"{one.title}: {error}")
+            missing.append(Message("{measure}: {error}", measure=words(one.title), error=str(error)))
     return Measurements(values, tuple(missing))

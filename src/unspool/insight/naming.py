@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unspool.insight.call import Call
+from unspool.insight.labels import name_layer
 from unspool.insight.recorded_layer import RecordedLayer
 
 
@@ -29,7 +30,7 @@ def join_layers(calls: Sequence[Call]) -> list[RecordedLayer]:
     for name, place in places.items():
         parts = [call.layer for call in calls if call.layer.name == name]
         bidirectional = list(places.values()).count(place) > 1
-        label = _label(place, levels) + _arrow(parts[0].reverse, bidirectional)
+        label = _label(place, levels, _arrow(parts[0].reverse, bidirectional))
         layers.append(_join(parts, label, levels.index(place)))
     return layers
 
@@ -42,12 +43,11 @@ def _place(name: str) -> Place:
     return Place(stack.removesuffix(".layers"), last.removesuffix("_reverse"))
 
 
-def _label(place: Place, levels: Sequence[Place]) -> str:
-    """Such as `layer 2`, or `encoder layer 2` in a model with several stacks."""
+def _label(place: Place, levels: Sequence[Place], arrow: str) -> str:
+    """Such as `layer 2`, or `encoder layer 2 ←` in a model with several stacks."""
     stacks = {level.stack for level in levels}
     within = [level for level in levels if level.stack == place.stack].index(place)
-    stack = f"{place.stack} " if len(stacks) > 1 and place.stack else ""
-    return f"{stack}layer {within + 1}"
+    return name_layer(within + 1, place.stack if len(stacks) > 1 else "", arrow)
 
 
 def _arrow(reverse: bool, bidirectional: bool) -> str:

@@ -11,6 +11,7 @@ from unspool.insight.examination import examine
 from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content
 from unspool.insight.subjects.run import find_material, take_learner
+from unspool.language import ENGLISH, Message
 from unspool.learning.contract import Learner, Material, Task
 from unspool.learning.events import Evaluated
 from unspool.learning.files import write_file
@@ -49,14 +50,15 @@ class Timeline:
         if self._material is None:
             self._material = find_material(task, learner, config, None, lambda: task)
         specimen = take_learner(learner, config, self._material, run)
-        self._frames.append((f"step {event.step:,}", examine(specimen, only=MEASURED)))
+        self._frames.append((Message("step {step:,}", step=event.step), examine(specimen, only=MEASURED)))
 
-    def save(self, path: str | Path, spelling: Spelling = PYTHON) -> Path | None:
+    def save(self, path: str | Path, spelling: Spelling = PYTHON, language: str = ENGLISH) -> Path | None:
         """Write the page.
 
         Args:
             path: the file.
             spelling: how settings are written; by default as in Python.
+            language: `en` or `zh`.
 
         Returns:
             The path; None if there was no evaluation, so that there is no page.
@@ -66,6 +68,7 @@ class Timeline:
         from unspool.insight.report.timeline import render_timeline  # brings plotly, which takes a second
 
         known = {section.key for _, report in self._frames for section in report.sections}
-        page = render_timeline(self._frames, [key for key in SHOWN if key in known], spelling=spelling)
+        shown = [key for key in SHOWN if key in known]
+        page = render_timeline(self._frames, shown, spelling=spelling, language=language)
         write_file(Path(path), page.encode())
         return Path(path)

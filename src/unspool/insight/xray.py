@@ -13,6 +13,7 @@ from unspool.insight.examination import examine, report_broken
 from unspool.insight.report.report import Report
 from unspool.insight.subjects.module import Loss, take_model
 from unspool.insight.subjects.run import take_run
+from unspool.language import Message
 
 
 def xray(
@@ -49,7 +50,7 @@ def xray(
         return examine(take_run(model, data), say)
     broken = _find_broken(model)
     if broken:
-        return report_broken(f"X-ray of {type(model).__name__}", broken)
+        return report_broken(Message("X-ray of {name}", name=type(model).__name__), broken)
     return examine(take_model(model, batch, loss, bptt), say)
 
 

@@ -99,7 +99,8 @@ def draw_heat_map(figure: HeatMap, translate: Translator) -> go.Figure:
     )
     drawing.update_xaxes(title_text=translate(figure.x))
     drawing.update_yaxes(title_text=translate(figure.y), autorange="reversed")
-    color_bar(drawing, translate(figure.color))
+    color_bar(drawing, figure.color)
+    drawing.update_layout(title_subtitle_text=translate(drawing.layout.title.subtitle.text))
     return drawing
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import locale
 import os
 import tomllib
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, reduce
 from importlib import resources
 from string import Formatter
 from typing import Any
@@ -46,6 +46,35 @@ class Message(str):
         made = super().__new__(cls, template.format(**values))
         made.template, made.values = template, values
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles keep the template and the values."""
+        return _remake, (self.template, dict(self.values))
+
+
+def _remake(template: str, values: Mapping[str, Any]) -> Message:
+    return Message(template, **values)
+
+
+def words(text: str) -> Message:
+    """A text without placeholders as a message, so that it is translated inside another one.
+
+    Example:
+        >>> Message("{measure}: done", measure=words("time constants"))
+        'time constants: done'
+    """
+    return Message(text.replace("{", "{{").replace("}", "}}"))
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Texts with commas between them; those that are messages stay translatable.
+
+    Example:
+        >>> listed(["h", words("gate"), "c"])
+        'h, gate, c'
+    """
+    found = list(texts)
+    return reduce(lambda one, other: Message("{one}, {other}", one=one, other=other), found) if found else ""
 
 
 class Translator:
@@ -82,6 +111,11 @@ class Translator:
             return written
         values = {name: self(one) if isinstance(one, Message) else one for name, one in text.values.items()}
         return written.format(**values)
+
+
+def at_least(bound: object) -> str:
+    """What stands before a number that is only a lower bound; nothing before one that is known."""
+    return Message("at least ") if bound else ""
 
 
 @cache

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, style, themed
+from unspool.language import Message, words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -220,7 +221,7 @@ def color_bar(figure: go.Figure, says: str, **options: Any) -> None:
     } | options.pop("colorbar", {})
     figure.update_layout(
         coloraxis={"colorscale": SEQUENTIAL, "colorbar": bar} | options,
-        title_subtitle_text=f"color: {says}",
+        title_subtitle_text=Message("color: {says}", says=says if isinstance(says, Message) else words(says)),
         height=figure.layout.height + 60,
         margin={"t": figure.layout.margin.t + 20, "b": _BOTTOM + 40},
     )

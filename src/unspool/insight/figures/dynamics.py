@@ -19,6 +19,7 @@ from unspool.insight.figures.canvas import (
     picked,
 )
 from unspool.insight.figures.theme import NEUTRAL, style
+from unspool.language import Message
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -38,7 +39,8 @@ def draw_lyapunov(lyapunov: Lyapunov) -> go.Figure:
         return empty(title, "No Lyapunov exponent could be measured.")
     figure = canvas(title, legend=len(lyapunov.labels))
     pairs = zip(lyapunov.labels, lyapunov.largest, strict=True)
-    names = [f"{for_figure(label)} (largest {largest:.3g})" for label, largest in pairs]
+    named = "{label} (largest {largest:.3g})"
+    names = [Message(named, label=for_figure(label), largest=float(largest)) for label, largest in pairs]
     add_spectra(figure, names, lyapunov.exponents, "exponent %{x}: %{customdata:.3g} nats per step")
     figure.add_hline(y=0, line=REFERENCE)
     figure.update_xaxes(title_text="rank, from the largest")
@@ -80,7 +82,13 @@ def draw_phase_portrait(points: FixedPoints) -> go.Figure:
         return empty(title, _NONE_FOUND)
     figure = panels(title, [one.label for one in sets], height=300, legend=5)
     for row, one in enumerate(sets, 1):
-        _draw_set(figure, row, one)
+        for path in one.trajectories[picked(len(one.trajectories), _TRAJECTORIES)]:
+            _draw_path(figure, row, path)
+        _draw_points(figure, row, one)
+        named = "component {axis} ({part:.0%} of the variance)"
+        axes = [Message(named, axis=axis, part=float(part)) for axis, part in enumerate(one.explained, 1)]
+        figure.update_xaxes(title_text=axes[0], row=row, col=1)
+        figure.update_yaxes(title_text=axes[1], row=row, col=1)
     _name_each_once(figure)
     return figure
 

@@ -9,6 +9,7 @@ import numpy as np
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import anything, empty, line, log_axis, panels
 from unspool.insight.figures.theme import style
+from unspool.language import Message
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -50,7 +51,7 @@ def _name_frequencies(figure: go.Figure, lowest: float) -> None:
 def _draw_layer(figure: go.Figure, frequency: Frequency, index: int) -> None:
     """The four curves of one layer, of which the first is in the legend."""
     look, label, pole = style(index), for_figure(frequency.labels[index]), frequency.pole[index]
-    name = f"{label} (a = {pole:.3g})" if np.isfinite(pole) else label
+    name = Message("{label} (a = {pole:.3g})", label=label, pole=float(pole)) if np.isfinite(pole) else label
     marked: dict[str, Any] = {"mode": "markers+lines", "marker": {"symbol": look.symbol, "size": 6}}
     unnamed = marked | {"showlegend": False}
     thin = {"mode": "lines", "showlegend": False, "line": {"color": look.color, "width": 1}}

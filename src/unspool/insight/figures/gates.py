@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
 from unspool.insight.figures.theme import PATTERNS, style
+from unspool.language import Message, listed, words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -22,8 +23,8 @@ _NO_GATES = "The cells of this model have no gates."
 
 
 def _name(gate: Gate) -> str:
-    role = {"keep": ", keeps", "write": ", writes"}.get(gate.role, "")
-    return f"{gate.label[:40]}: {gate.name}{role}"
+    template = {"keep": "{label}: {name}, keeps", "write": "{label}: {name}, writes"}.get(gate.role, "{label}: {name}")
+    return Message(template, label=gate.label if len(gate.label) <= 40 else gate.label[:40], name=gate.name)
 
 
 def draw_gate_maps(gates: Gates) -> go.Figure:
@@ -114,13 +115,29 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
     if not sets:
         return empty(title, "No unit keeps its state by a gate or a weight of its own.")
     logs = [logarithm(one.tau) for one in sets]
-    names = [_name_constants(one) for one in sets]
+    names = []
+    for one in sets:
+        forever, once = int(np.isposinf(one.tau).sum()), int((one.tau == 0).sum())
+        notes = [Message("{count} with τ = ∞", count=forever)] * (forever > 0)
+        notes += [Message("{count} with τ = 0", count=once)] * (once > 0)
+        name = Message("{label}: by {gate}", label=one.label, gate=one.gate)
+        names.append(Message("{name} (and {notes})", name=name, notes=listed(notes)) if notes else name)
     figure = panels(title, names, height=110, shared_xaxes=True)
     for row, values in enumerate(logs, 1):
-        _draw_histogram(figure, row, values)
-    measured = "steps" if constants.dt == 1 else "in the unit of time of the data"
+        look = style(row - 1)
+        figure.add_histogram(
+            x=numbers(values[np.isfinite(values)]),
+            nbinsx=40,
+            bingroup="tau",
+            marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
+            hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
+            showlegend=False,
+            row=row,
+            col=1,
+        )
+    measured = words("steps" if constants.dt == 1 else "in the unit of time of the data")
     figure.update_xaxes(**powers(np.concatenate(logs), most=8))
-    figure.update_xaxes(title_text=f"τ ({measured})", row=len(names), col=1)
+    figure.update_xaxes(title_text=Message("τ ({measured})", measured=measured), row=len(names), col=1)
     figure.update_yaxes(title_text="units")
     return figure
 
@@ -150,7 +167,7 @@ def draw_attenuation(attenuation: Attenuation) -> go.Figure:
     """How often a layer's output gate and the input gate of the layer above are both closed."""
     return draw_bars(
         "Gates closed on both sides",
-        [f"{pair.lower} → {pair.upper}" for pair in attenuation.pairs],
+        [Message("{lower} → {upper}", lower=pair.lower, upper=pair.upper) for pair in attenuation.pairs],
         {
             "both under ½ (fraction of steps and units)": [pair.closed for pair in attenuation.pairs],
             "signal lost (mean of relu(1 − o − i))": [pair.lost for pair in attenuation.pairs],

@@ -26,6 +26,7 @@ from unspool.insight.figures.marks import decay_name, mark_horizon, mark_place, 
 from unspool.insight.figures.theme import distinct, style
 from unspool.insight.measures.flow import HORIZON
 from unspool.insight.measures.truncation import TOLERANCE
+from unspool.language import Message, at_least
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -71,10 +72,11 @@ def draw_survival(flow: GradientFlow) -> go.Figure:
         figure.add_trace(line(lags, flow.survival[index], entry, look, says, log=True))
         horizon = int(flow.horizon[index])
         if 0 <= horizon < len(lags) and np.isfinite(flow.survival[index, horizon]):
-            bound = "at least " if flow.censored[index] else ""
+            bound = bool(flow.censored[index])
             place = lags[horizon : horizon + 1]
-            mark_horizon(figure, entry, look, place, flow.survival[index, place], bound, "horizon: {bound}%{x} steps")
-    level(figure, HORIZON, f"horizon: {HORIZON:.0%} left")
+            says = Message("horizon: {bound}%{{x}} steps", bound=at_least(bound))
+            mark_horizon(figure, entry, look, place, flow.survival[index, place], bound, says)
+    level(figure, HORIZON, Message("horizon: {part:.0%} left", part=HORIZON))
     figure.update_xaxes(title_text="lag (steps back)")
     log_axis(figure, "fraction of the gradient left", flow.survival)
     return figure
@@ -102,14 +104,15 @@ def draw_truncation(truncation: Truncation) -> go.Figure:
     says = "window %{x}: the gradient is off by %{customdata:.3~p}"
     add_lines(figure, truncation.labels, truncation.windows, truncation.bias, says, log=True)
     figure.add_trace(whole_line(truncation.windows, truncation.overall, "all weights", says))
-    bound = "more than " if truncation.censored else ""
+    bound = Message("more than ") if truncation.censored else ""
     heights = raised([np.nanmin(truncation.overall), np.nanmax(truncation.overall)])
-    marks = [(truncation.recommended, f"recommended window: {bound}{truncation.recommended}", "dash")]
+    best = Message("recommended window: {bound}{steps}", bound=bound, steps=truncation.recommended)
+    marks = [(truncation.recommended, best, "dash")]
     if truncation.bptt is not None:
-        marks.append((truncation.bptt, f"this run's window: {truncation.bptt}", "solid"))
+        marks.append((truncation.bptt, Message("this run's window: {steps}", steps=truncation.bptt), "solid"))
     for place, name, dash in marks:
         mark_place(figure, place, heights, name, dash)
-    level(figure, TOLERANCE, f"error of {TOLERANCE:.0%}")
+    level(figure, TOLERANCE, Message("error of {part:.0%}", part=TOLERANCE))
     figure.update_xaxes(title_text="window k (steps)")
     log_axis(figure, "‖G − G<sub>k</sub>‖ / ‖G‖", truncation.bias)
     return figure
@@ -138,6 +141,6 @@ def draw_streams(streams: Streams) -> go.Figure:
     )
     color_bar(figure, "norm of the gradient (blank: none)", **log_colors(logs))
     figure.update_xaxes(title_text="reaches the output of", showgrid=False, type="category")
-    through = {"tickvals": names, "ticktext": [f"through {name}" for name in names]}
+    through = {"tickvals": names, "ticktext": [Message("through {name}", name=name) for name in names]}
     figure.update_yaxes(showgrid=False, type="category", **through)
     return figure

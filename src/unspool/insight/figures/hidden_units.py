@@ -9,6 +9,7 @@ import numpy as np
 from unspool.harmless import for_figure
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import add_spectra, anything, canvas, empty, log_axis
+from unspool.language import Message
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,7 +25,8 @@ def draw_participation(participation: Participation) -> go.Figure:
         return empty(title, "The outputs do not vary.")
     figure = canvas(title, legend=len(participation.labels))
     used = zip(participation.labels, participation.ratio, participation.size, strict=True)
-    names = [f"{for_figure(label)} (uses {ratio:.3g} of {int(size)})" for label, ratio, size in used]
+    named = "{label} (uses {ratio:.3g} of {size})"
+    names = [Message(named, label=for_figure(label), ratio=float(ratio), size=int(size)) for label, ratio, size in used]
     says = "component %{x}: %{customdata:.3~p} of the variance"
     add_spectra(figure, names, participation.spectrum, says, log=True)
     figure.update_xaxes(title_text="principal component")
@@ -36,7 +38,10 @@ def draw_activations(activations: Activations) -> go.Figure:
     """How much of each activation passes no gradient: tanh at ±1, relu units that stay at 0."""
     return draw_bars(
         "Saturated and dead activations",
-        [f"{value.label}: {value.name} = {value.function}" for value in activations.values],
+        [
+            Message("{label}: {name} = {function}", label=value.label, name=value.name, function=value.function)
+            for value in activations.values
+        ],
         {
             "saturated (|v| > 0.97)": [
                 value.saturated if value.function == "tanh" else np.nan for value in activations.values

@@ -19,6 +19,7 @@ from unspool.insight.figures.canvas import (
     raised,
 )
 from unspool.insight.figures.theme import Style, style
+from unspool.language import Message, words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,7 +36,7 @@ def draw_lag_bands(jacobians: Jacobians) -> go.Figure:
         jacobians,
         jacobians.products,
         "lag (steps)",
-        "lag %{x}, {quantile}: ×%{customdata:.3g}",
+        "lag %{{x}}, {quantile}: ×%{{customdata:.3g}}<extra></extra>",
     )
 
 
@@ -46,7 +47,7 @@ def draw_step_bands(jacobians: Jacobians) -> go.Figure:
         jacobians,
         jacobians.singular,
         "time step",
-        "step %{x}, {quantile}: ×%{customdata:.3g}",
+        "step %{{x}}, {quantile}: ×%{{customdata:.3g}}<extra></extra>",
     )
 
 
@@ -54,23 +55,16 @@ def _bands(title: str, jacobians: Jacobians, values: Array, across: str, says: s
     if not jacobians.labels or not anything(values):
         return empty(title, "No Jacobian could be measured.")
     figure = panels(title, jacobians.labels, shared_xaxes=True)
+    hovers = [Message(says, quantile=words(quantile)) for quantile in _QUANTILES]
     for index in range(len(jacobians.labels)):
         known = np.flatnonzero(np.isfinite(values[index]).all(-1))  # a wide state is measured at some steps only
         shown = known[picked(len(known), LINE // 2)]
         row = index + 1
         look = style(index)
         for low, high, opacity in ((0, 4, 0.18), (1, 3, 0.35)):
-            _edge(figure, row, shown, values[index, shown, low], look, says.replace("{quantile}", _QUANTILES[low]))
-            _edge(
-                figure,
-                row,
-                shown,
-                values[index, shown, high],
-                look,
-                says.replace("{quantile}", _QUANTILES[high]),
-                look.shade(opacity),
-            )
-        _edge(figure, row, shown, values[index, shown, 2], look, says.replace("{quantile}", _QUANTILES[2]), width=2)
+            _edge(figure, row, shown, values[index, shown, low], look, hovers[low])
+            _edge(figure, row, shown, values[index, shown, high], look, hovers[high], look.shade(opacity))
+        _edge(figure, row, shown, values[index, shown, 2], look, hovers[2], width=2)
         figure.add_hline(y=1, line=REFERENCE, row=row, col=1)
     log_axis(figure, "singular values", values)
     figure.update_xaxes(title_text=across, row=len(jacobians.labels), col=1)
@@ -94,7 +88,7 @@ def _edge(
         customdata=numbers(values),
         mode="lines",
         line={"color": look.color, "width": width},
-        hovertemplate=says + "<extra></extra>",
+        hovertemplate=says,
         showlegend=False,
         row=row,
         col=1,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unspool.insight.figures.canvas import Array, line, numbers, raised
 from unspool.insight.figures.theme import NEUTRAL, Style
+from unspool.language import Message
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 def decay_name(name: str, rate: float) -> str:
     """A curve's entry in the legend, with the factor per step if it is known."""
-    return f"{name} (×{rate:.3g} per step)" if np.isfinite(rate) else name
+    return Message("{name} (×{rate:.3g} per step)", name=name, rate=float(rate)) if np.isfinite(rate) else name
 
 
 def mark_horizon(
-    figure: go.Figure, entry: str, look: Style, place: NDArray[np.generic], height: Array, bound: str, says: str
+    figure: go.Figure, entry: str, look: Style, place: NDArray[np.generic], height: Array, bound: bool, says: str
 ) -> None:
     """A large mark on the curve `entry` at its horizon; a triangle if the horizon is only a lower bound.
 
@@ -30,8 +31,8 @@ def mark_horizon(
         look: its style.
         place: the horizon on the x axis; nothing is drawn if empty.
         height: the curve there.
-        bound: what the hover says before the horizon, such as "at least "; empty if it is known exactly.
-        says: the hover text, in which {bound} is `bound` and %{x} the horizon.
+        bound: whether the horizon is only a lower bound.
+        says: the hover text, in which %{x} is the horizon.
     """
     figure.add_scatter(
         x=numbers(place),
@@ -41,7 +42,7 @@ def mark_horizon(
         legendgroup=entry,
         showlegend=False,
         name=entry,
-        hovertemplate=says.replace("{bound}", bound),
+        hovertemplate=says,
     )
 
 

@@ -21,6 +21,7 @@ from unspool.insight.figures.canvas import (
 from unspool.insight.figures.marks import decay_name, mark_horizon, mark_place, whole_line
 from unspool.insight.figures.theme import PATTERNS, style
 from unspool.insight.measures.flow import HORIZON
+from unspool.language import Message, at_least
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -39,7 +40,7 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
     figure = panels(title, names, height=210, legend=1 + len(sensitivity.labels))
     says = "lag %{x}: %{customdata:.3g}"
     for index, label in enumerate(sensitivity.labels):
-        entry = f"without recurrence in {for_figure(label)}"
+        entry = Message("without recurrence in {label}", label=for_figure(label))
         curve = line(sensitivity.lags, sensitivity.removed[index], entry, style(index), says, log=True)
         figure.add_trace(curve, row=1, col=1)
     figure.add_trace(whole_line(sensitivity.lags, sensitivity.kernel, "whole model", says), row=1, col=1)
@@ -77,10 +78,11 @@ def draw_forgetting(forgetting: Forgetting) -> go.Figure:
         says = "after %{x} steps: %{customdata:.3g} of the distance is left"
         figure.add_trace(line(forgetting.steps, forgetting.distance[index], entry, look, says, log=True))
         place = np.flatnonzero(forgetting.steps == forgetting.horizon[index])[:1]
-        bound = "at least " if forgetting.censored[index] else ""
+        bound = bool(forgetting.censored[index])
         horizon, height = forgetting.steps[place], forgetting.distance[index, place]
-        mark_horizon(figure, entry, look, horizon, height, bound, "forgotten after {bound}%{x} steps")
-    level(figure, HORIZON, f"forgotten: {HORIZON:.0%} left")
+        says = Message("forgotten after {bound}%{{x}} steps", bound=at_least(bound))
+        mark_horizon(figure, entry, look, horizon, height, bound, says)
+    level(figure, HORIZON, Message("forgotten: {part:.0%} left", part=HORIZON))
     figure.update_xaxes(title_text="steps of the common suffix")
     log_axis(figure, "distance of the states (1 at the start)", forgetting.distance)
     return figure
@@ -101,9 +103,10 @@ def draw_dependence(dependence: Dependence) -> go.Figure:
     figure.add_trace(line(dependence.lags, dependence.shares, name, style(0), says))
     figure.add_trace(line(dependence.lags, dependence.noise, "chance", style(1), says, mode="lines", line=REFERENCE))
     if dependence.memory > 0:
-        bound = "at least " if dependence.censored else ""
         heights = [0, np.nanmax(dependence.shares)]
-        mark_place(figure, dependence.memory, heights, f"memory needed: {bound}{dependence.memory}")
+        needed = "memory needed: {bound}{steps}"
+        entry = Message(needed, bound=at_least(dependence.censored), steps=dependence.memory)
+        mark_place(figure, dependence.memory, heights, entry)
     figure.update_xaxes(title_text="lag (steps)")
     figure.update_yaxes(title_text=meaning[dependence.measure], tickformat=".3~p", rangemode="tozero")
     return figure

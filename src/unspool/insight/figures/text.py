@@ -9,6 +9,7 @@ import numpy as np
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import REFERENCE, anything, canvas, cells, color_bar, empty, line, numbers
 from unspool.insight.figures.theme import MARKER, style
+from unspool.language import Message
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -33,7 +34,11 @@ def draw_surprise(surprise: Surprise) -> go.Figure:
     across = int(np.clip(64 // (usual + 1), 6, 32))
     lines = -(-len(nats) // across)
     short = [for_figure(token, _SHORT, token=True) for token in whole]
-    says = [f"{for_figure(token, token=True)}: {value:.3g} nats" for token, value in zip(whole, nats, strict=True)]
+    template = "{token}: {value:.3g} nats"
+    says = [
+        Message(template, token=for_figure(token, token=True), value=float(value))
+        for token, value in zip(whole, nats, strict=True)
+    ]
     highest = np.nanmax(nats, where=np.isfinite(nats), initial=0.0)
     filled = np.full(lines * across, np.nan)
     filled[: len(nats)] = np.where(np.isposinf(nats), highest, nats)  # a token of probability 0 gets a color too
@@ -51,7 +56,9 @@ def draw_surprise(surprise: Surprise) -> go.Figure:
         hoverongaps=False,
         hovertemplate="%{customdata}<extra></extra>",
     )
-    color_bar(figure, f"surprise in nats (mean {surprise.mean:.3g})", cmin=0, colorscale=MARKER)
+    color_bar(
+        figure, Message("surprise in nats (mean {mean:.3g})", mean=float(surprise.mean)), cmin=0, colorscale=MARKER
+    )
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False, autorange="reversed")
     return figure
@@ -88,7 +95,7 @@ def draw_unit_activity(activity: UnitActivity) -> go.Figure:
     figure = canvas(title, height=60 + 22 * len(units))
     figure.add_heatmap(
         x=list(range(len(texts))),
-        y=[f"unit {activity.units[place]}" for place in units],
+        y=[Message("unit {number}", number=int(activity.units[place])) for place in units],
         z=numbers(activity.values[: len(texts), units].T),
         text=[[for_figure(token, token=True) for token in texts]] * len(units),
         coloraxis="coloraxis",

@@ -14,8 +14,10 @@ from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import Place, ShownVerdicts, place_section, show_verdicts
 from unspool.insight.report.plain import fit, to_json
 from unspool.insight.report.scalars import Glossary
+from unspool.language import ENGLISH, Message, Translator
 
 ABSENT = "–"
+SAME, DIFFERS = Message("same"), Message("differs")
 LETTERS = ("A", "B")
 #: Rows of the table that are visible; the others are folded.
 OPEN = 24
@@ -48,13 +50,14 @@ class Row(NamedTuple):
     kind: str  # "text" or "number"
 
 
-def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON) -> str:
+def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, language: str = ENGLISH) -> str:
     """Two reports side by side as HTML.
 
     Args:
         a: the report on the left.
         b: the report on the right.
         spelling: how settings are written; by default as in Python.
+        language: of all texts, a key of `unspool.language.LANGUAGES`.
 
     Returns:
         A whole document that loads nothing.
@@ -62,22 +65,31 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON) -> st
     Example:
         >>> page = render_comparison(unspool.xray("runs/a"), unspool.xray("runs/b"))  # doctest: +SKIP
     """
-    reports = [report.spelled(spelling) for report in (a, b)]
-    pairs = zip(LETTERS, reports, strict=True)
-    runs = [Run(letter, report, show_verdicts(report, spelling)) for letter, report in pairs]
-    topics = _compare_sections(runs)
+    translate = Translator(language)
+    a, b = (report.translated(translate).spelled(spelling) for report in (a, b))
+    runs = [
+        Run(letter, report, show_verdicts(report, spelling, translate))
+        for letter, report in zip(LETTERS, (a, b), strict=True)
+    ]
+    keys = dict.fromkeys(section.key for run in runs for section in run.report.sections)
+    topics = [_compare_section(key, runs) for key in keys]
     data = {name: text for topic in topics for name, text in topic.data.items()}
     room = (ROOM - sum(map(len, data.values()))) // 2
     numbers = {run.letter.lower(): fit(run.report.numbers, room)[0] for run in runs}
+    rows = [*_fact_rows(a, b), *_number_rows(a, b)]
     return render_document(
         "comparison.html.j2",
-        f"{a.title} and {b.title}",
+        translate(Message("{a} and {b}", a=a.title, b=b.title)),
         {**data, "numbers": to_json(numbers)},
         ["page.js"],
+        t=translate,
+        language=language,
         runs=runs,
         topics=topics,
-        rows=[*_fact_rows(a, b), *_number_rows(a, b)],
+        rows=rows,
         open=OPEN,
+        more=translate(Message("{count} more numbers", count=len(rows) - OPEN)),
+        own=lambda text: translate(text) if isinstance(text, Message) else text,
     )
 
 
@@ -107,9 +119,9 @@ def _fact_rows(a: Content, b: Content) -> Iterator[Row]:
 
 def _compare_facts(a: str, b: str) -> str:
     if a == b:
-        return "same"
+        return SAME
     one, other = _read(a), _read(b)
-    return "differs" if one is None or other is None else format_difference(one, other)
+    return DIFFERS if one is None or other is None else format_difference(one, other)
 
 
 def _read(fact: str) -> float | None:
@@ -145,7 +157,7 @@ def format_number(value: float) -> str:
 def format_difference(a: float, b: float) -> str:
     """`b` − `a` with its sign, and as a percentage of `a` where there is one."""
     if a == b:
-        return "same"
+        return SAME
     difference = b - a
     text = f"{'+' if difference > 0 else ''}{format_number(difference)}"
     if a == 0 or math.isinf(difference):

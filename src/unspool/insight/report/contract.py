@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from unspool.errors import ArgumentError
+from unspool.insight.figures.wording import translate_figure
 from unspool.insight.report.advice import Retrain, Spelling
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.report.severity import LOOKS, Severity
+from unspool.language import ENGLISH, Message, Translator
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -54,6 +56,11 @@ class Verdict:
         if self.severity not in LOOKS:
             raise ArgumentError.of("severity", self.severity, "is unknown", f"Choose from {', '.join(LOOKS)}")
 
+    def translated(self, translate: Translator) -> Verdict:
+        """The verdict in the reader's language."""
+        title, evidence, remedy = map(translate, (self.title, self.evidence, self.remedy))
+        return replace(self, title=title, evidence=evidence, remedy=remedy)
+
 
 @dataclass(frozen=True, eq=False)
 class Section:
@@ -85,6 +92,20 @@ class Section:
     def figures(self) -> tuple[Figure, ...]:
         """The figures, drawn when first asked for."""
         return self.draw()
+
+    def translated(self, translate: Translator) -> Section:
+        """The section in the reader's language, with figures that are drawn in it."""
+        return replace(
+            self,
+            title=translate(self.title),
+            question=translate(self.question),
+            explanation=translate(self.explanation),
+            draw=lambda: self._draw_translated(translate),
+            findings=tuple(map(translate, self.findings)),
+        )
+
+    def _draw_translated(self, translate: Translator) -> tuple[Figure, ...]:
+        return tuple(translate_figure(figure, translate) for figure in self.draw())
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,3 +162,23 @@ class Content:
         ]
         missing = map(spelling.text, self.missing)
         return replace(self, verdicts=tuple(verdicts), sections=tuple(sections), missing=tuple(missing))
+
+    def translated(self, translate: Translator) -> Self:
+        """The report in the reader's language; to be spelled after it is translated."""
+        if translate.language == ENGLISH:
+            return self
+        names = [(translate(name), _value(value, translate)) for name, value in self.facts]
+        return replace(
+            self,
+            title=_value(self.title, translate),
+            subtitle=_value(self.subtitle, translate),
+            facts=tuple(names),
+            verdicts=tuple(one.translated(translate) for one in self.verdicts),
+            sections=tuple(one.translated(translate) for one in self.sections),
+            missing=tuple(map(translate, self.missing)),
+        )
+
+
+def _value(text: str, translate: Translator) -> str:
+    """A text that may come from the data: only messages are ours to translate."""
+    return translate(text) if isinstance(text, Message) else text

@@ -11,22 +11,29 @@ from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import place_section, show_verdicts
 from unspool.insight.report.plain import fit, to_json
+from unspool.language import ENGLISH, Message, Translator
 from unspool.learning.files import write_file
 
+#: What a page says about numbers that do not fit into it.
+LEFT_OUT = "The download has no {name}: too large for one page."
 
-def write_report(report: Content, path: str | os.PathLike[str], spelling: Spelling = PYTHON) -> Path:
+
+def write_report(
+    report: Content, path: str | os.PathLike[str], spelling: Spelling = PYTHON, language: str = ENGLISH
+) -> Path:
     """Write the page to `path`, whole or not at all."""
     target = Path(path)
-    write_file(target, render(report, spelling).encode("utf-8"))
+    write_file(target, render(report, spelling, language).encode("utf-8"))
     return target
 
 
-def render(report: Content, spelling: Spelling = PYTHON) -> str:
+def render(report: Content, spelling: Spelling = PYTHON, language: str = ENGLISH) -> str:
     """The page of a report as HTML.
 
     Args:
         report: what to show. If its numbers would make the page larger than 8 MB, the longest lists are left out.
         spelling: how settings are written; by default as in Python.
+        language: of all texts, a key of `unspool.language.LANGUAGES`.
 
     Returns:
         A whole document that loads nothing.
@@ -34,7 +41,8 @@ def render(report: Content, spelling: Spelling = PYTHON) -> str:
     Example:
         >>> Path("xray.html").write_text(render(report), encoding="utf-8")  # doctest: +SKIP
     """
-    report = report.spelled(spelling)
+    translate = Translator(language)
+    report = report.translated(translate).spelled(spelling)
     places = {section.key: place_section(section) for section in report.sections}
     data = {f"data-{place.name}": embed_figure(figure) for drawn in places.values() for place, figure in drawn.items()}
     numbers, left_out = fit(report.numbers, ROOM - sum(map(len, data.values())))
@@ -43,8 +51,10 @@ def render(report: Content, spelling: Spelling = PYTHON) -> str:
         report.title,
         {**data, "numbers": to_json(numbers)},
         ["page.js"],
+        t=translate,
+        language=language,
         report=report,
-        verdicts=show_verdicts(report, spelling),
+        verdicts=show_verdicts(report, spelling, translate),
         places={key: list(drawn) for key, drawn in places.items()},
-        missing=[*report.missing, *(f"The download has no {name}: too large for one page." for name in left_out)],
+        missing=[*report.missing, *(translate(Message(LEFT_OUT, name=name)) for name in left_out)],
     )

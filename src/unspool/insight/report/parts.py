@@ -10,6 +10,7 @@ from plotly.graph_objects import Figure
 from unspool.insight.report.advice import Spelling
 from unspool.insight.report.contract import Content, Section, Verdict
 from unspool.insight.report.severity import LOOKS
+from unspool.language import Message, Translator, listed
 
 HEIGHT = 420
 
@@ -51,7 +52,7 @@ def place_section(section: Section, prefix: str = "") -> dict[Place, Figure]:
     }
 
 
-def show_verdicts(report: Content, spelling: Spelling) -> ShownVerdicts:
+def show_verdicts(report: Content, spelling: Spelling, translate: Translator) -> ShownVerdicts:
     """The verdicts in their order, each with a link to its section if the report has it."""
     keys = {section.key for section in report.sections}
     entries = tuple(
@@ -60,15 +61,14 @@ def show_verdicts(report: Content, spelling: Spelling) -> ShownVerdicts:
         )
         for verdict in report.verdicts
     )
-    return ShownVerdicts(count_verdicts(report.verdicts), entries)
+    return ShownVerdicts(translate(count_verdicts(report.verdicts)), entries)
 
 
 def count_verdicts(verdicts: Sequence[Verdict]) -> str:
     """Such as `1 fault, 2 warnings`."""
     counts = {severity: sum(verdict.severity == severity for verdict in verdicts) for severity in LOOKS}
-    words = (
-        f"{count} {look.plural if count != 1 else look.plural.removesuffix('s')}"
+    return listed(
+        Message(f"{{count}} {look.plural if count != 1 else look.plural.removesuffix('s')}", count=count)
         for severity, look in LOOKS.items()
         if (count := counts[severity])
     )
-    return ", ".join(words)

@@ -9,6 +9,7 @@ from pathlib import Path
 from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content
 from unspool.insight.report.terminal import summarize
+from unspool.language import ENGLISH
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +26,13 @@ class Report(Content):
     def __str__(self) -> str:
         return summarize(self)
 
-    def save(self, path: str | os.PathLike[str], spelling: Spelling = PYTHON) -> Path:
+    def save(self, path: str | os.PathLike[str], spelling: Spelling = PYTHON, language: str = ENGLISH) -> Path:
         """Write the report as one HTML file that opens without a network.
 
         Args:
             path: the file; it is written whole or not at all.
             spelling: how settings are written; by default as in Python.
+            language: `en` or `zh`.
 
         Returns:
             The path.
@@ -40,7 +42,7 @@ class Report(Content):
         """
         from unspool.insight.report.page import write_report  # brings plotly, which takes a second
 
-        return write_report(self, path, spelling)
+        return write_report(self, path, spelling, language)
 
     def _repr_html_(self) -> str:
         from unspool.insight.report.notebook import frame

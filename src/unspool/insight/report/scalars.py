@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unspool.cells.numbers import is_number
+from unspool.insight.labels import read_label
 from unspool.insight.report.plain import to_plain
+from unspool.language import Message, words
 
 #: Between the parts of a number's name: measure, field, layer.
 BETWEEN = " · "
@@ -61,11 +62,16 @@ class Glossary:
 
     def words(self, name: str) -> str:
         """A number's name in words, such as `gradient kept per step, layer 1`."""
+        found, label = self.parts(name)
+        return Message("{words}, {label}", words=found, label=label) if label else found
+
+    def parts(self, name: str) -> tuple[str, str]:
+        """A number's name in words, and the layer or other part that it belongs to; empty if it has none."""
         known = self._scalar(name)
         if known is None or known.words is None:
-            return name
+            return name, ""
         label = name.removeprefix(known.name).removeprefix(BETWEEN)
-        return f"{known.words}, {label}" if label else known.words
+        return words(known.words), read_label(label)
 
     def _place(self, name: str) -> int:
         known = self._scalar(name)

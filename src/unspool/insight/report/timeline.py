@@ -20,6 +20,7 @@ from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, show_verdicts
 from unspool.insight.report.plain import to_json
 from unspool.insight.report.scalars import Glossary
+from unspool.language import ENGLISH, Message, Translator
 
 #: Characters of a line of a small chart's title, and of a moment's name below it.
 TITLE, MOMENT = 36, 12
@@ -29,6 +30,8 @@ THREE_FIT = 10
 FRAMES, SECTIONS, LINES = 60, 4, 8
 #: Characters of a moment's name on the page.
 NAME = 80
+#: Below the title of the page.
+SUBTITLE = "Training timeline: {count} moments from {first} to {last}"
 
 #: Names of moments, such as `step 400`, with the reports taken there, in their order.
 Frames = Sequence[tuple[str, Content]]
@@ -46,6 +49,7 @@ def render_timeline(
     sections: Sequence[str] | None = None,
     scalars: Sequence[str] | None = None,
     spelling: Spelling = PYTHON,
+    language: str = ENGLISH,
 ) -> str:
     """Reports that were taken during training as one page with a slider.
 
@@ -56,6 +60,7 @@ def render_timeline(
         scalars: names of numbers, as `Glossary.find` gives them, for the small charts; by default the first eight that
             change.
         spelling: how settings are written; by default as in Python.
+        language: of all texts, a key of `unspool.language.LANGUAGES`.
 
     Returns:
         A whole document that loads nothing.
@@ -65,23 +70,31 @@ def render_timeline(
     """
     if not frames:
         raise ArgumentError.of("frames", frames, "is empty", "Give at least one evaluation's report")
-    frames = [(name, report.spelled(spelling)) for name, report in frames]
+    translate = Translator(language)
+    frames = [(_moment(name, translate), report.translated(translate).spelled(spelling)) for name, report in frames]
     chosen = _choose_sections(frames, sections)
     kept, data = _fit([*frames], [section.key for section in chosen])
     glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
-    charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary)
-    data |= _embed_charts(charts.values())
+    charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary, translate)
+    data |= {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts.values())}
     data["timeline"] = to_json({"frames": [name[:NAME] for name, _ in kept]})
     title = kept[-1][1].title
     return render_document(
         "timeline.html.j2",
-        f"Training timeline of {title}",
+        translate(Message("Training timeline of {title}", title=title)),
         data,
         ["page.js", "timeline.js"],
         report_title=title,
-        subtitle=f"Training timeline: {len(kept)} moments from {kept[0][0]} to {kept[-1][0]}",
-        moments=[Moment(name, show_verdicts(report, spelling)) for name, report in kept],
-        lines=_place_charts(charts, glossary),
+        t=translate,
+        language=language,
+        subtitle=translate(Message(SUBTITLE, count=len(kept), first=kept[0][0], last=kept[-1][0])),
+        moments=[Moment(name, show_verdicts(report, spelling, translate)) for name, report in kept],
+        lines=[
+            place_figure(
+                f"line-{number}", chart, translate(Message("{words} over training", words=glossary.words(name)))
+            )
+            for number, (name, chart) in enumerate(charts.items())
+        ],
         sections=[(section, _place(section)) for section in chosen],
     )
 
@@ -194,7 +207,9 @@ def _numbers(values: Any, logarithm: bool) -> list[float]:
     return [float(each) for each in (np.log10(finite) if logarithm else finite)]
 
 
-def _draw_charts(frames: Frames, scalars: dict[str, list[float | None]], glossary: Glossary) -> dict[str, Figure]:
+def _draw_charts(
+    frames: Frames, scalars: dict[str, list[float | None]], glossary: Glossary, translate: Translator
+) -> dict[str, Figure]:
     """A small chart for each number."""
     names = [for_figure(name) for name, _ in frames]
     middle = [len(names) // 2] if max(map(len, names)) <= THREE_FIT else []
@@ -206,7 +221,7 @@ def _draw_charts(frames: Frames, scalars: dict[str, list[float | None]], glossar
     charts = {}
     for name, values in scalars.items():
         chart = Figure(Scatter(x=names, y=values, mode="lines+markers", line_color=style(0).color, marker_size=5))
-        title = {"text": _title(glossary.words(name)), "font": {"size": 13}, "x": 0.04, "yref": "container"}
+        title = {"text": _title(*glossary.parts(name), translate), "font": {"size": 13}, "x": 0.04, "yref": "container"}
         chart.update_layout(title=title, height=220, showlegend=False, margin={"l": 44, "r": 12, "t": 52, "b": 30})
         chart.update_xaxes(type="category", showgrid=False, tickangle=0, **ticks)
         chart.update_yaxes(nticks=4, automargin=True)
@@ -214,8 +229,12 @@ def _draw_charts(frames: Frames, scalars: dict[str, list[float | None]], glossar
     return charts
 
 
-def _title(name: str) -> str:
+def _title(words: str, label: str, translate: Translator) -> str:
     """A number's name in one line, or in two if it has a layer."""
-    words, _, label = name.partition(", ")
-    first = for_figure(words, TITLE)
-    return f"{first},<br>{for_figure(label, TITLE)}" if label else first
+    first, second = (for_figure(_moment(part, translate), TITLE) for part in (words, label))
+    return f"{first},<br>{second}" if label else first
+
+
+def _moment(name: str, translate: Translator) -> str:
+    """A name that may be anyone's: only messages are ours to translate."""
+    return translate(name) if isinstance(name, Message) else name

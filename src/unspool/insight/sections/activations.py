@@ -7,6 +7,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.activation import Activations, Activity, measure_activations
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sup
+from unspool.language import Message
 
 
 def tell(found: Activations) -> Section:
@@ -19,14 +20,15 @@ def tell(found: Activations) -> Section:
         "relu unit that is zero at every step is dead: no gradient can bring it back.",
         formula(sup("tanh", "′"), "(a) = 1 -", sup("tanh", "2"), "(a)"),
         lambda: (draw_activations(found),),
-        tuple(f"{one.label}, {one.name}: {_finding(one)}" for one in found.values),
+        tuple(map(_finding, found.values)),
     )
 
 
 def _finding(one: Activity) -> str:
+    names = {"label": one.label, "name": one.name}
     if one.function == "tanh":
-        return f"{one.saturated:.0%} of the values are saturated."
-    return f"{one.dead:.0%} of the units are dead."
+        return Message("{label}, {name}: {part:.0%} of the values are saturated.", part=one.saturated, **names)
+    return Message("{label}, {name}: {part:.0%} of the units are dead.", part=one.dead, **names)
 
 
 ACTIVATIONS = Measure(

@@ -7,6 +7,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.attenuation import Attenuation, measure_attenuation
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sup
+from unspool.language import Message
 
 
 def tell(found: Attenuation) -> Section:
@@ -20,7 +21,12 @@ def tell(found: Attenuation) -> Section:
         formula("closed = P(", sup("o", "(ℓ)"), "< ½,", sup("i", "(ℓ+1)"), "< ½)"),
         lambda: (draw_attenuation(found),),
         tuple(
-            f"{pair.lower} → {pair.upper}: both gates are under ½ at {pair.closed:.0%} of steps and units."
+            Message(
+                "{lower} → {upper}: both gates are under ½ at {closed:.0%} of steps and units.",
+                lower=pair.lower,
+                upper=pair.upper,
+                closed=pair.closed,
+            )
             for pair in found.pairs
         ),
     )

@@ -7,6 +7,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.fixed_points import FixedPoints, PointSet, measure_fixed_points
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, norm, sup
+from unspool.language import Message
 
 
 def tell(found: FixedPoints) -> Section:
@@ -23,14 +24,16 @@ def tell(found: FixedPoints) -> Section:
             sup("h", "∗"), "= F(", sup("h", "∗"), ", mean x)", ",", "q(h) =", frac("1", "2"), sup(norm("F(h) - h"), "2")
         ),
         lambda: (draw_phase_portrait(found), draw_eigenvalues(found)),
-        tuple(map(_finding, found.sets)),
-    )
-
-
-def _finding(one: PointSet) -> str:
-    return (
-        f"{one.label}: {int(one.stable.sum())} stable, {int((~one.stable & ~one.slow).sum())} unstable and "
-        f"{int(one.slow.sum())} slow point(s) at the mean input."
+        tuple(
+            Message(
+                "{label}: {stable} stable, {unstable} unstable and {slow} slow point(s) at the mean input.",
+                label=one.label,
+                stable=int(one.stable.sum()),
+                unstable=int((~one.stable & ~one.slow).sum()),
+                slow=int(one.slow.sum()),
+            )
+            for one in found.sets
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from unspool.insight.measures.flow import HORIZON, GradientFlow, measure_flow
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, product, row, sub
+from unspool.language import Message, at_least
 
 #: Lags at most: what is left of a gradient after more steps cannot be seen.
 LAGS = 128
@@ -39,15 +40,26 @@ def tell(flow: GradientFlow) -> Section:
 
 
 def _findings(flow: GradientFlow) -> list[str]:
-    found = []
+    found: list[str] = []
     for place, label in enumerate(flow.labels):
         if not np.isfinite(flow.survival[place]).any():
-            found.append(f"{label}: the loss reaches it only through another layer's starting state; no lag is known.")
+            unknown = "{label}: the loss reaches it only through another layer's starting state; no lag is known."
+            found.append(Message(unknown, label=label))
             continue
-        least = "at least " if flow.censored[place] else ""
-        rate = f", a factor of {flow.rate[place]:.3g} per step" if np.isfinite(flow.rate[place]) else ""
-        found.append(f"{label}: above {HORIZON:.0%} for {least}{int(flow.horizon[place])} steps back{rate}.")
+        found.append(_reach(flow, place))
     return found
+
+
+def _reach(flow: GradientFlow, place: int) -> Message:
+    rate = float(flow.rate[place])
+    return Message(
+        "{label}: above {part:.0%} for {least}{horizon} steps back{rate}.",
+        label=flow.labels[place],
+        part=HORIZON,
+        least=at_least(flow.censored[place]),
+        horizon=int(flow.horizon[place]),
+        rate=Message(", a factor of {rate:.3g} per step", rate=rate) if np.isfinite(rate) else "",
+    )
 
 
 FLOW = Measure(

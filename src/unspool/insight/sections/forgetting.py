@@ -10,6 +10,7 @@ from unspool.insight.measures.forgetting import Forgetting, measure_forgetting
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, norm, row, sub
+from unspool.language import Message, at_least
 
 
 def tell(found: Forgetting) -> Section:
@@ -31,7 +32,12 @@ def tell(found: Forgetting) -> Section:
         ),
         lambda: (draw_forgetting(found),),
         tuple(
-            f"{label}: the states differ for {'at least ' if censored else ''}{int(horizon)} steps."
+            Message(
+                "{label}: the states differ for {least}{horizon} steps.",
+                label=label,
+                least=at_least(censored),
+                horizon=int(horizon),
+            )
             for label, horizon, censored, distance in zip(
                 found.labels, found.horizon, found.censored, found.distance, strict=True
             )

@@ -11,6 +11,7 @@ from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, root, row, sup
 from unspool.insight.specimen import Specimen
+from unspool.language import Message
 
 #: Frequencies to measure; fewer for long sequences, as each takes a run over all steps.
 WAVES, FEWEST_WAVES = 12, 4
@@ -40,13 +41,18 @@ def tell(found: Frequency) -> Section:
 
 
 def _findings(found: Frequency) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for label, pole, stack in zip(found.labels, found.pole, found.stack, strict=True):
         if np.isfinite(pole) and np.isfinite(stack).any():
             slow = stack[0] / stack[-1] if stack[-1] else np.inf
             lines.append(
-                f"{label}: fits a filter with a = {pole:.2f}; the slowest waves pass {slow:.2g} times as well as the "
-                "fastest."
+                Message(
+                    "{label}: fits a filter with a = {pole:.2f}; the slowest waves pass {slow:.2g} times as well as "
+                    "the fastest.",
+                    label=label,
+                    pole=pole,
+                    slow=slow,
+                )
             )
     return lines
 

@@ -9,8 +9,13 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.gates import Gate, Gates, measure_gates
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sub
+from unspool.language import Message
 
-ROLES = {"keep": "; it keeps the state.", "write": "; it lets new values in.", "gate": "."}
+ROLES = {
+    "keep": "{label}, gate {name}: {mean:.0%} open on average; it keeps the state.",
+    "write": "{label}, gate {name}: {mean:.0%} open on average; it lets new values in.",
+    "gate": "{label}, gate {name}: {mean:.0%} open on average.",
+}
 
 
 def tell(found: Gates) -> Section:
@@ -24,7 +29,11 @@ def tell(found: Gates) -> Section:
         "half open select nothing; gates that stay at 0 or 1 switch nothing.",
         formula("gate =", "σ(W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b)"),
         lambda: (draw_gate_maps(found), draw_gate_histograms(found)),
-        tuple(_finding(gate) for gate in found.gates if np.isfinite(gate.mean).any()),
+        tuple(
+            Message(ROLES[gate.role], label=gate.label, name=gate.name, mean=float(np.nanmean(gate.mean)))
+            for gate in found.gates
+            if np.isfinite(gate.mean).any()
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from unspool.insight.measures.jacobians import Jacobians, measure_jacobians
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, product, row, sub
+from unspool.language import Message
 
 
 def tell(found: Jacobians) -> Section:
@@ -37,13 +38,19 @@ def tell(found: Jacobians) -> Section:
 
 
 def _findings(found: Jacobians) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for label, steps, radius in zip(found.labels, found.singular, found.radius, strict=True):
         known = steps[np.isfinite(steps[:, 2])]
         if len(known):
             lines.append(
-                f"{label}: a step multiplies a small change by {np.median(known[:, 2]):.2f} in the median direction "
-                f"and by {np.median(known[:, 4]):.2f} in the strongest; the mean spectral radius is {radius:.2f}."
+                Message(
+                    "{label}: a step multiplies a small change by {median:.2f} in the median direction and by "
+                    "{strongest:.2f} in the strongest; the mean spectral radius is {radius:.2f}.",
+                    label=label,
+                    median=float(np.median(known[:, 2])),
+                    strongest=float(np.median(known[:, 4])),
+                    radius=float(radius),
+                )
             )
     return lines
 

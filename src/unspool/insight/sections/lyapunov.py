@@ -10,6 +10,7 @@ from unspool.insight.measures.lyapunov import CHAOS, Lyapunov, measure_lyapunov
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, row, sub, total
+from unspool.language import Message
 
 
 def tell(found: Lyapunov) -> Section:
@@ -37,7 +38,7 @@ def tell(found: Lyapunov) -> Section:
         ),
         lambda: (draw_lyapunov(found),),
         tuple(
-            f"{label}: the largest exponent is {largest:+.3f} nats per step; nearby states {_motion(largest)}."
+            Message(_motion(largest), label=label, largest=float(largest))
             for label, largest in zip(found.labels, found.largest, strict=True)
             if np.isfinite(largest)
         ),
@@ -46,8 +47,10 @@ def tell(found: Lyapunov) -> Section:
 
 def _motion(largest: float) -> str:
     if largest > CHAOS:
-        return "move apart"
-    return "move together" if largest < -CHAOS else "keep their distance"
+        return "{label}: the largest exponent is {largest:+.3f} nats per step; nearby states move apart."
+    if largest < -CHAOS:
+        return "{label}: the largest exponent is {largest:+.3f} nats per step; nearby states move together."
+    return "{label}: the largest exponent is {largest:+.3f} nats per step; nearby states keep their distance."
 
 
 LYAPUNOV = Measure(

@@ -8,6 +8,7 @@ from unspool.insight.measures.participation import Participation, measure_partic
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, row, sub, sup, total
+from unspool.language import Message
 
 
 def tell(found: Participation) -> Section:
@@ -28,7 +29,7 @@ def tell(found: Participation) -> Section:
         ),
         lambda: (draw_participation(found),),
         tuple(
-            f"{label}: {ratio:.1f} of {size} directions."
+            Message("{label}: {ratio:.1f} of {size} directions.", label=label, ratio=float(ratio), size=int(size))
             for label, ratio, size in zip(found.labels, found.ratio, found.size, strict=True)
         ),
     )

@@ -10,9 +10,10 @@ from unspool.insight.measures.sensitivity import Sensitivity, measure_sensitivit
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub, sup, total
+from unspool.language import Message
 
-ACCUMULATES = "accumulates: without its recurrence the response is smaller"
-SMOOTHS = "smooths: without its recurrence the response is larger"
+ACCUMULATES = "{label} accumulates: without its recurrence the response is smaller (Δ = {delta:+.3g})."
+SMOOTHS = "{label} smooths: without its recurrence the response is larger (Δ = {delta:+.3g})."
 
 
 def tell(found: Sensitivity) -> Section:
@@ -39,7 +40,7 @@ def tell(found: Sensitivity) -> Section:
         ),
         lambda: (draw_sensitivity(found),),
         tuple(
-            f"{label} {ACCUMULATES if delta > 0 else SMOOTHS} (Δ = {delta:+.3g})."
+            Message(ACCUMULATES if delta > 0 else SMOOTHS, label=label, delta=float(delta))
             for label, delta in zip(found.labels, found.delta, strict=True)
             if np.isfinite(delta)
         ),

@@ -9,6 +9,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.shares import WeightShares, measure_shares
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, row, sub, total
+from unspool.language import Message
 
 
 def tell(found: WeightShares) -> Section:
@@ -27,13 +28,14 @@ def tell(found: WeightShares) -> Section:
 
 
 def _findings(found: WeightShares) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for label, shares in zip(found.labels, found.shares, strict=True):
         known = np.nan_to_num(shares)
         order = np.sort(np.abs(known))[::-1]
         if order.sum() > 0:
             few = int(np.searchsorted(np.cumsum(order) / order.sum(), 0.5)) + 1
-            lines.append(f"{label}: half of the gradient comes from {few} of {len(known)} steps.")
+            half = "{label}: half of the gradient comes from {few} of {steps} steps."
+            lines.append(Message(half, label=label, few=few, steps=len(known)))
     return lines
 
 

@@ -10,10 +10,16 @@ from unspool.insight.measures.streams import Streams, measure_streams
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub
+from unspool.language import Message
 
 
 def tell(found: Streams) -> Section:
     """Which layer's gradient flows to which."""
+
+    findings = [Message("{paths} path(s) lead from the top layer to the lowest.", paths=found.paths)]
+    if found.cross is not None:
+        turned = "{cross:.0%} of the gradient between layers changes its direction of time."
+        findings.append(Message(turned, cross=found.cross))
     return Section(
         "streams",
         "Gradients between layers",

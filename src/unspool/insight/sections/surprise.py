@@ -9,6 +9,7 @@ from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, row, sub
 from unspool.insight.specimen import Specimen
+from unspool.language import Message
 
 
 def applies(specimen: Specimen) -> bool:
@@ -34,7 +35,13 @@ def tell(found: Surprise) -> Section:
         "gathers context, and is flat where more context does not help.",
         formula("surprise = -ln p(", sub("x", "t+1"), "|", row(sub("x", "1"), ", …,"), sub("x", "t"), ")"),
         lambda: (draw_surprise(found), draw_surprise_by_position(found)),
-        (f"The mean surprise is {found.mean:.2f} nats. The most surprising tokens are {worst}.",),
+        (
+            Message(
+                "The mean surprise is {mean:.2f} nats. The most surprising tokens are {worst}.",
+                mean=found.mean,
+                worst=worst,
+            ),
+        ),
     )
 
 

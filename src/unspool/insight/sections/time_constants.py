@@ -10,10 +10,13 @@ from unspool.insight.measures.time_constants import Constants, TimeConstants, me
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup
+from unspool.language import Message, words
 
 
 def tell(found: TimeConstants) -> Section:
     """How long units remember."""
+
+    time = words("step(s)" if found.dt == 1 else "units of time")
     return Section(
         "time_constants",
         "How long units remember",
@@ -23,15 +26,18 @@ def tell(found: TimeConstants) -> Section:
         "`forget_bias` makes units slower.",
         formula("τ = -", frac("Δt", row("ln ", sup("f", "∗")))),
         lambda: (draw_time_constants(found),),
-        tuple(_finding(one, found.dt) for one in found.sets if np.isfinite(one.tau).any()),
-    )
-
-
-def _finding(one: Constants, dt: float) -> str:
-    time = "step(s)" if dt == 1 else "units of time"
-    return (
-        f"{one.label}: half of the units forget within {one.quantiles[2]:.3g} {time}; the slowest tenth remember "
-        f"for {one.quantiles[3]:.3g} or longer."
+        tuple(
+            Message(
+                "{label}: half of the units forget within {half:.3g} {time}; the slowest tenth remember for {slow:.3g} "
+                "or longer.",
+                label=one.label,
+                half=float(one.quantiles[2]),
+                time=time,
+                slow=float(one.quantiles[3]),
+            )
+            for one in found.sets
+            if np.isfinite(one.tau).any()
+        ),
     )
 
 

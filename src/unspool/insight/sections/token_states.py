@@ -6,6 +6,7 @@ from unspool.insight.figures.text import draw_dendrogram, draw_token_map
 from unspool.insight.measure import Measure
 from unspool.insight.measures.token_states import TokenStates, measure_token_states
 from unspool.insight.report.contract import Section
+from unspool.language import Message
 
 
 def tell(found: TokenStates) -> Section:
@@ -20,8 +21,12 @@ def tell(found: TokenStates) -> Section:
         "",
         lambda: (draw_dendrogram(found), draw_token_map(found)),
         (
-            f"States of one token in different contexts are {found.same:.2f} apart (cosine distance), states of "
-            f"different tokens {found.other:.2f}.",
+            Message(
+                "States of one token in different contexts are {same:.2f} apart (cosine distance), states of different "
+                "tokens {other:.2f}.",
+                same=found.same,
+                other=found.other,
+            ),
         ),
     )
 

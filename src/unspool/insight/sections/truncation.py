@@ -10,6 +10,7 @@ from unspool.insight.measures.truncation import Truncation, measure_truncation
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub, total
+from unspool.language import Message
 
 #: Windows at most, as many as lags of the gradient flow.
 WINDOWS = 128
@@ -17,6 +18,14 @@ WINDOWS = 128
 
 def tell(found: Truncation) -> Section:
     """What truncated backpropagation loses."""
+    windows = len(found.windows)
+    enough = "{steps} steps are enough for a gradient within 1 % of the full one."
+    if found.censored:
+        enough = "More than {steps} steps are needed for a gradient within 1 % of the full one."
+    findings = [Message(enough, steps=windows if found.censored else found.recommended)]
+    if found.lost is not None:
+        off = "With this run's `bptt={bptt}` the gradient is off by {lost:.1%}."
+        findings.append(Message(off, bptt=found.bptt, lost=found.lost))
     return Section(
         "truncation",
         "What truncation costs",

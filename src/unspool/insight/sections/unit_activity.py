@@ -7,6 +7,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.unit_activity import UnitActivity, measure_unit_activity
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.surprise import applies
+from unspool.language import Message
 
 
 def tell(found: UnitActivity) -> Section:
@@ -15,8 +16,11 @@ def tell(found: UnitActivity) -> Section:
         "unit_activity",
         "Units over text",
         "What does a unit respond to?",
-        f"Each row is one unit of {found.label} over the beginning of a text. The units that vary most are shown. Some "
-        "units count, some wait for a quotation mark or the end of a line; most do nothing that has a name.",
+        Message(
+            "Each row is one unit of {label} over the beginning of a text. The units that vary most are shown. Some "
+            "units count, some wait for a quotation mark or the end of a line; most do nothing that has a name.",
+            label=found.label,
+        ),
         "",
         lambda: (draw_unit_activity(found),),
     )

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.insight.recording import Recording, record
+from unspool.insight.recorded_layer import RecordedLayer
+from unspool.insight.recording import record
 from unspool.insight.specimen import Specimen
+from unspool.language import Message, listed, words
 from unspool.nn.drop_in import DropIn
 from unspool.nn.leaves import leaves
 
@@ -75,10 +77,17 @@ def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], 
     return (
         ("model", type(model).__name__),
         ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
-        ("layers", ", ".join(widths)),
+        ("layers", listed(map(_layer_width, recording.layers, widths))),
         ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
-        ("data", f"{sequences} sequence(s) of {steps} steps"),
+        ("data", Message("{sequences} sequence(s) of {steps} steps", sequences=sequences, steps=steps)),
+        ("gradient of", Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))),
     )
+    title = Message("X-ray of {name}", name=type(model).__name__)
+    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)))
+
+
+def _layer_width(layer: RecordedLayer, width: int) -> str:
+    return Message("{label}: {width}", label=layer.label, width=width)
 
 
 def _unseen(model: nn.Module) -> Iterator[str]:
@@ -88,7 +97,11 @@ def _unseen(model: nn.Module) -> Iterator[str]:
         if isinstance(module, nn.RNNCellBase) or (
             isinstance(module, nn.RNNBase) and not isinstance(module, DropIn) and kind not in (nn.RNN, nn.GRU, nn.LSTM)
         ):
-            yield f"{name or 'the model'} ({kind.__name__}): only torch.nn.RNN, GRU and LSTM can be recorded."
+            yield Message(
+                "{name} ({kind}): only torch.nn.RNN, GRU and LSTM can be recorded.",
+                name=name or words("the model"),
+                kind=kind.__name__,
+            )
 
 
 def project(output: Any) -> Tensor:

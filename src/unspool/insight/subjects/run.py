@@ -13,6 +13,7 @@ from unspool.insight.data_memory import measure_memory
 from unspool.insight.recording import record
 from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
+from unspool.language import Message, words
 from unspool.learning.contract import Extent, Learner, Material, Task
 from unspool.learning.evaluation import refuse_nonfinite
 from unspool.runs.config import Config
@@ -21,6 +22,8 @@ from unspool.runs.load import load_run, use
 
 #: Sequences and steps that are read: enough for stable means, few enough for a minute.
 BATCH_SIZE, STEPS = 8, 192
+#: What tasks call data that is not a file of the reader's.
+OWN_SOURCES = ("validation data", "text that the model generated")
 
 
 def take_run(run: str | Path, data: str | Path | None = None) -> Specimen:
@@ -80,7 +83,11 @@ def find_material(
         own = task.own_material(learner, extent)
         if own is None:
             raise DataError(f"the run's own data cannot be read: {error} Give other data as `data`.") from error
-        missing = f"the run's own data: {error} It was recorded over {own.source}. Give other text as `data`."
+        missing = Message(
+            "the run's own data: {error} It was recorded over {source}. Give other text as `data`.",
+            error=str(error),
+            source=words(own.source),
+        )
         return own._replace(missing=(missing,))
     return prepared.material(learner, extent)
 
@@ -111,12 +118,12 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         ("task", config.task.name),
         ("model", model.describe()),
         ("parameters", f"{sum(parameter.numel() for parameter in learner.parameters()):,}"),
-        ("data", f"{material.source}, {sequences} sequence(s) of up to {steps} steps"),
+        ("data", _describe(material, sequences, steps)),
         ("loss", f"{float(recording.loss.detach()):.4g}"),
     )
     return Specimen(
         recording=recording,
-        title=f"X-ray of {Path(run).name}",
+        title=Message("X-ray of {name}", name=Path(run).name),
         facts=facts,
         tokens=material.tokens,
         surprise=learner.surprise(material.batch),
@@ -127,6 +134,12 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         forget_bias=model.forget_bias,
         engine=model.engine,
     )
+
+
+def _describe(material: Material, sequences: int, steps: int) -> str:
+    source = words(material.source) if material.source in OWN_SOURCES else material.source
+    template = "{source}, {sequences} sequence(s) of up to {steps} steps"
+    return Message(template, source=source, sequences=sequences, steps=steps)
 
 
 def _bptt(config: Config) -> int | None:

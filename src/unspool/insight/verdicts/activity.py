@@ -7,6 +7,7 @@ from unspool.insight.measures.attenuation import Attenuation
 from unspool.insight.measures.participation import Participation
 from unspool.insight.report.contract import Verdict
 from unspool.insight.verdicts.rules import Case, percent
+from unspool.language import Message
 
 #: Fraction of relu units that are zero at every step, above which they are missed.
 DEAD = 0.25
@@ -27,9 +28,12 @@ def dead(case: Case) -> Verdict | None:
     worst = max(known, key=lambda one: one.dead, default=None)
     if worst is None or not worst.dead > DEAD:
         return None
-    evidence = (
-        f"In {worst.label}, {percent(worst.dead)} of the units of {worst.name} are zero at every step of the data. "
-        "No gradient passes through them, so training cannot bring them back."
+    evidence = Message(
+        "In {label}, {part} of the units of {name} are zero at every step of the data. No gradient passes through "
+        "them, so training cannot bring them back.",
+        label=worst.label,
+        part=percent(worst.dead),
+        name=worst.name,
     )
     remedy = (
         'Train again with a cell whose units cannot die: `cell="elman"` (tanh) or `cell="lstm"`. If it must be relu, '
@@ -46,9 +50,12 @@ def saturated(case: Case) -> Verdict | None:
     worst = max((one for one in found.values if one.function == "tanh"), key=lambda one: one.saturated, default=None)
     if worst is None or not worst.saturated > SATURATED:
         return None
-    evidence = (
-        f"In {worst.label}, {percent(worst.saturated)} of the values of {worst.name} are beyond ±0.97, where the slope "
-        "of tanh is below 0.06. Almost no gradient passes."
+    evidence = Message(
+        "In {label}, {part} of the values of {name} are beyond ±0.97, where the slope of tanh is below 0.06. Almost no "
+        "gradient passes.",
+        label=worst.label,
+        part=percent(worst.saturated),
+        name=worst.name,
     )
     remedy = (
         'Lower `lr`, or start from smaller weights with `init="orthogonal"`. Scale inputs whose size is far from 1.'
@@ -63,9 +70,12 @@ def shut(case: Case) -> Verdict | None:
     worst = max(found.pairs, key=lambda pair: pair.closed, default=None) if found is not None else None
     if worst is None or not worst.closed > SHUT:
         return None
-    evidence = (
-        f"Between {worst.lower} and {worst.upper}, the output gate below and the input gate above are both under ½ at "
-        f"{percent(worst.closed)} of all steps and units. The signal is attenuated twice."
+    evidence = Message(
+        "Between {lower} and {upper}, the output gate below and the input gate above are both under ½ at {part} of all "
+        "steps and units. The signal is attenuated twice.",
+        lower=worst.lower,
+        upper=worst.upper,
+        part=percent(worst.closed),
     )
     remedy = (
         "Penalize gates that are closed on both sides with `gate_penalty=0.1`, or keep the lower output gate open with "
@@ -83,10 +93,12 @@ def idle(case: Case) -> Verdict | None:
     for label, ratio, size in zip(found.labels, found.ratio, found.size, strict=True):
         if size >= ENOUGH_UNITS and ratio < FEW * size:
             smaller = int(max(16, size // 2))
-            evidence = f"The {size} units of {label} move in about {ratio:.1f} directions on this data."
-            remedy = (
-                f"Try `hidden={smaller}`: a smaller layer is faster and may do as well. Or the data is simpler than "
-                "expected."
+            moves = "The {size} units of {label} move in about {ratio:.1f} directions on this data."
+            evidence = Message(moves, size=int(size), label=label, ratio=float(ratio))
+            remedy = Message(
+                "Try `hidden={smaller}`: a smaller layer is faster and may do as well. Or the data is simpler than "
+                "expected.",
+                smaller=smaller,
             )
             title = "Few directions are used"
             return Verdict("idle", "note", title, evidence, remedy, {"hidden": smaller}, "participation")

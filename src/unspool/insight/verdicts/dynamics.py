@@ -8,6 +8,7 @@ from unspool.insight.measures.lyapunov import CHAOS, Lyapunov
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.report.contract import Verdict
 from unspool.insight.verdicts.rules import Case
+from unspool.language import Message
 
 #: States that grow by more than this factor from the first half to the second diverge, which is not chaos.
 DIVERGING = 4.0
@@ -20,11 +21,14 @@ def chaotic(case: Case) -> Verdict | None:
         return None
     worst = int(np.nanargmax(found.largest))
     exponent = float(found.largest[worst])
-    evidence = (
-        f"In {found.labels[worst]}, two nearby states move apart by a factor of {np.exp(exponent):.2f} per step "
-        f"(largest Lyapunov exponent {exponent:+.3f}), while the states stay bounded. After "
-        f"{max(1, round(np.log(100) / exponent))} steps a difference is a hundred times as large. Memory is lost in "
-        "these differences, and gradients grow as fast."
+    evidence = Message(
+        "In {label}, two nearby states move apart by a factor of {factor:.2f} per step (largest Lyapunov exponent "
+        "{exponent:+.3f}), while the states stay bounded. After {steps} steps a difference is a hundred times as "
+        "large. Memory is lost in these differences, and gradients grow as fast.",
+        label=found.labels[worst],
+        factor=float(np.exp(exponent)),
+        exponent=exponent,
+        steps=max(1, round(np.log(100) / exponent)),
     )
     remedy = (
         'Start from orthogonal recurrent matrices with `init="orthogonal"`, or from smaller ones; `weight_decay=0.01` '

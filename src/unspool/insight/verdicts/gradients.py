@@ -17,6 +17,7 @@ from unspool.insight.report.contract import Verdict
 from unspool.insight.report.severity import Severity
 from unspool.insight.verdicts.dynamics import is_chaotic
 from unspool.insight.verdicts.rules import Case, finite_max, percent
+from unspool.language import Message
 
 #: A network whose gradients all fall below 1 % within this number of steps cannot learn what lies further back.
 SHORTEST_HORIZON = 10
@@ -45,10 +46,16 @@ def vanishing(case: Case) -> Verdict | None:
     best = int(np.where(known, flow.horizon, -1).argmax())
     horizon = int(flow.horizon[best])
     after = min(20, flow.survival.shape[1] - 1)
-    rate = f"a factor of {flow.rate[best]:.2f} per step; " if np.isfinite(flow.rate[best]) else ""
-    evidence = (
-        f"In {flow.labels[best]}, whose gradients reach back furthest, less than {percent(HORIZON)} of a gradient is "
-        f"left {horizon + 1} step(s) back ({rate}{flow.survival[best, after]:.1e} after {after} steps)."
+    rate = float(flow.rate[best])
+    evidence = Message(
+        "In {label}, whose gradients reach back furthest, less than {part} of a gradient is left {horizon} step(s) "
+        "back ({rate}{left:.1e} after {after} steps).",
+        label=flow.labels[best],
+        part=percent(HORIZON),
+        horizon=horizon + 1,
+        rate=Message("a factor of {rate:.2f} per step; ", rate=rate) if np.isfinite(rate) else "",
+        left=float(flow.survival[best, after]),
+        after=after,
     )
     return _latched(case, evidence, max(least, LATCHED * horizon)) or _vanishing(case, evidence)
 
@@ -59,7 +66,11 @@ def _latched(case: Case, evidence: str, enough: int) -> Verdict | None:
     remembered = 0 if memory is None else int(memory.horizon.max())
     if remembered < enough:
         return None
-    evidence += f" But its states still differ {remembered} steps after different inputs: the memory is latched."
+    evidence = Message(
+        "{evidence} But its states still differ {remembered} steps after different inputs: the memory is latched.",
+        evidence=evidence,
+        remembered=remembered,
+    )
     remedy = "Nothing, if the model works: a latch holds a memory in place and lets no gradient through."
     return Verdict("latched", "note", "Memory without gradients", evidence, remedy, {}, "forgetting")
 
@@ -107,9 +118,13 @@ def exploding(case: Case) -> Verdict | None:
         return None
     worst = int(np.where(steep, grown, -np.inf).argmax())
     lag = int(np.nanargmax(flow.survival[worst]))
-    evidence = (
-        f"In {flow.labels[worst]}, a gradient is {grown[worst]:.3g} times as large {lag} steps back as where it began "
-        f"(a factor of {flow.rate[worst]:.2f} per step)."
+    evidence = Message(
+        "In {label}, a gradient is {grown:.3g} times as large {lag} steps back as where it began (a factor of "
+        "{rate:.2f} per step).",
+        label=flow.labels[worst],
+        grown=float(grown[worst]),
+        lag=lag,
+        rate=float(flow.rate[worst]),
     )
     activations = case.found.get(Activations) or Activations(())
     if any(activity.function == "relu" for activity in activations.values):
@@ -134,13 +149,16 @@ def truncated(case: Case) -> Verdict | None:
     found = case.found.get(Truncation)
     if found is None or found.lost is None or not found.lost > LOSS_WORTH_A_WARNING:
         return None
-    needed = f"more than {len(found.windows)}" if found.censored else f"{found.recommended}"
     advised = len(found.windows) if found.censored else found.recommended
-    evidence = (
-        f"With `bptt={found.bptt}` the gradient differs from the full one by {percent(found.lost)} of its norm. An "
-        f"error of at most 1 % needs {needed} steps."
+    evidence = Message(
+        "With `bptt={bptt}` the gradient differs from the full one by {lost} of its norm. An error of at most 1 % "
+        "needs {more}{needed} steps.",
+        bptt=found.bptt,
+        lost=percent(found.lost),
+        more=Message("more than ") if found.censored else "",
+        needed=advised,
     )
-    remedy = f"Let gradients go back further: `bptt={advised}`."
+    remedy = Message("Let gradients go back further: `bptt={advised}`.", advised=advised)
     severity: Severity = "fault" if found.lost > LOSS_WORTH_A_FAULT else "warning"
     title = "Training looks back too few steps"
     return Verdict("truncated", severity, title, evidence, remedy, {"bptt": advised}, "truncation")

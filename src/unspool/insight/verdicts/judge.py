@@ -15,6 +15,7 @@ from unspool.insight.verdicts.dynamics import chaotic
 from unspool.insight.verdicts.gradients import SHORTEST_SEQUENCE, exploding, truncated, vanishing
 from unspool.insight.verdicts.rules import Case, Rule
 from unspool.insight.verdicts.training import training
+from unspool.language import Message, at_least, listed, words
 
 #: First what stops learning, then what limits it, then what is worth knowing.
 RULES: tuple[Rule, ...] = (dead, chaotic, exploding, saturated, vanishing, truncated, shut, training, idle)
@@ -39,14 +40,23 @@ def _contradicts(verdict: Verdict, earlier: Sequence[Verdict]) -> bool:
 
 
 def _nothing_wrong(case: Case) -> Verdict:
-    measured = [key.replace("_", " ") for key in case.found.values]
-    evidence = f"Measured: {', '.join(measured)}." if measured else "Nothing could be measured."
+    measured = listed(words(key.replace("_", " ")) for key in case.found.values)
+    evidence = Message("Measured: {measured}.", measured=measured) if measured else words("Nothing could be measured.")
     if case.steps < SHORTEST_SEQUENCE:
-        evidence = f"The longest sequence has {case.steps} step(s), too few to show memory. {evidence}"
-        remedy = f"Give sequences of at least {SHORTEST_SEQUENCE} steps."
+        few = "The longest sequence has {steps} step(s), too few to show memory. {evidence}"
+        evidence = Message(few, steps=case.steps, evidence=evidence)
+        remedy = Message("Give sequences of at least {steps} steps.", steps=SHORTEST_SEQUENCE)
         return Verdict("short", "note", "Sequences are too short to judge", evidence, remedy)
-    evidence = f"{_tell_reach(case.found.get(GradientFlow))}{evidence}"
-    remedy = "Nothing in the dynamics of the network needs to change."
+    flow = case.found.get(GradientFlow)
+    if flow is not None and np.isfinite(flow.survival).any():
+        best = int(flow.horizon.argmax())
+        evidence = Message(
+            "Gradients reach back {least}{horizon} steps. {evidence}",
+            least=at_least(flow.censored[best]),
+            horizon=int(flow.horizon[best]),
+            evidence=evidence,
+        )
+    remedy = words("Nothing in the dynamics of the network needs to change.")
     return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)
 
 

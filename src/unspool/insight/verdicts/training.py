@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unspool.insight.report.contract import Verdict
 from unspool.insight.verdicts.rules import Case
+from unspool.language import Message, words
 
 
 def training(case: Case) -> Verdict | None:
@@ -11,7 +12,8 @@ def training(case: Case) -> Verdict | None:
     course = case.specimen.course
     if course is None:
         return None
-    behind = f"The model is not better than {course.behind}." if course.behind else ""
-    evidence = behind or "By the training and validation loss of the run."
+    evidence = words("By the training and validation loss of the run.")
+    if course.behind:
+        evidence = Message("The model is not better than {behind}.", behind=words(course.behind))
     title = "Training can be improved" if course.flawed else "What to try next"
     return Verdict("training", "warning" if course.flawed else "note", title, evidence, course.text, course.settings)

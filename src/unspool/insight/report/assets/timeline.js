@@ -33,13 +33,13 @@
   function stop() {
     clearInterval(timer);
     timer = null;
-    button.textContent = "Play";
+    button.textContent = button.dataset.play;
   }
 
   button.addEventListener("click", () => {
     if (timer) { stop(); return; }
     if (Number(slider.value) === names.length - 1) show(0);
-    button.textContent = "Pause";
+    button.textContent = button.dataset.pause;
     timer = setInterval(() => {
       const next = Number(slider.value) + 1;
       if (next >= names.length) stop();
