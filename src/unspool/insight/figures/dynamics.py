@@ -93,15 +93,6 @@ def draw_phase_portrait(points: FixedPoints) -> go.Figure:
     return figure
 
 
-def _draw_set(figure: go.Figure, row: int, one: PointSet) -> None:
-    for path in one.trajectories[picked(len(one.trajectories), _TRAJECTORIES)]:
-        _draw_path(figure, row, path)
-    _draw_points(figure, row, one)
-    axes = [f"component {axis} ({part:.0%} of the variance)" for axis, part in enumerate(one.explained, 1)]
-    figure.update_xaxes(title_text=axes[0], row=row, col=1)
-    figure.update_yaxes(title_text=axes[1], row=row, col=1)
-
-
 def _name_each_once(figure: go.Figure) -> None:
     """One entry of the legend for all traces of one name."""
     seen: set[str] = set()

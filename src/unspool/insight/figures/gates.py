@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from unspool.insight.measures.attenuation import Attenuation
     from unspool.insight.measures.gates import Gate, Gates
-    from unspool.insight.measures.time_constants import Constants, TimeConstants
+    from unspool.insight.measures.time_constants import TimeConstants
 
 _NO_GATES = "The cells of this model have no gates."
 
@@ -140,27 +139,6 @@ def draw_time_constants(constants: TimeConstants) -> go.Figure:
     figure.update_xaxes(title_text=Message("τ ({measured})", measured=measured), row=len(names), col=1)
     figure.update_yaxes(title_text="units")
     return figure
-
-
-def _draw_histogram(figure: go.Figure, row: int, values: NDArray[np.float64]) -> None:
-    look = style(row - 1)
-    figure.add_histogram(
-        x=numbers(values[np.isfinite(values)]),
-        nbinsx=40,
-        bingroup="tau",
-        marker={"color": look.color, "pattern": {"shape": PATTERNS[(row - 1) % len(PATTERNS)]}},
-        hovertemplate="%{y} units with log₁₀ τ in %{x}<extra></extra>",
-        showlegend=False,
-        row=row,
-        col=1,
-    )
-
-
-def _name_constants(one: Constants) -> str:
-    """What a histogram shows, and how many units have no place on a logarithmic axis."""
-    forever, once = int(np.isposinf(one.tau).sum()), int((one.tau == 0).sum())
-    notes = [f"{forever} with τ = ∞"] * (forever > 0) + [f"{once} with τ = 0"] * (once > 0)
-    return f"{one.label}: by {one.gate}" + (f" (and {', '.join(notes)})" if notes else "")
 
 
 def draw_attenuation(attenuation: Attenuation) -> go.Figure:

@@ -93,11 +93,6 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, langu
     )
 
 
-def _compare_sections(runs: Sequence[Run]) -> list[Topic]:
-    keys = dict.fromkeys(section.key for run in runs for section in run.report.sections)
-    return [_compare_section(key, runs) for key in keys]
-
-
 def _compare_section(key: str, runs: Sequence[Run]) -> Topic:
     sides: list[tuple[Run, Section | None, list[Place]]] = []
     data: dict[str, str] = {}

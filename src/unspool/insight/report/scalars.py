@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from unspool.cells.numbers import is_number
 from unspool.insight.labels import read_label
 from unspool.insight.report.plain import to_plain
 from unspool.language import Message, words

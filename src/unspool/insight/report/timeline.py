@@ -99,17 +99,6 @@ def render_timeline(
     )
 
 
-def _embed_charts(charts: Iterable[Figure]) -> dict[str, str]:
-    return {f"data-line-{number}": embed_figure(chart) for number, chart in enumerate(charts)}
-
-
-def _place_charts(charts: Mapping[str, Figure], glossary: Glossary) -> list[Place]:
-    return [
-        place_figure(f"line-{number}", chart, f"{glossary.words(name)} over training")
-        for number, (name, chart) in enumerate(charts.items())
-    ]
-
-
 def _place(section: Section) -> list[Place]:
     """Where the figures of a section go."""
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unspool.insight.figures.dynamics import draw_eigenvalues, draw_phase_portrait
 from unspool.insight.measure import Measure
-from unspool.insight.measures.fixed_points import FixedPoints, PointSet, measure_fixed_points
+from unspool.insight.measures.fixed_points import FixedPoints, measure_fixed_points
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, norm, sup
 from unspool.language import Message

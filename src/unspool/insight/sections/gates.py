@@ -6,7 +6,7 @@ import numpy as np
 
 from unspool.insight.figures.gates import draw_gate_histograms, draw_gate_maps
 from unspool.insight.measure import Measure
-from unspool.insight.measures.gates import Gate, Gates, measure_gates
+from unspool.insight.measures.gates import Gates, measure_gates
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, sub
 from unspool.language import Message
@@ -35,10 +35,6 @@ def tell(found: Gates) -> Section:
             if np.isfinite(gate.mean).any()
         ),
     )
-
-
-def _finding(gate: Gate) -> str:
-    return f"{gate.label}, gate {gate.name}: {np.nanmean(gate.mean):.0%} open on average{ROLES[gate.role]}"
 
 
 GATES = Measure(

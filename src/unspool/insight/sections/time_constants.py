@@ -6,7 +6,7 @@ import numpy as np
 
 from unspool.insight.figures.gates import draw_time_constants
 from unspool.insight.measure import Measure
-from unspool.insight.measures.time_constants import Constants, TimeConstants, measure_time_constants
+from unspool.insight.measures.time_constants import TimeConstants, measure_time_constants
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sup

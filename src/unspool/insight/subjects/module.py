@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.insight.recorded_layer import RecordedLayer
-from unspool.insight.recording import record
+from unspool.insight.recording import Recording, record
 from unspool.insight.specimen import Specimen
 from unspool.language import Message, listed, words
 from unspool.nn.drop_in import DropIn
@@ -51,8 +51,10 @@ def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int
 
     recording = record(model, run)
     _refuse_without_steps(recording)
-    facts = (*_describe(model, recording), ("gradient of", f"{followed[0]}, {float(recording.loss.detach()):.4g}"))
-    return Specimen(recording, f"X-ray of {type(model).__name__}", facts, bptt=bptt, missing=tuple(_unseen(model)))
+    followed_loss = Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))
+    facts = (*_describe(model, recording), ("gradient of", followed_loss))
+    title = Message("X-ray of {name}", name=type(model).__name__)
+    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)))
 
 
 def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
@@ -72,7 +74,7 @@ def _refuse_without_steps(recording: Recording) -> None:
 
 
 def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], ...]:
-    widths = [f"{layer.label}: {layer.output.shape[-1]}" for layer in recording.layers]
+    widths = [layer.output.shape[-1] for layer in recording.layers]
     steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
     return (
         ("model", type(model).__name__),
@@ -80,10 +82,7 @@ def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], 
         ("layers", listed(map(_layer_width, recording.layers, widths))),
         ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
         ("data", Message("{sequences} sequence(s) of {steps} steps", sequences=sequences, steps=steps)),
-        ("gradient of", Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))),
     )
-    title = Message("X-ray of {name}", name=type(model).__name__)
-    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)))
 
 
 def _layer_width(layer: RecordedLayer, width: int) -> str:

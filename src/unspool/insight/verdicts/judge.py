@@ -58,11 +58,3 @@ def _nothing_wrong(case: Case) -> Verdict:
         )
     remedy = words("Nothing in the dynamics of the network needs to change.")
     return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)
-
-
-def _tell_reach(flow: GradientFlow | None) -> str:
-    if flow is None or not np.isfinite(flow.survival).any():
-        return ""
-    best = int(flow.horizon.argmax())
-    least = "at least " if flow.censored[best] else ""
-    return f"Gradients reach back {least}{int(flow.horizon[best])} steps. "
