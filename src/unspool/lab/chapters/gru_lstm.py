@@ -86,7 +86,7 @@ def count_on(name: str, updates: int, seed: int) -> list[bool]:
 
 def measure(study: Study) -> Found:
     counts = study.choose([SMALLEST], [SMALLEST, 2000, 20_000])
-    updates, epochs = study.choose((500, 700), (1500, 2500))
+    updates, epochs = study.choose((500, 700), (1000, 2500))
     gaps: dict[str, dict[str, list[float]]] = {name: {str(count): [] for count in counts} for name in MODELS}
     right: dict[str, list[list[bool]]] = {name: [] for name in MODELS}
     for seed in study.seeds():
