@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.browser import fits, opened, wait_until_drawn, worst_contrast
 
+from unspool.cli.lab import command
 from unspool.lab.chapter import Study
 from unspool.lab.folder import Folder, Record, make_record
 from unspool.lab.page import render_page
@@ -42,8 +43,13 @@ def test_contents_are_by_verdict_and_by_heading() -> None:
     text = render_page(records(), "en")
     assert '<a href="#adding">' in text
     assert "Long short-term memory (LSTM) (长短时记忆网络（LSTM）)" in text
-    assert "unspool lab adding --quick --seeds 3 --seed 0 --again" in text
+    assert "find_chapter(&#34;adding&#34;).measure(Study(quick=True, count=3, first=0))" in text
     assert "<code>unspool lab kalman</code>" in text  # not run yet
+
+
+def test_the_command_line_writes_its_own_command() -> None:
+    text = render_page(records(), "en", command)
+    assert "unspool lab adding --quick --seeds 3 --seed 0 --again" in text
 
 
 def test_a_damaged_chapter_is_refused(tmp_path: Path) -> None:

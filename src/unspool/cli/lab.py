@@ -15,7 +15,7 @@ from unspool.lab.claims import DOCUMENTS, Claim
 from unspool.language import LANGUAGES, Translator, choose_language
 
 if TYPE_CHECKING:
-    from unspool.lab.folder import Folder
+    from unspool.lab.folder import Folder, Record
     from unspool.lab.running import Event
 
 OUT = Path("runs", "lab")
@@ -132,10 +132,16 @@ def finish(events: list[Event], folder: Folder, json: bool, translate: Translato
 
     records = folder.read_all(CLAIMS)
     if records:
-        write_file(folder.page, render_page(records, translate.language).encode("utf-8"))
+        write_file(folder.page, render_page(records, translate.language, command).encode("utf-8"))
     if not json:
         from unspool.cli.lab_view import summary
 
         console().print(summary(events, folder, translate))
     if any(event.kind == "failed" for event in events):
         raise typer.Exit(1)
+
+
+def command(record: Record) -> str:
+    """The command that measures a chapter again."""
+    quick = " --quick" if record.quick else ""
+    return f"unspool lab {record.name}{quick} --seeds {record.count} --seed {record.first} --again"

@@ -47,12 +47,6 @@ class Record:
     version: str = __version__
     format: int = FORMAT
 
-    @property
-    def command(self) -> str:
-        """The command that measures this again."""
-        quick = " --quick" if self.quick else ""
-        return f"unspool lab {self.name}{quick} --seeds {self.count} --seed {self.first} --again"
-
 
 def make_record(name: str, study: Study, seconds: float, found: Found) -> Record:
     """The record of a chapter that has just ended here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unspool.insight.report.document import render_document
@@ -49,12 +49,19 @@ def judge(record: Record) -> Verdict:
     return find_chapter(record.name).judge(record.found)
 
 
-def render_page(records: Sequence[Record], language: str) -> str:
+def in_python(record: Record) -> str:
+    """The call that measures a chapter again."""
+    study = f"Study(quick={record.quick}, count={record.count}, first={record.first})"
+    return f'find_chapter("{record.name}").measure({study})'
+
+
+def render_page(records: Sequence[Record], language: str, again: Callable[[Record], str] = in_python) -> str:
     """The page of finished chapters.
 
     Args:
         records: the chapters.
         language: of all texts.
+        again: how to measure a chapter again, for the reader; by default in Python.
 
     Returns:
         A whole document that loads nothing.
@@ -75,6 +82,7 @@ def render_page(records: Sequence[Record], language: str) -> str:
         by_verdict={outcome: [one for one in chapters if one.verdict.outcome == outcome] for outcome in OUTCOMES},
         missing=[claim for claim in CLAIMS.values() if claim.name not in {one.claim.name for one in chapters}],
         tones=TONES,
+        again=again,
         cell=write_cell,
         is_number=is_number,
     )

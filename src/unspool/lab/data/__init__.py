@@ -1,8 +1,8 @@
 """Generated data: the tasks on which recurrent networks are compared, in NumPy and reproducible by a seed.
 
 Sequences of numbers are (time, batch, features) in float32, tokens (time, batch) in int64, targets have no time axis
-unless there is one per step; texts are lists of strings. `unspool lab data NAME --out FILE` writes a file of any of
-them.
+unless there is one per step; texts are lists of strings. The command `unspool lab data` writes a file of
+any of them.
 """
 
 from unspool.lab.data.adding import adding as adding
