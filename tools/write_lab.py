@@ -53,7 +53,9 @@ def headings() -> Iterator[str]:
 def results(records: list[Record]) -> Iterator[str]:
     """The verdict on every claim."""
     date = max(record.date for record in records)
-    yield f"\nMeasured {date} on {records[0].machine}, with unspool {records[0].version}.\n"
+    form = "quick form" if any(record.quick for record in records) else "full form"
+    seeds = max(record.count for record in records)
+    yield f"\nThe {form}, {seeds} seeds, {date}, on {records[0].machine}, with unspool {records[0].version}.\n"
     yield "| id | chapter | claim | verdict | numbers | seconds |"
     yield "|---|---|---|---|---|---|"
     for record in records:
