@@ -1,0 +1,93 @@
+"""`unspool lab`: lists, runs, keeps and writes; bad input gets one clear line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.calling import call, refused
+
+from unspool.cli.lab_data import find_generators
+from unspool.lab import data
+
+
+@pytest.fixture(autouse=True)
+def _english(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_chapters_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab") == 0
+    said = capsys.readouterr().out
+    assert "How long can my LSTM or GRU remember?" in said
+    assert call("lab", "--lang", "zh") == 0
+    assert "我的 LSTM 或 GRU 能记住多久？" in capsys.readouterr().out
+
+
+def test_the_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("lab", "--json") == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(entries) == 57
+    assert {"id", "name", "claim", "kind", "heading", "question"} <= entries[0].keys()
+
+
+def test_a_chapter_is_run_and_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert call("lab", "parameters", "--quick", "--out", "kept") == 0
+    said = capsys.readouterr().out
+    assert "1 holds" in said
+    assert (tmp_path / "kept" / "index.html").exists()
+    assert call("lab", "S1-8", "--quick", "--out", "kept", "--json") == 0
+    entry = json.loads(capsys.readouterr().out)
+    assert (entry["id"], entry["verdict"], entry["kind"]) == ("S1-8", "holds", "exact")
+    assert {"claim", "margin", "numbers", "seconds"} <= entry.keys()
+
+
+def test_bad_input_is_one_clear_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "Did you mean 'adding'?" in refused(capsys, "lab", "addin")
+    assert "Known: S0, S1, S2, S3, S4" in refused(capsys, "lab", "--document", "S9")
+    assert "Known: en, zh" in refused(capsys, "lab", "--lang", "de")
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refused(capsys, "lab", "parameters", "--out", "file")
+
+
+@pytest.mark.parametrize("name", find_generators())
+def test_every_generator_can_be_written(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = [f"{size}=12" for size in ("count", "T", "steps", "sentences") if size in _sizes(name)]
+    assert call("lab", "data", name, *words, "--out", "made", "--seed", "3") == 0
+    first = (tmp_path / "made").read_bytes()
+    assert len(first) > 50
+    assert call("lab", "data", name, *words, "--out", "again", "--seed", "3") == 0
+    said = capsys.readouterr().out
+    assert "again: " in said
+    if first[:2] == b"PK":
+        with np.load("made") as made, np.load("again") as again:
+            assert made.files == again.files
+            assert all(np.array_equal(made[one], again[one]) for one in made.files)
+    else:
+        assert (tmp_path / "again").read_bytes() == first
+
+
+def _sizes(name: str) -> tuple[str, ...]:
+    code = getattr(data, name).__code__
+    return tuple(code.co_varnames[: code.co_argcount])
+
+
+def test_texts_and_targets_stand_side_by_side(tmp_path: Path) -> None:
+    assert call("lab", "data", "formulas", "count=5", "--out", "f.tsv") == 0
+    rows = [line.split("\t") for line in (tmp_path / "f.tsv").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 5
+    texts, targets = data.formulas(5)
+    assert [row[0] for row in rows] == texts
+    assert [float(row[1]) for row in rows] == pytest.approx(targets.tolist())
+
+
+def test_data_that_cannot_be_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'adding'?" in refused(capsys, "lab", "data", "addng")
+    assert "is not known" in refused(capsys, "lab", "data", "encode")
+    assert "is not a number" in refused(capsys, "lab", "data", "adding", "T=x")
+    assert "Give name=value of T, count, seed" in refused(capsys, "lab", "data", "adding", "width=3")
+    assert "cannot be used" in refused(capsys, "lab", "data", "adding", "T=-5")
+    assert "cannot be used" in refused(capsys, "lab", "data", "adding", "T=1000000000000")
