@@ -89,5 +89,5 @@ def test_data_that_cannot_be_made(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not known" in refused(capsys, "lab", "data", "encode")
     assert "is not a number" in refused(capsys, "lab", "data", "adding", "T=x")
     assert "Give name=value of T, count, seed" in refused(capsys, "lab", "data", "adding", "width=3")
-    assert "cannot be used" in refused(capsys, "lab", "data", "adding", "T=-5")
+    assert "is not a whole number from 1" in refused(capsys, "lab", "data", "adding", "T=-5")
     assert "cannot be used" in refused(capsys, "lab", "data", "adding", "T=1000000000000")

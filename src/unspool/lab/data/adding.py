@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.lab.data.sizes import check_sizes
+
 Floats = NDArray[np.float32]
 
 
@@ -24,6 +26,7 @@ def adding(T: int, count: int, seed: int = 0) -> tuple[Floats, Floats]:
         >>> x.shape, y.shape, bool(np.allclose((x[..., 0] * x[..., 1]).sum(0), y))
         ((50, 3, 2), (3,), True)
     """
+    check_sizes(T=T, count=count)
     chance = np.random.default_rng(seed)
     x = np.zeros((T, count, 2), np.float32)
     x[..., 0] = chance.random((T, count), np.float32)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.lab.data.sizes import check_sizes
+
 Tokens = NDArray[np.int64]
 
 
@@ -30,6 +32,7 @@ def copy_memory(T: int, count: int, length: int = 10, symbols: int = 8, seed: in
         >>> x[:, 0].tolist(), y[:, 0].tolist()
         ([7, 6, 0, 0, 9, 0, 0], [0, 0, 0, 0, 0, 7, 6])
     """
+    check_sizes(T=T, count=count)
     chance = np.random.default_rng(seed)
     shown = chance.integers(1, symbols + 1, (length, count))
     x = np.zeros((T + 2 * length, count), np.int64)

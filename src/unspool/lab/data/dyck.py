@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.errors import ArgumentError
+from unspool.lab.data.sizes import check_sizes
 
 Integers = NDArray[np.int64]
 
@@ -33,6 +34,7 @@ def dyck(T: int, count: int, depth: int = 8, kinds: int = 2, seed: int = 0) -> t
         >>> tokens.shape, depths[-1].tolist()
         ((20, 3), [0, 0, 0])
     """
+    check_sizes(T=T, count=count)
     if T % 2:
         raise ArgumentError.of("T", T, "is odd, and balanced brackets have an even number", "Give an even number")
     chance = np.random.default_rng(seed)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.lab.data.sizes import check_sizes
+
 Tokens = NDArray[np.int64]
 
 #: Words by class. A verb's class says what its subject and its object are: `animate-inanimate` verbs have animate
@@ -76,6 +78,7 @@ def elman_language(sentences: int, count: int, seed: int = 0) -> ElmanText:
         >>> " ".join(ELMAN_WORDS[token] for token in text.tokens[:, 0])
         'first book touch book sadly first meet girl lion sadly'
     """
+    check_sizes(sentences=sentences, count=count)
     chance = np.random.default_rng(seed)
     shape = (sentences, count)
     verb_class, verb_place, object_first = (chance.integers(0, most, shape) for most in (4, 3, 2))

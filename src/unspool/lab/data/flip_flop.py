@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.errors import ArgumentError
+from unspool.lab.data.sizes import check_sizes
 
 Floats = NDArray[np.float32]
 
@@ -28,6 +29,7 @@ def flip_flop(T: int, count: int, bits: int = 3, probability: float = 0.1, seed:
         >>> x.shape, bool((y[x != 0] == x[x != 0]).all())
         ((20, 4, 3), True)
     """
+    check_sizes(T=T, count=count)
     if not 0 <= probability <= 1:
         raise ArgumentError.of("probability", probability, "is not from 0 to 1", "Give such as 0.1")
     chance = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.errors import ArgumentError
+from unspool.lab.data.sizes import check_sizes
 
 #: Every character of a formula.
 ALPHABET = "CNOF=()"
@@ -49,6 +50,7 @@ def formulas(count: int, least: int = 1, most: int = 12, seed: int = 0) -> tuple
         >>> set("".join(texts)) <= set(ALPHABET), y.shape
         (True, (3,))
     """
+    check_sizes(count=count)
     if not 1 <= least <= most:
         raise ArgumentError.of("least", least, f"is not from 1 to most (={most})", "Give such as least=1, most=12")
     chance = np.random.default_rng(seed)

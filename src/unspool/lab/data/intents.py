@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unspool.lab.data.sizes import check_sizes
+
 Labelled = list[tuple[str, str]]
 Words = Sequence[str]
 
@@ -55,6 +57,7 @@ def chinese_commands(count: int, seed: int = 0, separator: str = "") -> Labelled
         >>> intent in COMMANDS
         True
     """
+    check_sizes(count=count)
     chance = np.random.default_rng(seed)
     intents = list(COMMANDS)
     found = []
@@ -84,6 +87,7 @@ def order_intents(count: int, seed: int = 0, separator: str = "") -> Labelled:
         >>> {intent for _, intent in order_intents(20)} == {"offer", "request"}
         True
     """
+    check_sizes(count=count)
     chance = np.random.default_rng(seed)
     found = []
     for _ in range(count):

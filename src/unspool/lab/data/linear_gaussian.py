@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unspool.lab.data.sizes import check_sizes
 from unspool.lab.theory.kalman import Process
 
 Floats = NDArray[np.float32]
@@ -40,5 +41,6 @@ def linear_gaussian(
         >>> x.shape, z.shape
         ((50, 3, 1), (50, 3, 1))
     """
+    check_sizes(T=T, count=count)
     states, readings = Process(transition, reading, drive, noise).sample(T, count, seed)
     return readings.astype(np.float32), states.astype(np.float32)

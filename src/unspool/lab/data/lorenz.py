@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.lab.data.sizes import check_sizes
+
 Floats = NDArray[np.float32]
 Array = NDArray[np.float64]
 
@@ -32,6 +34,7 @@ def lorenz(T: int, count: int, dt: float = 0.02, seed: int = 0) -> tuple[Floats,
         >>> x.shape, bool((x[1:] == y[:-1]).all())
         ((50, 2, 3), True)
     """
+    check_sizes(T=T, count=count)
     chance = np.random.default_rng(seed)
     state = np.array([0.0, 0.0, 25.0]) + chance.standard_normal((count, 3))
     state = advance(state, SETTLING)

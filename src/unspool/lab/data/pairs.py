@@ -6,6 +6,8 @@ import datetime
 
 import numpy as np
 
+from unspool.lab.data.sizes import check_sizes
+
 Pairs = list[tuple[str, str]]
 
 #: The days that `dates` draws from: two centuries.
@@ -34,6 +36,7 @@ def reversal(count: int, longest: int = 8, letters: str = "abcdefgh", seed: int 
         >>> word == backward[::-1]
         True
     """
+    check_sizes(count=count)
     chance = np.random.default_rng(seed)
     alphabet = np.array(list(letters))
     lengths = chance.integers(1, longest + 1, count)
@@ -56,6 +59,7 @@ def dates(count: int, seed: int = 0) -> Pairs:
         >>> len(iso)
         10
     """
+    check_sizes(count=count)
     chance = np.random.default_rng(seed)
     days = chance.integers(FIRST_DAY.toordinal(), LAST_DAY.toordinal() + 1, count)
     notations = chance.integers(0, 5, count)

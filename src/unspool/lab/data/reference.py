@@ -7,6 +7,8 @@ import pydoc_data.topics
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.lab.data.sizes import check_sizes
+
 Integers = NDArray[np.int64]
 
 
@@ -58,6 +60,7 @@ def windows(tokens: Integers, T: int, count: int, seed: int = 0) -> Integers:
         >>> windows(np.arange(100), 3, 2).shape
         (4, 2)
     """
+    check_sizes(T=T, count=count)
     starts = np.random.default_rng(seed).integers(0, len(tokens) - T, count)
     found: Integers = tokens[starts + np.arange(T + 1)[:, None]]
     return found

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.errors import ArgumentError
+from unspool.lab.data.sizes import check_sizes
 
 Tokens = NDArray[np.int64]
 
@@ -28,6 +29,7 @@ def parity(T: int, count: int, seed: int = 0) -> tuple[Tokens, Tokens]:
         >>> bool((y[-1] == x.sum(0) % 2).all())
         True
     """
+    check_sizes(T=T, count=count)
     return counting(T, count, 2, seed)
 
 
@@ -48,6 +50,7 @@ def counting(T: int, count: int, modulus: int = 5, seed: int = 0) -> tuple[Token
         >>> bool((y[-1] == x.sum(0) % 4).all())
         True
     """
+    check_sizes(T=T, count=count)
     if modulus < 2:
         raise ArgumentError.of("modulus", modulus, "leaves nothing to count", "Give 2 or more")
     x = np.random.default_rng(seed).integers(0, 2, (T, count))
@@ -92,6 +95,7 @@ def word_problem(T: int, count: int, n: int = 5, generators: bool = False, seed:
         >>> bool((x[0] == y[0]).all()), int(y.max()) < 120
         (True, True)
     """
+    check_sizes(T=T, count=count)
     if not 2 <= n <= 7:
         raise ArgumentError.of("n", n, "is not a number from 2 to 7", "Give 5 for the smallest group that is hard")
     elements = permutations(n)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.lab.data.sizes import check_sizes
+
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
@@ -34,6 +36,7 @@ def teacher(
         >>> x.shape, y.shape, int(y.max()) < 4
         ((12, 3, 4), (12, 3), True)
     """
+    check_sizes(T=T, count=count)
     chance = np.random.default_rng([rule, 1])
     U = chance.standard_normal((hidden, 2 * features)) / np.sqrt(2 * features)
     V = chance.standard_normal((classes, hidden))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.errors import ArgumentError
+from unspool.lab.data.sizes import check_sizes
 
 Floats = NDArray[np.float32]
 
@@ -35,6 +36,7 @@ def two_scales(
         >>> x.shape, y.shape, bool(np.allclose(x[..., 0], y.sum(-1), atol=1e-6))
         ((100, 3, 1), (100, 3, 2), True)
     """
+    check_sizes(T=T, count=count)
     for name, value in (("fast", fast), ("slow", slow)):
         if not 0 < value < math.inf:
             raise ArgumentError.of(name, value, "is not a positive number of steps", "Give such as 2 or 30")
