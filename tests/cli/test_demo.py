@@ -9,13 +9,14 @@ import pytest
 from tests.cli.calling import call, refused
 
 from unspool.cli import demo
+from unspool.lab.data import python_reference
 from unspool.learning.files import read_tensors
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_the_text_is_the_language_reference() -> None:
-    text = demo.reference()
+    text = python_reference()
     assert 300_000 < len(text.encode()) < 1_000_000
     assert all(words in text for words in ('The "assert" statement', "list comprehension", "context manager"))
 
@@ -26,8 +27,8 @@ def test_a_few_seconds_leave_a_whole_run_that_has_learned(
     """Of a part of the text, without kernels, which may take longer to build than this takes to train."""
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
     monkeypatch.setattr("unspool.tasks.lm.SAMPLE", 20)
-    part = demo.reference()[:15_000]
-    monkeypatch.setattr(demo, "reference", lambda: part)
+    part = python_reference()[:15_000]
+    monkeypatch.setattr(demo, "python_reference", lambda: part)
     run = tmp_path / "run"
     assert call("demo", "--minutes", 0.05, "--out", run, "--json") == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -60,5 +61,5 @@ def test_without_a_cache_the_text_is_there_while_it_is_needed(tmp_path: Path, mo
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
     monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "file"))
     with demo.kept_reference() as text:
-        assert text.read_text(encoding="utf-8") == demo.reference()
+        assert text.read_text(encoding="utf-8") == python_reference()
     assert not text.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import pydoc_data.topics
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from unspool.cache import cache_folder
 from unspool.cli.train import finish, follow
 from unspool.cli.xray_training import TrainingXray
 from unspool.data.cache import made_once
+from unspool.lab.data import python_reference
 from unspool.runs.names import free_name
 
 NAME = "python-reference.txt"
@@ -42,15 +42,10 @@ def demo(
         TrainingXray(last=True).finish(out, json or quiet)
 
 
-def reference() -> str:
-    """The Python language reference, 465 kB of English."""
-    return "\n".join(text for _, text in sorted(pydoc_data.topics.topics.items()))
-
-
 @contextmanager
 def kept_reference() -> Iterator[Path]:
     """The reference as a file in the cache, so that the run can be resumed later; without a cache, a temporary one."""
-    content = reference().encode()
+    content = python_reference().encode()
     key = hashlib.sha256(content).hexdigest()[:32]
 
     def make(folder: Path) -> None:
