@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from unspool.lab.verdict import STUDENT, above, all_of, at_least, at_most, below, interval_of
+from unspool.lab.verdict import STUDENT, Number, above, all_of, at_least, at_most, below, interval_of
 from unspool.language import Message
 
 
@@ -57,6 +57,18 @@ def test_the_whole_interval_must_be_on_one_side() -> None:
     assert below("error", [0.1, 0.12, 0.09], 0.5).outcome == "holds"
     assert below("error", [0.7, 0.72, 0.69], 0.5).outcome == "does not hold"
     assert below("error", [0.1, 0.9, 0.4], 0.5).outcome == "not decided"
+
+
+def test_a_run_that_diverged_decides_nothing() -> None:
+    diverged: list[list[Number]] = [[math.inf, -math.inf, 1.0], [1e200, math.nan], ["inf", 1.0]]
+    for values in diverged:
+        verdict = above("gain", values)
+        assert verdict.outcome == "not decided"
+        assert verdict.reason == "gain: a run has no finite number"
+
+
+def test_huge_numbers_are_no_error() -> None:
+    assert above("gain", [1e200, -1e200]).outcome == "not decided"
 
 
 def test_one_seed_decides_nothing() -> None:

@@ -33,9 +33,13 @@ def answers(measure: Any, monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, 
 
 
 def test_progress_comes_before_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = answers(lambda study: {"seeds": list(study.seeds())}, monkeypatch)
+    found = answers(lambda study: {"seeds": list(study.seeds()), "error": 0.0}, monkeypatch)
     assert [one.get("progress") for one in found] == [0.5, 1.0, None]
-    assert found[-1]["found"] == {"seeds": [7, 8]}
+    assert found[-1]["found"] == {"seeds": [7, 8], "error": 0.0}
+
+
+def test_numbers_that_cannot_be_judged_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answers(lambda study: {"other": 1}, monkeypatch) == [{"error": "KeyError: 'error'"}]
 
 
 def test_an_exception_is_an_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,9 @@ def lab(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Chapters at a time. Default: one per core.", rich_help_panel=RUN)
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of results, and of its page.", rich_help_panel=OUTPUT)] = OUT,
+    out: Annotated[
+        Path | None, typer.Option(help=f"The folder of results. Default: {OUT}.", rich_help_panel=OUTPUT)
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per chapter.", rich_help_panel=OUTPUT)
     ] = False,
@@ -72,10 +74,21 @@ def lab(
     elif not names and not all_ and document is None:
         list_chapters(select(), quick, json, translate)
     else:
-        run(select(names or (), document), quick, seeds, seed, again, jobs, out, json, translate)
+        claims = choose(names or [], all_, document)
+        run(claims, quick, seeds, seed, again, jobs, out or OUT, json, translate)
 
 
-def _run_tool(names: list[str], out: Path, seed: int, translate: Translator) -> None:
+def choose(names: list[str], all_: bool, document: str | None) -> list[Claim]:
+    """The chapters to run; options that exclude each other are refused."""
+    if names and all_:
+        raise ArgumentError.of("all", True, f"runs every chapter, beside {', '.join(names)}", "Leave one out")
+    claims = select(names, document)
+    if not claims:
+        raise ArgumentError.of("document", document, f"has none of {', '.join(names)}", "Leave one out")
+    return claims
+
+
+def _run_tool(names: list[str], out: Path | None, seed: int, translate: Translator) -> None:
     tool, rest = names[0], names[1:]
     if tool == "check":
         from unspool.cli.lab_check import check
@@ -84,7 +97,7 @@ def _run_tool(names: list[str], out: Path, seed: int, translate: Translator) -> 
     else:
         from unspool.cli.lab_data import write_data
 
-        write_data(rest, None if out == OUT else out, seed)
+        write_data(rest, out, seed)
 
 
 def list_chapters(claims: list[Claim], quick: bool, json: bool, translate: Translator) -> None:
@@ -115,17 +128,36 @@ def run(
     from unspool.lab.chapter import Study
     from unspool.lab.folder import Folder
     from unspool.lab.running import run_chapters
+    from unspool.learning.files import make_folder
 
     if out.exists() and not out.is_dir():
         raise ArgumentError.of("out", str(out), "is a file", "Give a folder")
+    make_folder(out / "chapters")
     folder = Folder(out)
-    with JsonView() if json else LiveView(claims, translate) as view:
-        events = run_chapters(claims, Study(quick, seeds, seed), folder, view.tell, again, jobs)
+    try:
+        with JsonView() if json else LiveView(claims, translate) as view:
+            events = run_chapters(claims, Study(quick, seeds, seed), folder, view.tell, again, jobs)
+    except KeyboardInterrupt:
+        write_page(folder, translate)
+        kept = translate("Finished chapters are kept. The same command runs the others.")
+        console(error=True).print(kept)
+        raise
     finish(events, folder, json, translate)
 
 
 def finish(events: list[Event], folder: Folder, json: bool, translate: Translator) -> None:
     """Write the page of all finished chapters; exit with 1 if a chapter could not be run."""
+    write_page(folder, translate)
+    if not json:
+        from unspool.cli.lab_view import summary
+
+        console().print(summary(events, folder, translate))
+    if any(event.kind == "failed" for event in events):
+        raise typer.Exit(1)
+
+
+def write_page(folder: Folder, translate: Translator) -> None:
+    """Write the page of all finished chapters, if there are any."""
     from unspool.lab.claims import CLAIMS
     from unspool.lab.page import render_page
     from unspool.learning.files import write_file
@@ -133,12 +165,6 @@ def finish(events: list[Event], folder: Folder, json: bool, translate: Translato
     records = folder.read_all(CLAIMS)
     if records:
         write_file(folder.page, render_page(records, translate.language, command).encode("utf-8"))
-    if not json:
-        from unspool.cli.lab_view import summary
-
-        console().print(summary(events, folder, translate))
-    if any(event.kind == "failed" for event in events):
-        raise typer.Exit(1)
 
 
 def command(record: Record) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, UnknownNameError, UnspoolError
 from unspool.lab import data
-from unspool.learning.files import storing
+from unspool.learning.files import write_file
 
 #: What a generator that asks for it gets, if the command does not say.
 USUAL = {"T": 100, "count": 1000, "steps": 1000, "sentences": 100}
@@ -37,8 +39,8 @@ def write_data(words: Sequence[str], out: Path | None, seed: int) -> None:
         raise UnknownNameError.among("name", words[0], generators)
     made = generate(generators[name], arguments(generators[name], words[1:], seed))
     target = out or Path(f"{name}.npz" if holds_arrays(made) else f"{name}.tsv")
-    with storing(target):
-        save(made, target)
+    check_target(target, holds_arrays(made))
+    write_file(target, encoded(made, target.suffix.lower()))
     console().print(f"{target}: {describe(made)}")
 
 
@@ -63,8 +65,13 @@ def arguments(generator: Generator, words: Sequence[str], seed: int) -> dict[str
         name, sign, value = word.partition("=")
         if not sign or name not in known:
             raise ArgumentError.of("argument", word, "is not known", f"Give name=value of {', '.join(known)}")
-        found[name] = number(name, value)
+        found[name] = number(name, value) if takes_number(known[name]) else value
     return found
+
+
+def takes_number(parameter: inspect.Parameter) -> bool:
+    """Whether an argument is a number, and not a path or a word."""
+    return parameter.default is parameter.empty or isinstance(parameter.default, int | float)
 
 
 def number(name: str, value: str) -> int | float | bool:
@@ -88,6 +95,17 @@ def generate(generator: Generator, given: Mapping[str, Any]) -> Any:
         raise ArgumentError.of("arguments", dict(given), f"cannot be used ({error})", remedy) from error
 
 
+def check_target(target: Path, arrays: bool) -> None:
+    """Refuse what is not a file, and an ending that says another format than the one that is written."""
+    known = (".npz",) if arrays else (".tsv", ".csv", ".txt")
+    if target.is_dir():
+        raise ArgumentError.of("out", str(target), "is a folder", f"Give a file such as data{known[0]}")
+    if not target.absolute().parent.is_dir():
+        raise ArgumentError.of("out", str(target), "is in a folder that does not exist", "Make the folder first")
+    if target.suffix.lower() not in known:
+        raise ArgumentError.of("out", str(target), "does not say the format", f"Give a name in {' or '.join(known)}")
+
+
 def holds_arrays(made: Any) -> bool:
     """Whether the data is numbers."""
     return isinstance(made, np.ndarray) or (isinstance(made, tuple) and isinstance(made[0], np.ndarray))
@@ -98,13 +116,16 @@ def examples(made: Any) -> list[Any]:
     return list(zip(*made, strict=True)) if isinstance(made, tuple) else list(made)
 
 
-def save(made: Any, target: Path) -> None:
-    """Write arrays as `.npz`, texts as lines with tabs between the parts of an example."""
-    if not holds_arrays(made):
-        target.write_text("".join(f"{_line(one)}\n" for one in examples(made)), encoding="utf-8")
-        return
-    with open(target, "wb") as stream:  # a name of any ending stays as it is
-        np.savez_compressed(stream, **named(made))
+def encoded(made: Any, suffix: str) -> bytes:
+    """Arrays as `.npz`, texts as rows of CSV or with tabs between the parts of an example."""
+    if holds_arrays(made):
+        archive = io.BytesIO()
+        np.savez_compressed(archive, **named(made))
+        return archive.getvalue()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter="," if suffix == ".csv" else "\t", lineterminator="\n")
+    writer.writerows(_parts(one) for one in examples(made))
+    return text.getvalue().encode("utf-8")
 
 
 def named(made: Any) -> dict[str, Any]:
@@ -114,9 +135,9 @@ def named(made: Any) -> dict[str, Any]:
     return dict(zip(getattr(made, "_fields", "xyz"), made, strict=False))
 
 
-def _line(example: Any) -> str:
+def _parts(example: Any) -> list[str]:
     parts = (example,) if isinstance(example, str) else example
-    return "\t".join(" ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts)
+    return [" ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts]
 
 
 def describe(made: Any) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unspool.lab.claims import DOCUMENTS, Claim
+from unspool.lab.headings import heading_of
 from unspool.language import Translator
 
 
@@ -20,7 +21,12 @@ def chapter_table(claims: Sequence[Claim], quick: bool, t: Translator) -> Render
     for claim in claims:
         seconds = claim.seconds[0 if quick else 1]
         table.add_row(
-            claim.id, Text(claim.name, "cyan"), t(claim.question), claim.heading, t(claim.kind), duration(seconds)
+            claim.id,
+            Text(claim.name, "cyan"),
+            t(claim.question),
+            heading_of(claim, t),
+            t(claim.kind),
+            duration(seconds),
         )
     named = ", ".join(f"{short} {t(title)}" for short, title in DOCUMENTS.items())
     hint = t("Run one: `unspool lab adding`. Run all: `unspool lab --all --quick`.")

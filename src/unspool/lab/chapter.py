@@ -58,7 +58,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below a heading; numbers are written with three significant digits."""
+    """Rows below a heading; numbers are written with four significant digits."""
 
     heading: tuple[str, ...]
     rows: Sequence[Sequence[Number | str]]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import platform
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from unspool import __version__
-from unspool.errors import DataError
+from unspool.errors import DataError, DataWarning
+from unspool.lab.catalogue import find_chapter
 from unspool.lab.chapter import Found, Study
 from unspool.learning.documents import read_json
 from unspool.learning.files import write_file
@@ -55,6 +57,17 @@ def make_record(name: str, study: Study, seconds: float, found: Found) -> Record
     return Record(name, study.quick, study.number, study.first, seconds, found, date, machine)
 
 
+def can_be_shown(record: Record) -> bool:
+    """Whether the chapter can judge and show these numbers; those of another version may be others."""
+    try:
+        chapter = find_chapter(record.name)
+        chapter.judge(record.found)
+        chapter.show(record.found)
+    except Exception:  # numbers of unknown origin may fail in any way
+        return False
+    return True
+
+
 class Folder:
     """Finished chapters in a folder.
 
@@ -89,9 +102,13 @@ class Folder:
         if entries.get("format") != FORMAT:
             return None
         try:
-            return Record(**entries)
+            record = Record(**entries)
         except TypeError as error:
             raise DataError(f"{file} is not a chapter's file: {error}. {REMEDY}.") from None
+        if not can_be_shown(record):
+            warnings.warn(f"{file} has not the numbers of this chapter and is left out.", DataWarning, stacklevel=2)
+            return None
+        return record
 
     def read_all(self, names: Iterable[str]) -> list[Record]:
         """The finished chapters among these."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from unspool.lab.claims import Claim
 from unspool.language import ENGLISH, Translator
 
 
@@ -37,3 +38,9 @@ def headings_of(document: str) -> tuple[Heading, ...]:
     text = resources.files(__package__).joinpath("headings.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text)[document]
     return tuple(Heading(entry["heading"], entry["english"], tuple(entry["chapters"])) for entry in entries)
+
+
+def heading_of(claim: Claim, translate: Translator) -> str:
+    """The heading of a claim in the reader's language."""
+    found = next(one for one in headings_of(claim.document) if one.heading == claim.heading)
+    return found.english if translate.language == ENGLISH else found.heading

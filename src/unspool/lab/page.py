@@ -15,7 +15,7 @@ from unspool.lab.claims import CLAIMS, DOCUMENTS, Claim
 from unspool.lab.drawing import draw
 from unspool.lab.equation import to_mathml
 from unspool.lab.folder import Record
-from unspool.lab.headings import headings_of
+from unspool.lab.headings import heading_of, headings_of
 from unspool.lab.verdict import OUTCOMES, Number, Verdict
 from unspool.language import Translator
 
@@ -83,6 +83,7 @@ def render_page(records: Sequence[Record], language: str, again: Callable[[Recor
         missing=[claim for claim in CLAIMS.values() if claim.name not in {one.claim.name for one in chapters}],
         tones=TONES,
         again=again,
+        heading_of=heading_of,
         cell=write_cell,
         is_number=is_number,
     )
@@ -115,12 +116,13 @@ def by_document(chapters: Sequence[Written], translate: Translator) -> Mapping[s
 
 
 def write_cell(value: Number | str, translate: Translator) -> str:
-    """An entry of a table: texts translated, numbers with three significant digits."""
+    """An entry of a table: texts translated, numbers with four significant digits."""
     if value is None:
         return "–"
     if isinstance(value, str):
         return translate(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    large = isinstance(value, int) or 1000 <= abs(value) < 1e9
+    return f"{value:,.0f}" if large else f"{value:.4g}"
 
 
 def is_number(table: Table, column: int) -> bool:

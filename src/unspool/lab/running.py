@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,13 +71,18 @@ def run_chapters(
             waiting.append(claim)
         else:
             note(Event("kept", claim, 1.0, kept))
-    together = jobs or os.cpu_count() or 1
+    together = jobs or count_cores()
     # the longest first, so that no process is left alone with a long one at the end
     waiting.sort(key=lambda claim: -claim.seconds[0 if study.quick else 1])
     crew = Crew(study, folder, note)
     crew.run([claim for claim in waiting if not claim.alone], together, threads=1)
     crew.run([claim for claim in waiting if claim.alone], 1, threads=None)
     return [last[claim.name] for claim in claims]
+
+
+def count_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def finished(folder: Folder, claim: Claim, study: Study) -> Record | None:
@@ -93,16 +98,18 @@ class Crew:
     def __init__(self, study: Study, folder: Folder, tell: Tell) -> None:
         self.study, self.folder, self.tell = study, folder, tell
         self.workers: list[WorkerProcess] = []
+        self.stopped = False
 
     def run(self, claims: Sequence[Claim], jobs: int, threads: int | None) -> None:
         """Run these chapters, `jobs` at a time; an exception, such as Ctrl-C, ends the processes."""
         queue = deque(claims)
         with ThreadPoolExecutor(max(1, jobs)) as pool:
-            futures = [pool.submit(self.work, queue, threads) for _ in claims[:jobs]]
             try:
-                for future in futures:
+                futures = [pool.submit(self.work, queue, threads) for _ in claims[:jobs]]
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                     future.result()
             except BaseException:
+                self.stopped = True
                 queue.clear()
                 for worker in self.workers:
                     worker.kill()
@@ -126,7 +133,8 @@ class Crew:
             try:
                 self.tell(self.take(worker, claim))
             except WorkerDiedError as died:
-                self.tell(Event("failed", claim, problem=str(died)))
+                if not self.stopped:  # else it was ended on purpose
+                    self.tell(Event("failed", claim, problem=str(died)))
                 return
 
     def take(self, worker: WorkerProcess, claim: Claim) -> Event:

@@ -145,10 +145,12 @@ def interval_of(values: Sequence[Number]) -> Interval:
     """
     found = [as_float(value) for value in values]
     count = len(found)
-    mean = math.fsum(found) / count if count else math.nan
-    if count < 2 or math.isnan(mean):
+    if not count or not all(map(math.isfinite, found)):
+        return Interval(math.nan, -math.inf, math.inf)
+    mean = math.fsum(found) / count
+    if count < 2:
         return Interval(mean, -math.inf, math.inf)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in found) / (count - 1))
+    deviation = math.sqrt(math.fsum((value - mean) * (value - mean) for value in found) / (count - 1))
     half = STUDENT[min(count - 1, len(STUDENT)) - 1] * deviation / math.sqrt(count)
     return Interval(mean, mean - half, mean + half)
 
@@ -170,6 +172,8 @@ def _judged(what: str, found: Interval, threshold: float, outcome: Outcome, sign
         FAILS: f"{{what}}: {{mean:.3g}} [{{low:.3g}}, {{high:.3g}}] is not {sign} {{threshold:.3g}}",
         UNDECIDED: "{what}: {mean:.3g} [{low:.3g}, {high:.3g}] includes {threshold:.3g}",
     }
+    if math.isnan(found.mean):
+        return Verdict(outcome, Message("{what}: a run has no finite number", what=_nested(what)), margin)
     reason = Message(templates[outcome], what=_nested(what), **ends)
     return Verdict(outcome, reason, margin, (found.low, found.high))
 

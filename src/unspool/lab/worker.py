@@ -34,7 +34,9 @@ def answer(request: Mapping[str, Any], answers: TextIO) -> None:
     try:
         chapter = find_chapter(request["name"])
         study = Study(request["quick"], request["count"], request["first"], lambda part: say(progress=part))
-        found = to_plain(chapter.measure(study))
+        found = json.loads(json.dumps(to_plain(chapter.measure(study))))
+        chapter.judge(found)
+        chapter.show(found)  # numbers that cannot be judged and shown are none
         say(found=found, seconds=time.perf_counter() - begun)
     except Exception as error:
         traceback.print_exc()

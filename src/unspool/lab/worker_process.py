@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, Self
@@ -36,6 +37,7 @@ class WorkerProcess:
             text=True,
             encoding="utf-8",
             env=environment,
+            start_new_session=True,  # Ctrl-C is for the process that waits
         )
 
     def __enter__(self) -> Self:
@@ -46,7 +48,8 @@ class WorkerProcess:
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.errors):
             if stream is not None:
-                stream.close()
+                with suppress(OSError):  # what was not sent cannot be sent any more
+                    stream.close()
 
     def kill(self) -> None:
         """End the process at once."""

@@ -1,4 +1,4 @@
-"""Times of recurrence and attention that decide the claim; no time leaves it open."""
+"""Times of recurrence and attention that decide the claim; times of a busy machine leave it open."""
 
 from __future__ import annotations
 
@@ -20,4 +20,8 @@ def found(scale: float) -> Found:
 
 HOLDS = found(0.1)
 FAILS = found(0.01)
-UNDECIDED = None
+#: Times that do not grow with T are those of a busy machine.
+UNDECIDED = {
+    "seconds": {kind: each | {"recurrence": [0.01] * len(LENGTHS)} for kind, each in found(0.1)["seconds"].items()},
+    "threads": 2,
+}

@@ -26,6 +26,15 @@ TORCH = NUMPY.replace("numpy as np", "torch").replace("np.stack(outputs, axis=1)
 TORCH = TORCH.replace("np.", "torch.")
 
 
+OTHER_IMPORTS = {
+    "numpy beside torch": NUMPY.replace("import numpy as np", "import numpy as np\nimport torch"),
+    "names from torch": TORCH.replace("import torch", "from torch import stack, tanh").replace("torch.", ""),
+    "a dataclass": "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    + "@dataclass\nclass A:\n    x: int = 1\n"
+    + NUMPY,
+}
+
+
 def check(folder: Path, text: str, limit: float = 60.0) -> Finding:
     path = folder / "my_rnn.py"
     path.write_text(text, encoding="utf-8")
@@ -36,6 +45,26 @@ def check(folder: Path, text: str, limit: float = 60.0) -> Finding:
 def test_right_functions_are_right(tmp_path: Path, text: str) -> None:
     finding = check(tmp_path, text)
     assert finding.right, finding
+
+
+@pytest.mark.parametrize("name", OTHER_IMPORTS)
+def test_imports_do_not_decide(tmp_path: Path, name: str) -> None:
+    finding = check(tmp_path, OTHER_IMPORTS[name])
+    assert finding.right, finding
+
+
+def test_a_list_of_tensors_is_to_be_stacked(tmp_path: Path) -> None:
+    finding = check(tmp_path, TORCH.replace("torch.stack(outputs, dim=1), h", "outputs"))
+    assert "returns a list" in finding.text
+    assert "torch.stack" in finding.remedy
+
+
+def test_a_state_changed_in_place_has_no_gradient(tmp_path: Path) -> None:
+    inside = "h = torch.tanh(x[:, t] @ W.T + h @ U.T + b)"
+    text = TORCH.replace("h, outputs = h0, []", "h, outputs = h0.clone(), []")
+    assert inside in text
+    finding = check(tmp_path, text.replace(inside, inside + "; k = h * h; h.mul_(1.0)"))
+    assert not finding.right
 
 
 WRONG = {

@@ -76,7 +76,7 @@ def train(model: str, distance: int, steps: int, seed: int) -> float:
         return functional.cross_entropy(predict(x), y)
 
     fit(nn.ModuleList([layer, head]), loss, steps, lr=5e-3)
-    x, y = draw(distance, 1000, 10_000_000 + seed)
+    x, y = draw(distance, 1000, 1_000_000_000 + seed)
     with torch.no_grad():
         return accuracy(predict(x), y)
 

@@ -49,7 +49,7 @@ def train(delay: int, steps: int, seed: int) -> float:
         return functional.cross_entropy(head(layer(x)[0]).flatten(0, 1), y.flatten())
 
     fit(nn.ModuleList([layer, head]), loss, steps, lr=3e-3)
-    x, y = draw(300, 10_000_000 + seed)
+    x, y = draw(300, 1_000_000_000 + seed)
     inside = slice(0, T - AHEAD)  # later targets can be told from fewer bits
     with torch.no_grad():
         return accuracy(head(layer(x)[0])[inside], y[inside])

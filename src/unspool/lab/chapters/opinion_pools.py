@@ -89,7 +89,7 @@ def train(task: str, steps: int, seed: int) -> dict[str, float]:
             return loss_of(model(x), y)
 
         fit(model, loss, steps, lr=5e-3)
-    x, y = draw(1000, 10_000_000 + seed)
+    x, y = draw(1000, 1_000_000_000 + seed)
     with torch.no_grad():
         logits = {name: model(x) for name, model in models.items()}
         both = [logits["forward"], logits["backward"]]

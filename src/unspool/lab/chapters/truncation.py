@@ -83,7 +83,7 @@ def train(window: int, updates: int, seed: int) -> float:
             rule.step()
             done += 1
     with torch.no_grad():
-        x, y, asked = (torch.cat(each, 1) for each in zip(*(stream(10_000_000 + n) for n in range(10)), strict=True))
+        x, y, asked = (torch.cat(each, 1) for each in zip(*(stream(1_000_000_000 + n) for n in range(10)), strict=True))
         return float((head(layer(x)[0]).argmax(-1) == y)[asked].double().mean())
 
 

@@ -43,7 +43,7 @@ class Reader(nn.Module):
 
 def mean_states(reader: Reader, words: tuple[str, ...], seed: int) -> NDArray[np.float64]:
     """The mean state after each word, over its occurrences in new text."""
-    tokens = elman_language(6, 400, 10_000_000 + seed).tokens
+    tokens = elman_language(6, 400, 1_000_000_000 + seed).tokens
     with torch.no_grad():
         states = reader.states(torch.as_tensor(tokens)).double().numpy()
     return np.array([states[tokens == ELMAN_WORDS.index(word)].mean(0) for word in words])

@@ -44,7 +44,7 @@ class Occurrences:
     """The places of one word as the last noun, right behind a verb that takes animate subjects and objects."""
 
     def __init__(self, seed: int) -> None:
-        self.text = elman_language(6, 1500, 10_000_000 + seed)
+        self.text = elman_language(6, 1500, 1_000_000_000 + seed)
         place = np.arange(len(self.text.tokens)) % ELMAN_SENTENCE
         before = np.roll(self.text.tokens, 1, axis=0)
         self.here = (place == NOUN_PLACE)[:, None] & np.isin(before, EVEN)

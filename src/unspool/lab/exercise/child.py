@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,7 @@ def load(path: Path) -> ModuleType:
     if specification is None or specification.loader is None:
         raise ExerciseError(f"{path} is not a Python file. Give a file that ends in .py")
     module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module  # dataclasses look there
     sys.path.insert(0, str(path.parent))
     try:
         specification.loader.exec_module(module)
@@ -54,22 +56,46 @@ def describe(error: BaseException, path: Path) -> str:
 
 
 def call(module: ModuleType, case: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What the reader's function gives for one case: its output and, if it uses torch, gradients."""
+    """What the reader's function gives for one case: its output and, if it computes with torch, gradients."""
     function = getattr(module, NAME, None)
     if not callable(function):
         raise ExerciseError(f"it has no function {NAME}({', '.join(ARGUMENTS)}). Write one")
-    uses_torch = "torch" in vars(module)
-    given = as_tensors(case) if uses_torch else {name: array.copy() for name, array in case.items()}
     try:
-        made = function(*given.values())
+        return call_with_arrays(function, case, path)
+    except ExerciseError:
+        if "torch" not in sys.modules:
+            raise
+    return call_with_tensors(function, case, path)
+
+
+def call_with_arrays(function: Callable[..., Any], case: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The output for NumPy's arrays; a tensor is refused, since the function is for tensors then."""
+    given = {name: array.copy() for name, array in case.items()}
+    output = run(function, given, case, path)
+    if hasattr(output, "detach"):
+        raise ExerciseError(f"{NAME} returns a tensor for arrays. Give torch's tensors to torch's functions")
+    return {"output": as_array(output)}
+
+
+def call_with_tensors(function: Callable[..., Any], case: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The output for tensors, and gradients."""
+    given = as_tensors(case)
+    output = run(function, given, case, path)
+    if isinstance(output, list):
+        raise ExerciseError(f"{NAME} returns a list. Stack the states of all steps: torch.stack(outputs, 1)")
+    return {"output": as_array(output), **gradients(output, given), "tensors": np.array(True)}
+
+
+def run(function: Callable[..., Any], given: dict[str, Any], case: dict[str, Any], path: Path) -> Any:
+    """What the function returns as outputs; it must leave its arguments as they are."""
+    try:
+        output = first_of(function(*given.values()))
     except (Exception, SystemExit) as error:
         raise ExerciseError(f"{NAME} failed: {describe(error, path)}. {SHAPES}") from None
-    output = first_of(made)
     changed = [name for name, array in case.items() if not np.array_equal(as_array(given[name]), array)]
     if changed:
         raise ExerciseError(f"{NAME} changes its argument {changed[0]}. Work on a copy")
-    found = {"output": as_array(output)}
-    return {**found, **gradients(output, given)} if uses_torch else found
+    return output
 
 
 def first_of(made: Any) -> Any:
@@ -91,7 +117,10 @@ def gradients(output: Any, given: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(output, torch.Tensor) or not output.requires_grad:
         return {"detached": np.array(True)}
     weights = torch.arange(1.0, output.numel() + 1, dtype=output.dtype).reshape(output.shape).cos()
-    found = torch.autograd.grad((output * weights).sum(), list(given.values()), allow_unused=True)
+    try:
+        found = torch.autograd.grad((output * weights).sum(), list(given.values()), allow_unused=True)
+    except RuntimeError:
+        raise ExerciseError("its gradient cannot be computed. Make a new state at each step") from None
     return {f"d{name}": as_array(one) for name, one in zip(given, found, strict=True) if one is not None}
 
 
@@ -99,7 +128,7 @@ def as_array(value: Any) -> Any:
     """A tensor, list or number as an array."""
     try:
         array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         raise ExerciseError(f"{NAME} returns {type(value).__name__}, which is no array. Return an array") from None
     if array.dtype.kind not in "fiub":
         raise ExerciseError(f"{NAME} returns {type(value).__name__}, which is no array of numbers. Return an array")
@@ -118,7 +147,7 @@ def main() -> None:
         for number in range(len(arrays) // len(ARGUMENTS)):
             case = {name: arrays[f"{number}.{name}"] for name in ARGUMENTS}
             answers |= {f"{number}.{name}": value for name, value in call(module, case, path).items()}
-        status["uses"] = "torch" if "torch" in vars(module) else "numpy"
+        status["uses"] = "torch" if "0.tensors" in answers else "numpy"
     except ExerciseError as error:
         status["problem"] = str(error)
     np.savez(folder / "answers.npz", **answers)
