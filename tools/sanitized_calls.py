@@ -62,6 +62,7 @@ class Caller:
         short = out.ravel()[:-1].copy() if self.plant == "overrun" else out
         kernel.forward(*head, *inputs, at(short), every(final), at(tape))
         self.check("forward", out, *final)
+        self.play((steps, rows), head[2:], x, parameters)
         same = random.random() < 0.2
         d_out = self.drawn(*(out.shape[2:] if same else out.shape)) if random.random() < 0.8 else None
         d_final = [self.drawn(*state.shape) if random.random() < 0.6 else None for state in final]
@@ -75,6 +76,18 @@ class Caller:
         trace = [self.blank(steps, rows, width) for width in kernel.named_widths]
         kernel.forward(*head, *inputs, at(out), every(final), trace=every(trace))
         self.check("trace", out, *final, *trace)
+
+    def play(self, shape: tuple[int, int], head: tuple[int, bool, int], x: Array, parameters: list[Array]) -> None:
+        """Forward on matrices that are packed before, as they are and as whole numbers."""
+        kernel, size = self.kernel, self.dtype.itemsize
+        for int8 in (False, True)[: 1 + (size == 4)]:
+            packed = np.empty(kernel.packed_size(size, int8) or 1, np.uint8)
+            kernel.pack(size, every(parameters), at(packed), int8)
+            states = [self.drawn(shape[1], width) for width in kernel.state_widths]
+            out = self.blank(*shape, kernel.state_widths[0])
+            given: Any = at(x), at(packed), every(parameters), every(states), at(out), every(states)
+            kernel.play(size, shape, *head, *given, int8)()
+            self.check("packed forward", out, *states)
 
     def drawn(self, *shape: int) -> Array:
         return np.asarray(self.numbers.normal(size=shape) / shape[-1] ** 0.5, self.dtype)

@@ -20,7 +20,10 @@ Place = tuple[int, int]
 NOWHERE: Place = (-1, 0)
 
 #: What a call may be given beside what it needs: bits of `Call::given` in native/plan.h.
-START, TRACE, SAME, FORKED = 1, 2, 4, 8
+START, TRACE, SAME, FORKED, INT8 = 1, 2, 4, 8, 16
+NO_MEMORY = "not enough memory for the {} pass. Use a smaller batch or fewer steps."
+#: The functions of a library that trains and infers; one for traces has a forward pass alone.
+DIRECTIONS = ("forward", "backward", "pack")
 #: The size of a number in bytes → its type.
 REALS = {4: "float", 8: "double"}
 
@@ -90,7 +93,7 @@ class Kernel:
         """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled."""
         given = START * bool(start) | TRACE * bool(trace) | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
-        words = (*head, x, out, tape, 0, 0, *parameters, *start, *final, *trace)
+        words = (*head, x, out, 0, tape, 0, 0, *parameters, *start, *final, *trace)
         count = self._fixed[2] + (1 + bool(start)) * len(self.state_widths) + bool(trace) * len(self.named_widths)
         self._check(itemsize, shape, (x, out, *parameters, *start, *final, *trace), 2 + count)
         self._run("trace" if trace else "forward", itemsize, words)
@@ -120,11 +123,62 @@ class Kernel:
         """
         given = START * bool(start) | SAME * same | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
-        words = (*head, x, out, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
+        words = (*head, x, out, 0, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
         count = 2 * self._fixed[2] + (1 + 2 * bool(start)) * len(self.state_widths)
         needed = (x, out, *parameters, *start, *d_parameters, *d_start)  # a gradient of a final state may be none
         self._check(itemsize, shape, needed, 2 + count - len(d_final))
         self._run("backward", itemsize, words)
+
+    def packed_size(self, itemsize: int, int8: bool = False) -> int:
+        """How many bytes the packed matrices take, on this machine."""
+        size = ctypes.c_int64()
+        self._run("pack", itemsize, (*self._playing((1, 1), 1, False, 0, int8), 0, ctypes.addressof(size), *[0] * 4))
+        return size.value
+
+    def pack(self, itemsize: int, parameters: Addresses, packed: int, int8: bool = False) -> None:
+        """Pack the matrices among the parameters once, for many calls of `play`; with `int8`, as whole numbers."""
+        self._check(itemsize, (1, 1), (*parameters, packed), self._fixed[2] + 1)
+        head = self._playing((1, 1), 1, False, 0, int8)
+        self._run("pack", itemsize, (*head, 0, 0, packed, 0, 0, 0, *parameters))
+
+    def play(
+        self,
+        itemsize: int,
+        shape: tuple[int, int],
+        threads: int,
+        reverse: bool,
+        lengths: int,
+        x: int,
+        packed: int,
+        parameters: Addresses,
+        start: Addresses,
+        out: int,
+        final: Addresses,
+        int8: bool = False,
+    ) -> Callable[[], None]:
+        """A forward pass over matrices that `pack` packed, to be called any number of times.
+
+        It reads and writes the same memory at every call; `final` may be `start`. The result has the same bits however
+        the steps are cut into calls and the rows into batches.
+        """
+        states = len(self.state_widths)
+        self._check(itemsize, shape, (x, out, packed, *parameters, *start, *final), 3 + self._fixed[2] + 2 * states)
+        head = self._playing(shape, threads, reverse, lengths, int8)
+        words = (*head, x, out, packed, 0, 0, 0, *parameters, *start, *final)
+        call = struct.pack("%dq" % len(words), *words)  # noqa: UP031, quicker
+        function = self._functions.get(("forward", itemsize)) or self._load("forward", itemsize)
+
+        def play() -> None:
+            if function(call):
+                raise UnspoolError(NO_MEMORY.format("forward"))
+
+        return play
+
+    def _playing(
+        self, shape: tuple[int, int], threads: int, reverse: bool, lengths: int, int8: bool
+    ) -> tuple[int, ...]:
+        """The head of a call on packed matrices."""
+        return (*shape, threads, reverse, *self._fixed, lengths, START | INT8 * int8 | _Process.forked)
 
     def _check(self, itemsize: int, shape: tuple[int, int], needed: Addresses, count: int) -> None:
         """C reads as many addresses as the cell has, and follows them."""
@@ -140,7 +194,7 @@ class Kernel:
         """Hand over the call: its fields and, behind them, its tables of addresses."""
         function = self._functions.get((direction, itemsize)) or self._load(direction, itemsize)
         if function(struct.pack("%dq" % len(words), *words)):  # noqa: UP031, quicker
-            raise UnspoolError(f"not enough memory for the {direction} pass. Use a smaller batch or fewer steps.")
+            raise UnspoolError(NO_MEMORY.format(direction))
 
     def prepare(self, itemsize: int) -> None:
         """Load what trains and infers on numbers of this size, so that a failure to build shows here."""
@@ -151,9 +205,9 @@ class Kernel:
         real = REALS[itemsize]
         defines = f"UNSPOOL_REAL={real}", f"UNSPOOL_TRACE={int(direction == 'trace')}"
         library = load(self._source, *defines, common=emit_products(real))
-        for name in ("trace",) if direction == "trace" else ("forward", "backward"):
+        for name in ("trace",) if direction == "trace" else DIRECTIONS:
             try:
-                function = library.unspool_backward if name == "backward" else library.unspool_forward
+                function = library[f"unspool_{'forward' if name == 'trace' else name}"]
             except AttributeError as error:
                 raise BuildError(f"the compiler made a library without our functions: {error}. Look at it.") from error
             function.argtypes = [ctypes.c_char_p]

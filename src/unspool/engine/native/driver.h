@@ -10,6 +10,7 @@
 #endif
 #if UNSPOOL_LINKED
 UNSPOOL_PRODUCTS(extern, UNSPOOL_REAL)
+UNSPOOL_INT8_PRODUCTS(extern)
 #endif
 
 namespace unspool {
@@ -31,10 +32,12 @@ template <typename Pass> int run(const void* call) noexcept {
 #define UNSPOOL_SEEN extern "C" __attribute__((visibility("default")))
 #define UNSPOOL_FORWARD(Cell) \
     UNSPOOL_SEEN int unspool_forward(const void* call) { return unspool::run<unspool::Forward<Cell, UNSPOOL_REAL>>(call); }
+#define UNSPOOL_PACK(Cell) \
+    UNSPOOL_SEEN int unspool_pack(const void* call) { return unspool::run<unspool::Pack<Cell, UNSPOOL_REAL>>(call); }
 #define UNSPOOL_BACKWARD(Cell) \
     UNSPOOL_SEEN int unspool_backward(const void* call) { return unspool::run<unspool::Backward<Cell, UNSPOOL_REAL>>(call); }
 #if UNSPOOL_TRACE
 #define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell)
 #else
-#define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell) UNSPOOL_BACKWARD(Cell)
+#define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell) UNSPOOL_BACKWARD(Cell) UNSPOOL_PACK(Cell)
 #endif

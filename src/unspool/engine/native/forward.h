@@ -2,15 +2,106 @@
 //
 // A map is the sum of its products with several operands, formed in one go. Only where there are few rows, and a product
 // is as slow as the cache hands out the matrix, do products with x leave the time loop: in slabs of steps, many rows each.
+//
+// Matrices that were packed before the call are for playing: then products with x always leave the loop, so that every sum
+// has the same order, and the result the same bits, however time is cut into calls and rows into batches.
 #pragma once
 
 #include "plan.h"
 
 namespace unspool {
 
+// The matrices of a cell in one piece of memory: of every block and operand the scales, if they are whole numbers, and the
+// panels.
+template <typename Cell, typename real> class Packing {
+   public:
+    Packing(const Plan<Cell, real>& plan, bool whole) : p(plan), whole_(whole) {
+        int64_t end = 0;
+        for (int b = 0; b < Cell::BLOCKS; ++b)
+            for (int i = 0; i < Cell::blocks[b].groups; ++i) {
+                const int64_t out = columns(b), panels = packed_size<real>(depth(reader(b, i)), out);
+                const int at = Cell::blocks[b].from + i;
+                scales_at_[at] = end;
+                if (whole) end += round_up(out, NR<real>) * int64_t(sizeof(real));
+                panels_at_[at] = end;
+                end = round_up(end + panels * int64_t(whole ? sizeof(int8_t) : sizeof(real)), 64);
+            }
+        bytes = end;
+    }
+
+    // The rows of the panels that an operand meets.
+    int64_t depth(const Group& group) const { return whole_ ? round_up(p.operand_size(group), 4) : p.operand_size(group); }
+    static const Group& reader(int b, int i) { return Cell::groups[Cell::readers[Cell::blocks[b].from + i]]; }
+    int64_t columns(int b) const { return p.columns(Cell::blocks[b].first, Cell::blocks[b].count); }
+    real* scales(void* memory, int at) const { return reinterpret_cast<real*>(static_cast<char*>(memory) + scales_at_[at]); }
+    template <typename stored> stored* panels(void* memory, int at) const {
+        return reinterpret_cast<stored*>(static_cast<char*>(memory) + panels_at_[at]);
+    }
+
+    void fill(void* memory) const {
+        if constexpr (sizeof(real) == 4)
+            if (whole_) return fill_int8(memory);
+        int64_t work = 0;
+        for (int b = 0; b < Cell::BLOCKS; ++b)
+            for (int i = 0; i < Cell::blocks[b].groups; ++i) work += p.operand_size(reader(b, i)) * columns(b);
+        run_parallel(work > 1 << 16 ? p.threads : 1, [&](int worker, int workers) {
+            for (int b = 0; b < Cell::BLOCKS; ++b)
+                for (int i = 0; i < Cell::blocks[b].groups; ++i) {
+                    const Block& block = Cell::blocks[b];
+                    const Group& group = reader(b, i);
+                    const int64_t in = p.operand_size(group), out = columns(b), count = round_up(out, NR<real>) / NR<real>;
+                    const int64_t first = count * worker / workers, last = count * (worker + 1) / workers;
+                    real* to = panels<real>(memory, block.from + i);
+                    if (last > first && last * NR<real> > out)  // the last panel's overhang
+                        std::memset(to + (last - 1) * NR<real> * in, 0, size_t(NR<real> * in) * sizeof(real));
+                    for (int m = block.first; m < block.first + block.count; ++m) {
+                        const int64_t at = p.map_at[m] - p.map_at[block.first];
+                        pack_transposed(to, in, at, p.parameter(p.matrix(group, m)), p.size(Cell::maps[m].width), first, last);
+                    }
+                }
+        });
+    }
+
+    int64_t bytes;
+
+   private:
+    void fill_int8(void* memory) const {
+        std::memset(memory, 0, size_t(bytes));
+        for (int b = 0; b < Cell::BLOCKS; ++b)
+            for (int i = 0; i < Cell::blocks[b].groups; ++i) {
+                const Block& block = Cell::blocks[b];
+                const Group& group = reader(b, i);
+                const int at = block.from + i;
+                for (int m = block.first; m < block.first + block.count; ++m)
+                    pack_int8(
+                        panels<int8_t>(memory, at), scales(memory, at), depth(group), p.operand_size(group),
+                        p.map_at[m] - p.map_at[block.first], p.parameter(p.matrix(group, m)), p.size(Cell::maps[m].width));
+            }
+    }
+
+    const Plan<Cell, real>& p;
+    const bool whole_;
+    int64_t scales_at_[Cell::READERS + 1], panels_at_[Cell::READERS + 1];
+};
+
+// Packs a cell's matrices into `packed`; where that is null, says in `out` how many bytes it takes.
+template <typename Cell, typename real> class Pack {
+   public:
+    explicit Pack(const Call& call) : p(call, true) {}
+
+    void run() const {
+        const Packing<Cell, real> packing(p, p.call.given & INT8);
+        if (p.call.packed) packing.fill(p.call.packed);
+        else *static_cast<int64_t*>(p.call.out) = packing.bytes;
+    }
+
+   private:
+    Plan<Cell, real> p;
+};
+
 template <typename Cell, typename real> class Forward {
    public:
-    explicit Forward(const Call& call) : p(call, true) {}
+    explicit Forward(const Call& call) : p(call, true), packing(p, call.given & INT8), packed(call.packed) {}
 
     void run() {
         expect_large(p.call.tape, p.T * p.B * p.record * int64_t(sizeof(real)));
@@ -36,7 +127,7 @@ template <typename Cell, typename real> class Forward {
         const int n = rows.count;
         const int64_t longest = n ? rows.lengths[0] : 0;
         Work w{};
-        w.hoist = n < 4 && !p.unpacked;
+        w.hoist = p.call.packed || (n < 4 && !p.unpacked);
         const int64_t fits = (192 << 10) / int64_t(sizeof(real)) / p.stride;  // about half of the second-level cache
         w.room = w.hoist ? std::max<int64_t>(n, std::min<int64_t>(n * longest, fits)) : n;
         w.maps = arena().take<real>(w.room * p.stride);
@@ -51,36 +142,13 @@ template <typename Cell, typename real> class Forward {
 
     // Every block's matrices, operand by operand, as its product reads them.
     void pack() {
-        if (p.unpacked) return;
-        packed = arena().take<real*>(Cell::READERS + 1);
-        int64_t work = 0;
-        for (int b = 0; b < Cell::BLOCKS; ++b)
-            for (int i = 0; i < Cell::blocks[b].groups; ++i) {
-                const int64_t in = operand_size(b, i), out = columns(b);
-                packed[Cell::blocks[b].from + i] = arena().take<real>(packed_size<real>(in, out));
-                work += in * out;
-            }
-        run_parallel(work > 1 << 16 ? p.threads : 1, [&](int worker, int workers) {
-            for (int b = 0; b < Cell::BLOCKS; ++b)
-                for (int i = 0; i < Cell::blocks[b].groups; ++i) {
-                    const Block& block = Cell::blocks[b];
-                    const Group& group = Cell::groups[Cell::readers[block.from + i]];
-                    const int64_t in = p.operand_size(group), out = columns(b), panels = round_up(out, NR<real>) / NR<real>;
-                    const int64_t first = panels * worker / workers, last = panels * (worker + 1) / workers;
-                    real* to = packed[block.from + i];
-                    if (last > first && last * NR<real> > out)  // the last panel's overhang
-                        std::memset(to + (last - 1) * NR<real> * in, 0, size_t(NR<real> * in) * sizeof(real));
-                    for (int m = block.first; m < block.first + block.count; ++m) {
-                        const int64_t at = p.map_at[m] - p.map_at[block.first];
-                        pack_transposed(to, in, at, p.parameter(p.matrix(group, m)), p.size(Cell::maps[m].width), first, last);
-                    }
-                }
-        });
+        if (p.unpacked || packed) return;
+        packed = arena().take<char>(packing.bytes);
+        packing.fill(packed);
     }
 
-    const Group& reader(int b, int i) const { return Cell::groups[Cell::readers[Cell::blocks[b].from + i]]; }
-    int64_t operand_size(int b, int i) const { return p.operand_size(reader(b, i)); }
-    int64_t columns(int b) const { return p.columns(Cell::blocks[b].first, Cell::blocks[b].count); }
+    static const Group& reader(int b, int i) { return Packing<Cell, real>::reader(b, i); }
+    int64_t columns(int b) const { return packing.columns(b); }
 
     // maps[r] of a block, one thread's units of them, = Σ operand[r] · matrices over its operands; `of(group)` has an
     // operand's rows, or null where it is left out.
@@ -94,6 +162,7 @@ template <typename Cell, typename real> class Forward {
             const real* const* from = of(group);
             if (!from) continue;
             const int64_t in = p.operand_size(group);
+            const int at = block.from + i;
             if (p.unpacked) {
                 for (int m = block.first; m < block.first + block.count; ++m)
                     for (int r = 0; r < rows; ++r)
@@ -102,9 +171,25 @@ template <typename Cell, typename real> class Forward {
                             maps + r * p.stride + p.map_at[m], add || i > 0);
                 continue;
             }
-            operands[count++] = {from, packed[block.from + i], in, in * NR<real>};
+            if constexpr (sizeof(real) == 4)
+                if (p.call.given & INT8) {
+                    const Operand<real, int8_t> operand{
+                        from, packing.template panels<int8_t>(packed, at), in, packing.depth(group) * NR<real>, 0,
+                        packing.scales(packed, at)};
+                    multiply(b, rows, &operand, 1, maps, add, down, units, parts);
+                    add = true;
+                    continue;
+                }
+            operands[count++] = {from, packing.template panels<real>(packed, at), in, in * NR<real>};
         }
-        if (!count) return;
+        if (count) multiply(b, rows, operands, count, maps, add, down, units, parts);
+    }
+
+    template <typename stored>
+    void multiply(
+        int b, int rows, const Operand<real, stored>* operands, int count, real* maps, bool add, bool down, const Units& units,
+        int parts) const {
+        const Block& block = Cell::blocks[b];
         real* to = maps + p.map_at[block.first];
         const int64_t out = columns(b);
         if (parts == 1)
@@ -214,7 +299,8 @@ template <typename Cell, typename real> class Forward {
     int64_t sizes(int index) const { return p.sizes[index]; }
 
     Plan<Cell, real> p;
-    real** packed = nullptr;
+    const Packing<Cell, real> packing;
+    void* packed;
 };
 
 }  // namespace unspool

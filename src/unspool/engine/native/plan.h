@@ -31,15 +31,16 @@ extern "C" struct Call {
     const Place (*places)[2];  // of each parameter, and of what is added to it
     int64_t arrays;            // that parameters lie in
     const int64_t* lengths;    // or null: all are `steps`
-    int64_t given;             // START, TRACE, SAME, FORKED
+    int64_t given;             // START, TRACE, SAME, FORKED, INT8
     const void* x;           // (T, B, input)
     void* out;               // (T, B, width of the first state)
+    void* packed;            // the matrices as `Packing` lays them out, packed before by `unspool_pack`; or null
     void* tape;              // (T, B, record) or null: keep nothing
     const void* d_out;       // (T, B, width), with SAME (width), or null: zero
     void* d_x;               // or null: not wanted
     void* tables[1];
 };
-enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8 };
+enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8, INT8 = 16 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
@@ -221,7 +222,7 @@ template <typename Cell, typename real> struct Plan {
 
     void divide() {
         threads = int(std::max<int64_t>(1, call.threads));
-        unpacked = T * B <= 6;
+        unpacked = T * B <= 6 && !call.packed;
         int64_t work = 0;  // multiplications a step and row
         bool whole = Cell::UNITS_APART;
         for (int g = 0; g < Cell::GROUPS; ++g) work += operand_size(Cell::groups[g]) * columns(Cell::groups[g]);

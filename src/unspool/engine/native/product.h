@@ -4,6 +4,8 @@
 // padded with zeros. One panel stays in the first-level cache while all rows pass over it.
 #pragma once
 
+#include <algorithm>
+
 #include "vector.h"
 
 namespace unspool {
@@ -94,14 +96,57 @@ UNSPOOL_APART void pack_straight(
     }
 }
 
+// The same in whole numbers from −127 to 127, each times its column's scale: scales[at + n] = max_k |source[n][k]| / 127.
+// Four rows of a panel lie together, in the four bytes of a lane; so K is a multiple of 4, and what is beyond `depth` zero.
+// Packing happens once, so it need not be fast.
+template <typename real>
+UNSPOOL_APART void pack_int8(int8_t* panels, real* scales, int64_t K, int64_t depth, int64_t at, const real* source, int64_t N) {
+    constexpr int W = NR<real>;
+    for (int64_t n = 0; n < N; ++n) {
+        const real* row = source + n * depth;
+        real largest = 0;
+        for (int64_t k = 0; k < depth; ++k) largest = std::max(largest, row[k] < 0 ? -row[k] : row[k]);
+        const real inverse = largest > 0 ? real(127) / largest : real(0);
+        int8_t* lane = panels + (at + n) / W * W * K + (at + n) % W * 4;
+        scales[at + n] = largest / real(127);
+        for (int64_t k = 0; k < depth; ++k)
+            lane[k / 4 * 4 * W + k % 4] = int8_t(row[k] * inverse + (row[k] < 0 ? real(-0.5) : real(0.5)));
+    }
+}
+
 // What a product sums over: rows of A, given by pointers, and the panels of the matrix that they meet.
-template <typename real> struct Operand {
+template <typename real, typename stored = real> struct Operand {
     const real* const* rows;
-    const real* panels;
+    const stored* panels;
     int64_t depth;       // how much of K
     int64_t stride;      // from panel to panel
     int64_t at = 0;      // where in the rows it begins
+    const real* scales = nullptr;  // of whole numbers: one per column
 };
+
+template <int M, int V, typename real>
+UNSPOOL_INLINE void store_tile(vec<real> (&sums)[M][V], real* c, int64_t ldc, bool add, int64_t columns) {
+    if (columns >= V * LANES<real>) {
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+            for (int v = 0; v < V; ++v) {
+                real* at = c + m * ldc + v * LANES<real>;
+                store(at, add ? load(at) + sums[m][v] : sums[m][v]);
+            }
+        return;
+    }
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+            const int64_t left = columns - v * LANES<real>;
+            if (left <= 0) continue;
+            const int part = int(left < LANES<real> ? left : LANES<real>);
+            real* at = c + m * ldc + v * LANES<real>;
+            store_part(at, add ? load_part(at, part) + sums[m][v] : sums[m][v], part);
+        }
+}
 
 // M rows times P neighbouring panels, summed over several operands. Few rows take several panels at once, since an
 // accumulator can be added to only every fourth cycle or so: it takes eight of them to keep the multipliers busy.
@@ -141,31 +186,47 @@ UNSPOOL_INLINE void tile(
             }
         }
     }
-    if (columns >= P * NR<real>) {
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m)
+    store_tile<M, V>(sums, c, ldc, add, columns);
+}
+
+// The same with one operand whose panels hold whole numbers: a byte of each lane at a time, moved to its top and back.
+template <int M, int P, typename real>
+UNSPOOL_INLINE void tile(
+    const Operand<real, int8_t>* operands, int, int row, int64_t panel, real* c, int64_t ldc, bool add, int64_t columns) {
+    static_assert(sizeof(real) == 4);
+    constexpr int V = P * NV;
+    typedef int32_t lanes __attribute__((vector_size(BYTES), aligned(1), may_alias));
+    vec<real> sums[M][V] = {};
+    const Operand<real, int8_t>& operand = operands[0];
+    const int8_t* panels = operand.panels + panel * operand.stride;
+    auto four = [&](int64_t k, int count) __attribute__((always_inline)) {
+        ivec<real> w[V];
 #pragma GCC unroll 8
-            for (int v = 0; v < V; ++v) {
-                real* at = c + m * ldc + v * LANES<real>;
-                store(at, add ? load(at) + sums[m][v] : sums[m][v]);
+        for (int v = 0; v < V; ++v)
+            w[v] = *reinterpret_cast<const lanes*>(panels + v / NV * operand.stride + k * NR<real> + v % NV * BYTES);
+#pragma GCC unroll 4
+        for (int i = 0; i < count; ++i)
+#pragma GCC unroll 16
+            for (int m = 0; m < M; ++m) {
+                const vec<real> x = broadcast(operand.rows[row + m][operand.at + k + i]);
+#pragma GCC unroll 8
+                for (int v = 0; v < V; ++v)
+                    sums[m][v] += x * __builtin_convertvector((w[v] << (24 - 8 * i)) >> 24, vec<real>);
             }
-        return;
-    }
+    };
+    int64_t k = 0;
+    for (; k + 4 <= operand.depth; k += 4) four(k, 4);
+    if (k < operand.depth) four(k, int(operand.depth - k));
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) {
-            const int64_t left = columns - v * LANES<real>;
-            if (left <= 0) continue;
-            const int part = int(left < LANES<real> ? left : LANES<real>);
-            real* at = c + m * ldc + v * LANES<real>;
-            store_part(at, add ? load_part(at, part) + sums[m][v] : sums[m][v], part);
-        }
+        for (int v = 0; v < V; ++v) sums[m][v] *= load(operand.scales + panel * NR<real> + v * LANES<real>);
+    store_tile<M, V>(sums, c, ldc, add, columns);
 }
 
-template <typename real>
+template <typename real, typename stored>
 UNSPOOL_INLINE void tiles(
-    int rows, const Operand<real>* operands, int count, int64_t panel, real* c, int64_t ldc, bool add, int64_t columns, int blocks) {
+    int rows, const Operand<real, stored>* operands, int count, int64_t panel, real* c, int64_t ldc, bool add, int64_t columns, int blocks) {
     const int least = rows / blocks, larger = rows % blocks;  // 16 rows are 6 + 5 + 5, not 6 + 6 + 4
     for (int block = 0, row = 0; block < blocks; ++block) {
         const int m = least + (block < larger);
@@ -187,9 +248,9 @@ UNSPOOL_INLINE void tiles(
 
 // Panels first ≤ p < last of C[r] = Σ A[r] · B, or C[r] += Σ A[r] · B, over operands; C has N columns and row stride ldc.
 // Going down and up in turns finds the last panels still in the first-level cache.
-template <typename real>
+template <typename real, typename stored>
 UNSPOOL_APART void product_pass(
-    int rows, const Operand<real>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
+    int rows, const Operand<real, stored>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
     bool down) {
     constexpr int W = NR<real>;
     const int wide = rows == 1 ? 4 : rows <= 3 ? 2 : 1, blocks = (rows + MR - 1) / MR;
@@ -207,19 +268,19 @@ UNSPOOL_APART void product_pass(
 }
 
 // The same in passes: over no more of a panel at a time than the first-level cache holds beside the rows.
-template <int MOST, typename real>
+template <int MOST, typename real, typename stored>
 void product(
-    int rows, const Operand<real>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
+    int rows, const Operand<real, stored>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
     bool down = false) {
     constexpr int64_t DEEP = 2048 / sizeof(real);
     if (rows == 0) return;
-    Operand<real> pass[MOST + 1];
+    Operand<real, stored> pass[MOST + 1];
     int taken = 0;
     int64_t depth = 0;
     for (int i = 0; i < count; ++i)
         for (int64_t k = 0; k < operands[i].depth;) {
             const int64_t part = operands[i].depth - k < DEEP - depth ? operands[i].depth - k : DEEP - depth;
-            pass[taken++] = {operands[i].rows, operands[i].panels + k * NR<real>, part, operands[i].stride, operands[i].at + k};
+            pass[taken++] = {operands[i].rows, operands[i].panels + k * NR<real>, part, operands[i].stride, operands[i].at + k, operands[i].scales};
             depth += part;
             k += part;
             if (depth < DEEP) continue;
@@ -378,4 +439,11 @@ UNSPOOL_APART void add_outer(
     WHERE template void add_columns(int64_t, const real*, int64_t, int64_t, int64_t, real*); \
     WHERE template void pack_row(real*, int64_t, int64_t, const real*, int64_t, int64_t, int64_t); \
     WHERE template void add_outer(int64_t, int64_t, const real*, int64_t, const real*, int64_t, int64_t, real*, int64_t); \
+    }
+
+// What plays models of whole numbers; for float alone.
+#define UNSPOOL_INT8_PRODUCTS(WHERE) \
+    namespace unspool { \
+    WHERE template void pack_int8(int8_t*, float*, int64_t, int64_t, int64_t, const float*, int64_t); \
+    WHERE template void product_pass(int, const Operand<float, int8_t>*, int, int64_t, int64_t, int64_t, float*, int64_t, bool, bool); \
     }

@@ -1,0 +1,116 @@
+"""PackedCell: a cell over time on NumPy arrays, its matrices packed once; for playing a model step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool.cells.equations import Equations
+from unspool.engine.kernel import Kernel
+
+Array = NDArray[Any]
+
+
+class PackedCell:
+    """A cell's equations with parameters that no longer change.
+
+    Fed one step at a time or many, alone or in a batch, a sequence gives the same bits.
+
+    Args:
+        equations: The cell's.
+        input_size: The width of x.
+        hidden_size: The number of units.
+        parameters: The arrays by their names in the equations; they are copied.
+        int8: Keep matrices as whole numbers from −127 to 127 with a scale per row: a quarter of the memory.
+        threads: The most threads that a call uses.
+
+    Example:
+        cell = PackedCell(equations, 8, 16, parameters)
+        output, states = cell.run(x, states)  # (time, batch, 8) → (time, batch, 16)
+        stepper = cell.stepper(1)
+        stepper.x[:] = vector
+        stepper.step()  # stepper.out and stepper.states are those after this step
+    """
+
+    def __init__(
+        self,
+        equations: Equations,
+        input_size: int,
+        hidden_size: int,
+        parameters: Mapping[str, Array],
+        *,
+        int8: bool = False,
+        threads: int = 1,
+    ) -> None:
+        self.kernel = Kernel(equations, input_size, hidden_size)
+        self.input_size, self.int8, self.threads = input_size, int8, threads
+        arrays = [np.asarray(parameters[name]) for name in equations.parameters]
+        self.dtype = np.dtype(np.float32) if int8 else np.result_type(np.float32, *arrays)
+        self._arrays = [np.array(array, self.dtype, order="C") for array in arrays]
+        self._places = [address(array) for array in self._arrays]
+        size = self.dtype.itemsize
+        self._packed = np.empty(self.kernel.packed_size(size, int8) or 1, np.uint8)  # a cell may have no matrix
+        self.kernel.pack(size, self._places, address(self._packed), int8)
+        self.widths = self.kernel.state_widths
+
+    def initial_states(self, rows: int) -> list[Array]:
+        """States of zeros."""
+        return [np.zeros((rows, width), self.dtype) for width in self.widths]
+
+    def run(
+        self, x: Array, states: Sequence[Array] | None = None, lengths: Array | None = None, reverse: bool = False
+    ) -> tuple[Array, list[Array]]:
+        """Run over x (time, batch, input_size), contiguous and of the parameters' dtype; it has a step and a row.
+
+        Returns:
+            The output (time, batch, width), zero beyond each row's length, and the final states.
+        """
+        steps, rows, _ = x.shape
+        final = self.initial_states(rows) if states is None else [np.array(state, self.dtype) for state in states]
+        out = np.empty((steps, rows, self.widths[0]), self.dtype)
+        ends = 0 if lengths is None else address(lengths := np.ascontiguousarray(lengths, np.int64))
+        self._call((steps, rows), x, out, final, ends, reverse)()
+        return out, final
+
+    def stepper(self, rows: int) -> Stepper:
+        """Memory for single steps of so many rows."""
+        return Stepper(self, rows)
+
+    def _call(
+        self,
+        shape: tuple[int, int],
+        x: Array,
+        out: Array,
+        states: Sequence[Array],
+        ends: int = 0,
+        reverse: bool = False,
+    ) -> Callable[[], None]:
+        places = [address(state) for state in states]
+        given = address(x), address(self._packed), self._places, places, address(out), places
+        return self.kernel.play(self.dtype.itemsize, shape, self.threads, reverse, ends, *given, self.int8)
+
+
+class Stepper:
+    """One step at a time: `x` is read, `out` and `states` are written in place by `step()`.
+
+    Attributes:
+        x: The input, (batch, input_size).
+        out: The output, (batch, width).
+        states: Before `step()` the states to start from, then those after it.
+    """
+
+    def __init__(self, cell: PackedCell, rows: int, x: Array | None = None) -> None:
+        self.x = np.zeros((rows, cell.input_size), cell.dtype) if x is None else x
+        self.out = np.zeros((rows, cell.widths[0]), cell.dtype)
+        self.states = cell.initial_states(rows)
+        self.step = cell._call((1, rows), self.x, self.out, self.states)
+        self._cell = cell  # whose memory the call reads
+
+
+def address(array: Array) -> int:
+    """Where an array's memory begins."""
+    place: int = array.__array_interface__["data"][0]
+    return place

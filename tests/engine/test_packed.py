@@ -1,0 +1,122 @@
+"""PackedCell: the values of the reference, and the same bits however time and the batch are cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.variants import LENGTHS, VARIANTS, each_cell, random_batch, random_parameters, sizes
+
+from unspool.cells import Cell, find_cell
+from unspool.engine import reference
+from unspool.engine.kernel import Kernel
+from unspool.engine.packed import PackedCell
+from unspool.errors import ArgumentError, DTypeError
+
+Array = NDArray[np.float32]
+
+
+def narrow(value: NDArray[Any]) -> Array:
+    return np.ascontiguousarray(value, np.float32)
+
+
+def pack(cell: Cell, int8: bool = False, threads: int = 1) -> PackedCell:
+    parameters = {name: narrow(value) for name, value in random_parameters(cell).items()}
+    return PackedCell(cell.equations(), *sizes(cell), parameters, int8=int8, threads=threads)
+
+
+@each_cell
+@pytest.mark.parametrize("reverse", [False, True], ids=["ahead", "back"])
+def test_the_values_are_those_of_the_reference(cell: Cell, reverse: bool) -> None:
+    x, states = random_batch(cell)
+    expected, final, _ = reference.run(cell, random_parameters(cell), x, states, lengths=LENGTHS, reverse=reverse)
+    found, after = pack(cell).run(narrow(x), [narrow(one) for one in states], np.array(LENGTHS), reverse)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=3e-6 * max(1, abs(expected).max()))
+    for one, other in zip(after, final, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * max(1, abs(other).max()))
+
+
+@each_cell
+@pytest.mark.parametrize("int8", [False, True], ids=["float", "int8"])
+def test_steps_alone_have_the_bits_of_the_whole_batch(cell: Cell, int8: bool) -> None:
+    x = narrow(random_batch(cell, steps=8)[0])
+    packed = pack(cell, int8)
+    together, final = packed.run(x)
+    first, between = packed.run(x[:3])
+    rest, cut = packed.run(x[3:], between)
+    assert np.array_equal(np.concatenate((first, rest)), together)
+    assert all(map(np.array_equal, cut, final))
+    for row in range(x.shape[1]):
+        stepper = packed.stepper(1)
+        for t in range(len(x)):
+            stepper.x[:] = x[t, row]
+            stepper.step()
+            assert np.array_equal(stepper.out[0], together[t, row])
+        assert all(np.array_equal(one[0], other[row]) for one, other in zip(stepper.states, final, strict=True))
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "elman"])
+def test_wide_layers_have_the_same_bits_for_any_batch_and_any_number_of_threads(name: str) -> None:
+    """Sums so long that a product takes several passes, batches that take several tiles, units split among threads."""
+    cell, random = find_cell(name), np.random.default_rng(0)
+    equations = cell.equations()
+    shapes = equations.shapes(531, 80)
+    parameters = {key: narrow(random.normal(size=shape) / 9) for key, shape in shapes.items()}
+    one, two = (PackedCell(equations, 531, 80, parameters, threads=threads) for threads in (1, 2))
+    x = narrow(random.normal(size=(6, 40, 531)))
+    expected, _ = one.run(x)
+    assert np.array_equal(two.run(x)[0], expected)
+    for rows in (1, 2, 3, 7, 13):
+        part = np.ascontiguousarray(x[:, :rows])
+        assert np.array_equal(one.run(part)[0], expected[:, :rows])
+        assert np.array_equal(two.run(part)[0], expected[:, :rows])
+
+
+@each_cell
+def test_whole_numbers_are_those_nearest_to_the_weights(cell: Cell) -> None:
+    """The reference on weights that NumPy rounds: each row to 127 steps of its largest entry."""
+    parameters = random_parameters(cell)
+    rounded = {name: round_rows(narrow(value)) if value.ndim == 2 else value for name, value in parameters.items()}
+    x, states = random_batch(cell)
+    expected, _, _ = reference.run(cell, rounded, x, states)
+    found, _ = pack(cell, int8=True).run(narrow(x), [narrow(one) for one in states])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(1, abs(expected).max()))
+
+
+def round_rows(matrix: Array) -> NDArray[np.float64]:
+    scale = abs(matrix).max(1, keepdims=True) / np.float32(127)
+    return np.asarray(np.rint(matrix / scale).astype(np.float64) * scale)
+
+
+def test_whole_numbers_take_a_quarter_of_the_memory() -> None:
+    kernel = Kernel(find_cell("lstm").equations(), 256, 256)
+    assert kernel.packed_size(4, int8=True) < 0.26 * kernel.packed_size(4)
+
+
+def test_a_copy_of_the_parameters_is_played() -> None:
+    cell = VARIANTS["gru"]
+    parameters = {name: narrow(value) for name, value in random_parameters(cell).items()}
+    packed = PackedCell(cell.equations(), *sizes(cell), parameters)
+    x = narrow(random_batch(cell)[0])
+    before, _ = packed.run(x)
+    for value in parameters.values():
+        value[:] = 7
+    assert np.array_equal(packed.run(x)[0], before)
+
+
+def test_double_precision_is_played_as_it_is() -> None:
+    cell = VARIANTS["gru"]
+    x, states = random_batch(cell)
+    packed = PackedCell(cell.equations(), *sizes(cell), random_parameters(cell))
+    expected, _, _ = reference.run(cell, random_parameters(cell), x, states)
+    np.testing.assert_allclose(packed.run(x, states)[0], expected, rtol=0, atol=1e-13)
+
+
+def test_addresses_are_checked() -> None:
+    kernel = Kernel(find_cell("gru").equations(), 2, 3)
+    with pytest.raises(ArgumentError, match="addresses"):
+        kernel.pack(4, [1, 2], 3)
+    with pytest.raises(DTypeError, match="itemsize"):
+        kernel.pack(2, [1] * 9, 3)
