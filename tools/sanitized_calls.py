@@ -85,8 +85,8 @@ class Caller:
             kernel.pack(size, every(parameters), at(packed), int8)
             states = [self.drawn(shape[1], width) for width in kernel.state_widths]
             out = self.blank(*shape, kernel.state_widths[0])
-            given: Any = at(x), at(packed), every(parameters), every(states), at(out), every(states)
-            kernel.play(size, shape, *head, *given, int8=int8)()
+            inputs = at(x), at(packed), every(parameters)
+            kernel.play(size, shape, *head, *inputs, every(states), at(out), every(states), int8)()
             self.check("packed forward", out, *states)
 
     def drawn(self, *shape: int) -> Array:
