@@ -1,4 +1,4 @@
-"""PackedCell: a cell over time on NumPy arrays, its matrices packed once; for playing a model step by step."""
+"""Cells over time and linear maps on NumPy arrays, their matrices packed once; for playing a model step by step."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.cells.equations import Equations
+from unspool.engine.affine import Affine
 from unspool.engine.kernel import Kernel
 
 Array = NDArray[Any]
@@ -72,12 +73,12 @@ class PackedCell:
         final = self.initial_states(rows) if states is None else [np.array(state, self.dtype) for state in states]
         out = np.empty((steps, rows, self.widths[0]), self.dtype)
         ends = 0 if lengths is None else address(lengths := np.ascontiguousarray(lengths, np.int64))
-        self._call((steps, rows), x, out, final, ends, reverse)()
+        self._call((steps, rows), x, out, final, self.threads, ends, reverse)()
         return out, final
 
-    def stepper(self, rows: int) -> Stepper:
-        """Memory for single steps of so many rows."""
-        return Stepper(self, rows)
+    def stepper(self, rows: int, x: Array | None = None) -> Stepper:
+        """Memory for single steps of so many rows; x is where their input will be, by default memory of its own."""
+        return Stepper(self, rows, x)
 
     def _call(
         self,
@@ -85,12 +86,13 @@ class PackedCell:
         x: Array,
         out: Array,
         states: Sequence[Array],
+        threads: int,
         ends: int = 0,
         reverse: bool = False,
     ) -> Callable[[], None]:
         places = [address(state) for state in states]
         given = address(x), address(self._packed), self._places, places, address(out), places
-        return self.kernel.play(self.dtype.itemsize, shape, self.threads, reverse, ends, *given, self.int8)
+        return self.kernel.play(self.dtype.itemsize, shape, threads, reverse, ends, *given, self.int8)
 
 
 class Stepper:
@@ -106,8 +108,34 @@ class Stepper:
         self.x = np.zeros((rows, cell.input_size), cell.dtype) if x is None else x
         self.out = np.zeros((rows, cell.widths[0]), cell.dtype)
         self.states = cell.initial_states(rows)
-        self.step = cell._call((1, rows), self.x, self.out, self.states)
+        self.step = cell._call((1, rows), self.x, self.out, self.states, threads=1)  # more would only meet
         self._cell = cell  # whose memory the call reads
+
+
+class PackedLinear:
+    """y = W x + b for vectors x, each of which has the same result whatever others are with it.
+
+    Args:
+        weight: W, (out, in).
+        bias: b, (out,); None is none.
+        int8: As in `PackedCell`.
+        threads: The most threads that a call uses.
+
+    Example:
+        head = PackedLinear(weight, bias)
+        head.run(x)  # (…, in) → (…, out)
+    """
+
+    def __init__(self, weight: Array, bias: Array | None = None, *, int8: bool = False, threads: int = 1) -> None:
+        parameters = {"W_y": weight} | ({} if bias is None else {"b_y": bias})
+        out, width = weight.shape
+        self.cell = PackedCell(Affine().equations(bias is not None), width, out, parameters, int8=int8, threads=threads)
+
+    def run(self, x: Array) -> Array:
+        """The map of every vector along the last axis of x."""
+        rows = np.ascontiguousarray(x, self.cell.dtype).reshape(1, -1, x.shape[-1])
+        shape = (*x.shape[:-1], self.cell.widths[0])
+        return self.cell.run(rows)[0].reshape(shape) if rows.size else np.zeros(shape, self.cell.dtype)
 
 
 def address(array: Array) -> int:

@@ -15,11 +15,16 @@ from unspool.cells.catalogue import CATALOGUE
 from unspool.cells.cell import Cell
 from unspool.cells.lstm import LSTM
 from unspool.engine import build
+from unspool.engine.affine import Affine
 from unspool.engine.emit import emit
 from unspool.errors import UnknownNameError
 
-#: The catalogue, and what nn.LSTM is with a projection; how wide that is, a kernel is told when it is called.
-CELLS: Mapping[str, Callable[[], Cell]] = {**CATALOGUE, "lstm-projected": partial(LSTM, projection=1)}
+#: The catalogue, what nn.LSTM is with a projection (how wide, a kernel is told when it is called), and linear maps.
+CELLS: Mapping[str, Callable[[], Cell]] = {
+    **CATALOGUE,
+    "lstm-projected": partial(LSTM, projection=1),
+    "affine": Affine,
+}
 REALS, TRACES = ("float", "double"), (0, 1)
 
 
