@@ -2,103 +2,42 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from unspool.cells.cell import check_size
-from unspool.cells.numbers import is_number
-from unspool.errors import ArgumentError, DivergenceError, ShapeError
-from unspool.nn.leaves import take_rows
-
-#: Tolerance of a sum of probabilities: eight tokens of 0.1 reach 0.8, which their sum in floating point does not.
-ROUNDING = 1e-12
+from unspool.decoding.sampling import (
+    Floats,
+    Ids,
+    Sampling,
+    check_ids,
+    check_logits,
+    find_highest,
+    is_finite,
+    without,
+)
+from unspool.decoding.states import take_rows
+from unspool.errors import ArgumentError, ShapeError
 
 
 class Predictor(Protocol):
     """A language model as generation sees it, in evaluation mode."""
 
-    def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def predict(self, ids: Ids, state: Any) -> tuple[NDArray[Any], Any]:
         """The logits (batch, vocabulary) of the token after the last of `ids` (time, batch), and the new state.
 
-        `ids` are 64-bit integers on the CPU. The state is any nesting of tuples and lists of tensors whose first axis
-        is the batch; None is the state before the first token.
+        The state is any nesting of tuples and lists of arrays, or of tensors, whose first axis is the batch; None is
+        the state before the first token.
         """
         ...
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How a token is sampled from logits.
-
-    Args:
-        temperature: Divides the logits; at 0 the most probable token is certain.
-        top_k: How many of the most probable tokens are kept; None: all.
-        top_p: Of those, the fewest most probable ones with at least this probability together are kept.
-        banned: Ids that are never sampled, and do not count among the most probable.
-
-    Of equally probable tokens the one with the lower id comes first.
-
-    Example:
-        Sampling(temperature=0.8, top_k=40).probabilities(logits)
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    banned: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not (_is_number(self.temperature) and self.temperature >= 0):
-            remedy = "Give 1 for the model's own probabilities, 0 for the most probable token"
-            raise ArgumentError.of("temperature", self.temperature, "is not a number from 0 on", remedy)
-        if self.top_k is not None:
-            check_size("top_k", self.top_k)
-        if self.top_p is not None and not (_is_number(self.top_p) and 0 < self.top_p <= 1):
-            remedy = "Give a number above 0 and up to 1, such as top_p=0.9"
-            raise ArgumentError.of("top_p", self.top_p, "is not a probability above 0", remedy)
-        check_ids("banned", self.banned)
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """The probability of each token (batch, vocabulary), in float64 on the CPU."""
-        logits = _without(_check_logits(logits), self.banned)
-        highest = logits.amax(-1, keepdim=True)
-        if (highest == -math.inf).any():
-            raise ArgumentError.of("banned", self.banned, "leaves no possible token", "Ban fewer")
-        if self.temperature == 0:
-            return torch.zeros_like(logits).scatter_(1, logits.argmax(-1, keepdim=True), 1.0)
-        p = ((logits - highest) / self.temperature).softmax(-1)  # the highest is 0 at any temperature
-        if self.top_k is None and self.top_p in (None, 1):
-            return p
-        ranked, order = p.sort(dim=-1, descending=True, stable=True)
-        if self.top_k is not None:
-            ranked[:, self.top_k :] = 0.0
-            ranked /= ranked.sum(-1, keepdim=True)
-        if self.top_p not in (None, 1):
-            _keep_nucleus(ranked, self.top_p)
-        return torch.zeros_like(p).scatter_(1, order, ranked)
-
-    def draw(self, logits: Tensor, uniform: Tensor) -> Tensor:
-        """One token per sequence, by its random number from 0 to below 1."""
-        reached = self.probabilities(logits).cumsum(-1)
-        return torch.searchsorted(reached, uniform.unsqueeze(1) * reached[:, -1:], right=True).squeeze(1)
-
-
-def _keep_nucleus(ranked: Tensor, top_p: float) -> None:
-    """Keep the most probable tokens that reach `top_p` together, and let them sum to 1."""
-    before = ranked.cumsum(-1).roll(1, -1)
-    before[:, 0] = 0.0
-    ranked[before >= top_p * (1 - ROUNDING)] = 0.0
-    ranked /= ranked.sum(-1, keepdim=True)
-
-
 def generate(
-    model: Predictor, prompt: Sequence[int], count: int, sampling: Sampling, generator: torch.Generator
+    model: Predictor, prompt: Sequence[int], count: int, sampling: Sampling, generator: np.random.Generator
 ) -> Iterator[int]:
     """Sample a continuation.
 
@@ -113,19 +52,19 @@ def generate(
         An iterator over the ids, each as soon as it is sampled.
 
     Example:
-        list(generate(model, vocabulary.ids("The "), 80, Sampling(0.8), torch.Generator().manual_seed(0)))
+        list(generate(model, vocabulary.ids("The "), 80, Sampling(0.8), np.random.default_rng(0)))
     """
     return _generate(model, _read_prompts("prompt", [prompt]), check_size("count", count), sampling, generator)
 
 
 def _generate(
-    model: Predictor, ids: Tensor, count: int, sampling: Sampling, generator: torch.Generator
+    model: Predictor, ids: Ids, count: int, sampling: Sampling, generator: np.random.Generator
 ) -> Iterator[int]:
     state = None
     for _ in range(count):
         logits, state = _predict(model, ids, state)
-        ids = sampling.draw(logits, _uniform(1, generator)).unsqueeze(0)
-        yield int(ids)
+        ids = sampling.draw(logits, generator.random(1))[None]
+        yield int(ids[0, 0])
 
 
 def generate_many(
@@ -134,7 +73,7 @@ def generate_many(
     samples: int,
     count: int,
     sampling: Sampling,
-    generator: torch.Generator,
+    generator: np.random.Generator,
     stop_id: int | None = None,
 ) -> list[list[int]]:
     """Sample several continuations at once.
@@ -158,26 +97,26 @@ def generate_many(
     _check_stop(stop_id, sampling.banned)
     ids = _spread_prompts(prompts, samples)
     written: list[list[int]] = [[] for _ in range(samples)]
-    live, state = torch.arange(samples), None
+    live, state = np.arange(samples), None
     for _ in range(count):
         logits, state = _predict(model, ids, state)
         _check_stop(stop_id, (), logits.shape[1])
-        drawn = sampling.draw(logits, _uniform(samples, generator)[live])
-        continues = torch.ones_like(live, dtype=torch.bool) if stop_id is None else drawn != stop_id
-        if not continues.all():
-            live, drawn, state = live[continues], drawn[continues], take_rows(state, continues.nonzero().squeeze(1))
+        drawn = sampling.draw(logits, generator.random(samples)[live])
+        continues = np.flatnonzero(drawn != (-1 if stop_id is None else stop_id))
+        if len(continues) < len(live):
+            live, drawn, state = live[continues], drawn[continues], take_rows(state, continues)
         for sample, token in zip(live.tolist(), drawn.tolist(), strict=True):
             written[sample].append(token)
         if not len(live):
             break
-        ids = drawn.unsqueeze(0)
+        ids = drawn[None]
     return written
 
 
-def _spread_prompts(prompts: Sequence[int] | Sequence[Sequence[int]], samples: int) -> Tensor:
+def _spread_prompts(prompts: Sequence[int] | Sequence[Sequence[int]], samples: int) -> Ids:
     """One prompt for all samples, or one per sample, as (time, batch)."""
     if len(prompts) == 0 or np.ndim(prompts[0]) == 0:
-        return _read_prompts("prompts", [cast(Sequence[int], prompts)]).expand(-1, samples)
+        return _read_prompts("prompts", [cast(Sequence[int], prompts)]).repeat(samples, axis=1)
     ids = _read_prompts("prompts", cast(Sequence[Sequence[int]], prompts))
     if len(prompts) != samples:
         problem = f"is not the number of prompts, {len(prompts)}"
@@ -214,7 +153,7 @@ def beam_search(
     """
     check_size("count", count)
     check_size("width", width)
-    if not (_is_number(length_penalty) and length_penalty >= 0):
+    if not (is_finite(length_penalty) and length_penalty >= 0):
         raise ArgumentError.of("length_penalty", length_penalty, "is not a number from 0 on", "Give 0 for none")
     _check_stop(stop_id, check_ids("banned", banned))
     ids, state = _read_prompts("prompt", [prompt]), None
@@ -222,10 +161,10 @@ def beam_search(
     for _ in range(count):
         logits, state = _predict(model, ids, state)
         _check_stop(stop_id, (), logits.shape[1])
-        parents = beams.grow(_without(_check_logits(logits).log_softmax(-1), banned))
+        parents = beams.grow(without(log_softmax(check_logits(logits)), banned))
         if not beams.live:
             break
-        ids, state = beams.last_tokens(), take_rows(state, torch.tensor(parents))
+        ids, state = beams.last_tokens(), take_rows(state, np.array(parents))
     if not beams.live and not beams.done:
         raise ArgumentError.of("banned", tuple(banned), "leaves no possible token", "Ban fewer")
     return beams.ranked(length_penalty)
@@ -240,12 +179,12 @@ class _Beams:
     live: list[tuple[float, list[int]]] = field(default_factory=lambda: [(0.0, [])])
     done: list[tuple[float, list[int]]] = field(default_factory=list)
 
-    def grow(self, log_p: Tensor) -> list[int]:
+    def grow(self, log_p: Floats) -> list[int]:
         """Extend the live beams by the most probable next tokens; returns the beam that each live one came from."""
-        totals = log_p + torch.tensor([total for total, _ in self.live], dtype=log_p.dtype).unsqueeze(1)
-        places = _highest(totals.flatten(), self.width - len(self.done))
+        totals = (log_p + np.array([total for total, _ in self.live])[:, None]).ravel()
+        places = find_highest(totals, self.width - len(self.done))
         grown, parents = [], []
-        for place, total in zip(places.tolist(), totals.flatten()[places].tolist(), strict=True):
+        for place, total in zip(places.tolist(), totals[places].tolist(), strict=True):
             parent, token = divmod(place, log_p.shape[1])
             if token == self.stop_id:
                 self.done.append((total, self.live[parent][1]))
@@ -255,9 +194,9 @@ class _Beams:
         self.live = grown
         return parents
 
-    def last_tokens(self) -> Tensor:
+    def last_tokens(self) -> Ids:
         """The last id of each live beam, (1, beams)."""
-        return torch.tensor([[tokens[-1] for _, tokens in self.live]])
+        return np.array([[tokens[-1] for _, tokens in self.live]], np.int64)
 
     def ranked(self, length_penalty: float) -> list[tuple[float, list[int]]]:
         """All beams, the best first; the stop id counts in the length."""
@@ -266,47 +205,24 @@ class _Beams:
         return [(total, tokens) for _, total, tokens in sorted(scored, key=lambda one: -one[0])]
 
 
-def _predict(model: Predictor, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """One call of the model. Gradients are off within it alone: a generator's `with` would reach its consumer."""
-    with torch.no_grad():  # not inference_mode: a layer that caches such tensors could not be trained afterwards
-        logits, state = model.predict(ids, state)
-    if logits.dim() != 2 or len(logits) != ids.shape[1]:
+def _predict(model: Predictor, ids: Ids, state: Any) -> tuple[NDArray[Any], Any]:
+    """One call of the model."""
+    logits, state = model.predict(ids, state)
+    if logits.ndim != 2 or len(logits) != ids.shape[1]:
         remedy = "Let `predict` give the logits after the last token"
         raise ShapeError.of("logits", tuple(logits.shape), f"is not ({ids.shape[1]}, vocabulary)", remedy)
     return logits, state
 
 
-def _uniform(samples: int, generator: torch.Generator) -> Tensor:
-    return torch.rand(samples, dtype=torch.float64, generator=generator, device=generator.device).cpu()
+@np.errstate(invalid="ignore")  # a row of −∞ has no probabilities: it becomes NaN, which no beam follows
+def log_softmax(logits: Floats) -> Floats:
+    """The logarithms of the probabilities (batch, vocabulary) of logits."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    found: Floats = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return found
 
 
-def _highest(values: Tensor, count: int) -> Tensor:
-    """The places of the highest values that are not −∞, the highest first; of equal ones the first comes first."""
-    least = values.topk(min(count, len(values))).values[-1]
-    places = ((values >= least) & (values > -math.inf)).nonzero().squeeze(1)  # topk alone takes any of equal ones
-    return places[values[places].argsort(descending=True, stable=True)[:count]]
-
-
-def _check_logits(logits: Tensor) -> Tensor:
-    """The logits in float64 on the CPU, where tokens are chosen."""
-    if logits.dim() != 2:
-        problem = f"has {logits.dim()} dimension(s)"
-        raise ShapeError.of("logits", tuple(logits.shape), problem, "Give (batch, vocabulary)")
-    precise = logits.detach().to("cpu", torch.float64)
-    if (precise.isnan() | (precise == math.inf)).any():
-        raise DivergenceError("the model gives NaN or ∞ for logits: training may have diverged")
-    return precise
-
-
-def _without(values: Tensor, banned: Sequence[int]) -> Tensor:
-    """The values (batch, vocabulary) with −∞ for the banned ids."""
-    size = values.shape[1]
-    if outside := [token for token in banned if token >= size]:
-        raise ArgumentError.of("banned", outside[0], f"is not in the vocabulary of {size}", f"Ban ids below {size}")
-    return values.index_fill(1, torch.tensor(banned, dtype=torch.long), -math.inf)
-
-
-def _read_prompts(name: str, prompts: Sequence[Sequence[int]]) -> Tensor:
+def _read_prompts(name: str, prompts: Sequence[Sequence[int]]) -> Ids:
     """Prompts of one length as (time, batch)."""
     ids = [check_ids(name, prompt) for prompt in prompts]
     if lengths := {len(one) for one in ids} - {len(ids[0])}:
@@ -314,12 +230,7 @@ def _read_prompts(name: str, prompts: Sequence[Sequence[int]]) -> Tensor:
         raise ShapeError.of(name, prompts, problem, "Generate from those of each length separately")
     if not ids[0]:
         raise ArgumentError.of(name, prompts[0], "has no ids", "Give at least one, such as that of a new line")
-    return torch.tensor(ids).T
-
-
-def check_ids(name: str, ids: Sequence[int]) -> list[int]:
-    """Ids as a list; refused where one is not a number from 0 on."""
-    return [check_size(f"{name}[{place}]", number, 0) for place, number in enumerate(ids)]
+    return np.array(ids, np.int64).T
 
 
 def _check_stop(stop_id: int | None, banned: Sequence[int], size: int | None = None) -> None:
@@ -331,7 +242,3 @@ def _check_stop(stop_id: int | None, banned: Sequence[int], size: int | None = N
         raise ArgumentError.of("stop_id", stop_id, "is banned, so that nothing would stop", "Take it out of `banned`")
     if size is not None and stop_id >= size:
         raise ArgumentError.of("stop_id", stop_id, f"is not in the vocabulary of {size}", f"Give an id below {size}")
-
-
-def _is_number(value: object) -> bool:
-    return is_number(value) and math.isfinite(value)
