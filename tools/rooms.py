@@ -51,7 +51,7 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "data")),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.runtime.small_models import CASES, ROWS, Made, as_numpy, tensors_of
 
+from unspool.decoding.sequences import Decoded
 from unspool.models.describe import describe
 from unspool.nn.leaves import map_leaves
 from unspool.runtime.play import make_player
@@ -35,6 +36,9 @@ def assert_same(found: Any, expected: Any) -> None:
     """Numbers of all leaves agree, whole ones exactly."""
     if isinstance(expected, torch.Tensor):
         expected = expected.numpy()
+    if isinstance(expected, Decoded):
+        assert (found.tokens, found.finished) == (expected.tokens, expected.finished)
+        found, expected = found.log_probability, expected.log_probability
     if isinstance(expected, tuple | list):
         assert len(found) == len(expected)
         for pair in zip(found, expected, strict=True):
@@ -69,8 +73,9 @@ def check_language(model: Any, batch: Any) -> list[Any]:
     """Losses and logits from the initial state, and from the state after a batch."""
     found = model(batch, model.initial_state(ROWS))
     again = model(batch, found.state)
-    logits, state = model.predict(batch[0][:3], found.state)
-    later, _ = model.predict(batch[0][3:4], state)
+    ids = np.asarray(batch[0])
+    logits, state = model.predict(ids[:3], found.state)
+    later, _ = model.predict(ids[3:4], state)
     return [found.loss, again.loss, model.surprise(batch), logits, later]
 
 

@@ -46,8 +46,8 @@ class LanguagePlayer(Player):
         """The state before the first token."""
         return self.stack.initial_states(batch_size)
 
-    def predict(self, ids: Any, state: States) -> tuple[Array, States]:
-        """Logits (batch, tokens) of what follows the last of `ids` (time, batch), and the state."""
+    def predict(self, ids: Any, state: States | None) -> tuple[Array, States]:
+        """Logits (batch, tokens) of what follows the last of `ids` (time, batch), and the state; None is the first."""
         output, state = self.stack.run(embed(self.network.embedding, ids), state)
         return self.head(output[-1]), state
 

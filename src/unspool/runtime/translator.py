@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.decoding.sequences import Decoded, Decoder
 from unspool.runtime.arithmetic import apply_linear, cross_entropy, log_softmax, masked_softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Translator
@@ -74,8 +75,12 @@ class TranslatorPlayer(ExamplePlayer):
     def summed_loss(self, scores: Array, batch: Any) -> float:
         return cross_entropy(scores, batch.targets, PADDING)
 
-    def predictions(self, scores: Array, batch: Any) -> Sequence[Any]:
-        raise NotImplementedError
+    def predictions(self, scores: Array, batch: Any) -> Sequence[Decoded]:  # noqa: ARG002 - scores follow the true tokens
+        decoder, state = Decoder(self.step, START, END, PADDING), self.encode(batch.inputs, batch.lengths)
+        rows, longest, beams = len(batch.lengths), self.network.longest, self.network.beam_size
+        if beams == 1:
+            return decoder.write(state, rows, longest)
+        return [found[0] for found in decoder.search(state, rows, longest, width=beams)]
 
 
 def _mean(directions: Sequence[Sequence[Array]]) -> tuple[Array, ...]:
