@@ -12,7 +12,7 @@ from tests.variants import LENGTHS, VARIANTS, each_cell, random_batch, random_pa
 from unspool.cells import Cell, find_cell
 from unspool.engine import reference
 from unspool.engine.kernel import Kernel
-from unspool.engine.packed import PackedCell, PackedLinear
+from unspool.engine.packed import PackedCell
 from unspool.errors import ArgumentError, DTypeError
 
 Array = NDArray[np.float32]
@@ -120,18 +120,3 @@ def test_addresses_are_checked() -> None:
         kernel.pack(4, [1, 2], 3)
     with pytest.raises(DTypeError, match="itemsize"):
         kernel.pack(2, [1] * 9, 3)
-
-
-@pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize(("width", "out"), [(1, 1), (5, 70), (531, 33)])
-def test_a_linear_map_has_the_same_bits_for_one_vector_and_for_many(biased: bool, width: int, out: int) -> None:
-    random = np.random.default_rng(width)
-    weight, bias = narrow(random.normal(size=(out, width))), narrow(random.normal(size=out)) if biased else None
-    x = narrow(random.normal(size=(3, 7, width)))
-    linear = PackedLinear(weight, bias)
-    found = linear.run(x)
-    expected = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 * abs(expected).max())
-    for place in np.ndindex(3, 7):
-        assert np.array_equal(linear.run(x[place]), found[place])
-    assert linear.run(x[:0]).shape == (0, 7, out)

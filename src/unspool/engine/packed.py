@@ -1,4 +1,4 @@
-"""Cells over time and linear maps on NumPy arrays, their matrices packed once; for playing a model step by step."""
+"""PackedCell: a cell over time on NumPy arrays, its matrices packed once; for playing a model step by step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.cells.equations import Equations
-from unspool.engine.affine import Affine
 from unspool.engine.kernel import Kernel
 
 Array = NDArray[Any]
@@ -110,32 +109,6 @@ class Stepper:
         self.states = cell.initial_states(rows)
         self.step = cell._call((1, rows), self.x, self.out, self.states, threads=1)  # more would only meet
         self._cell = cell  # whose memory the call reads
-
-
-class PackedLinear:
-    """y = W x + b for vectors x, each of which has the same result whatever others are with it.
-
-    Args:
-        weight: W, (out, in).
-        bias: b, (out,); None is none.
-        int8: As in `PackedCell`.
-        threads: The most threads that a call uses.
-
-    Example:
-        head = PackedLinear(weight, bias)
-        head.run(x)  # (…, in) → (…, out)
-    """
-
-    def __init__(self, weight: Array, bias: Array | None = None, *, int8: bool = False, threads: int = 1) -> None:
-        parameters = {"W_y": weight} | ({} if bias is None else {"b_y": bias})
-        out, width = weight.shape
-        self.cell = PackedCell(Affine().equations(bias is not None), width, out, parameters, int8=int8, threads=threads)
-
-    def run(self, x: Array) -> Array:
-        """The map of every vector along the last axis of x."""
-        rows = np.ascontiguousarray(x, self.cell.dtype).reshape(1, -1, x.shape[-1])
-        shape = (*x.shape[:-1], self.cell.widths[0])
-        return self.cell.run(rows)[0].reshape(shape) if rows.size else np.zeros(shape, self.cell.dtype)
 
 
 def address(array: Array) -> int:

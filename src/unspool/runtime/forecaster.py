@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from unspool.errors import ArgumentError
-from unspool.runtime.arithmetic import apply_linear, softplus
+from unspool.runtime.arithmetic import softplus
 from unspool.runtime.network import Array, Forecaster
+from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.packing import LinearPlayer
 from unspool.runtime.player import ExamplePlayer, Scores
 from unspool.runtime.pooling import pool
 from unspool.runtime.stack import StackPlayer
@@ -26,12 +28,12 @@ class ForecasterPlayer(ExamplePlayer):
 
     Args:
         network: The model.
-        threads: The most threads that a call uses.
+        options: How it is played.
     """
 
-    def __init__(self, network: Forecaster, threads: int = 1) -> None:
-        self.network = network
-        self.stack, self.decoder = StackPlayer(network.stack, threads), StackPlayer(network.decoder, threads)
+    def __init__(self, network: Forecaster, options: PlayOptions = PLAIN) -> None:
+        self.network, self.head = network, LinearPlayer(network.head, options)
+        self.stack, self.decoder = StackPlayer(network.stack, options), StackPlayer(network.decoder, options)
 
     def score(self, batch: Any) -> Scores:
         past, future, unit = (np.asarray(one, self.stack.dtype) for one in batch.inputs)
@@ -42,7 +44,7 @@ class ForecasterPlayer(ExamplePlayer):
             values = (values - values[-1]) / size
         h, _ = self.stack.run(np.concatenate((values, past[..., count:]), -1))
         steps, _ = self.decoder.run(_beside(pool(self.network.pooling, h), future))
-        raw = apply_linear(self.network.head, steps)
+        raw = self.head(steps)
         raw = raw.reshape(*raw.shape[:2], count, len(self.network.quantiles))
         return Scores([base[..., None] + size[..., None] * _spread(raw, self.network.quantiles.index(0.5))])
 

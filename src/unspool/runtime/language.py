@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.runtime.arithmetic import apply_linear, log_softmax
+from unspool.runtime.arithmetic import log_softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Language
+from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.packing import LinearPlayer, play_linear
 from unspool.runtime.player import Player
 from unspool.runtime.stack import StackPlayer, States
 
@@ -27,14 +29,15 @@ class LanguagePlayer(Player):
 
     Args:
         network: The language model.
-        threads: The most threads that a call uses.
+        options: How it is played.
 
     Example:
         logits, state = player.predict(ids, player.initial_state(1))  # ids (time, batch)
     """
 
-    def __init__(self, network: Language, threads: int = 1) -> None:
-        self.network, self.stack = network, StackPlayer(network.stack, threads)
+    def __init__(self, network: Language, options: PlayOptions = PLAIN) -> None:
+        self.network, self.stack = network, StackPlayer(network.stack, options)
+        self._projection, self._head = play_linear(network.projection, options), LinearPlayer(network.head, options)
 
     def __call__(self, batch: tuple[Any, Any], state: States) -> Measured:
         """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats."""
@@ -58,8 +61,7 @@ class LanguagePlayer(Player):
 
     def head(self, output: Array) -> Array:
         """Logits from the output of the layers."""
-        projection = self.network.projection
-        return apply_linear(self.network.head, output if projection is None else apply_linear(projection, output))
+        return self._head(output if self._projection is None else self._projection(output))
 
     def _surprise(self, ids: Any, targets: Any, state: States) -> tuple[NDArray[np.float64], States]:
         output, state = self.stack.run(embed(self.network.embedding, ids), state)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from unspool.runtime.forecaster import ForecasterPlayer
 from unspool.runtime.language import LanguagePlayer
 from unspool.runtime.network import Array, Forecaster, Language, Network, Pooled, Tagger
+from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.player import Player
 from unspool.runtime.pooled import PooledPlayer
 from unspool.runtime.tagger import TaggerPlayer
@@ -21,7 +22,7 @@ def make_player(
     *,
     allowed: NDArray[np.bool_] | None = None,
     undo: Callable[[Array], Array] | None = None,
-    threads: int = 1,
+    options: PlayOptions = PLAIN,
 ) -> Player:
     """Make the player of a network.
 
@@ -29,7 +30,7 @@ def make_player(
         network: What `read_network` gives.
         allowed: For a tagger: which tags may follow which, see `ChainPlayer`.
         undo: For numbers: from standardized predictions to those of the data.
-        threads: The most threads that a call uses.
+        options: How it is played.
 
     Returns:
         A LanguagePlayer, or an ExamplePlayer with `score`, `summed_loss` and `predictions`.
@@ -38,9 +39,9 @@ def make_player(
         player = make_player(read_network(document, tensors))
     """
     if isinstance(network, Language):
-        return LanguagePlayer(network, threads)
+        return LanguagePlayer(network, options)
     if isinstance(network, Pooled):
-        return PooledPlayer(network, undo, threads)
+        return PooledPlayer(network, undo, options)
     if isinstance(network, Tagger):
-        return TaggerPlayer(network, allowed, threads)
-    return ForecasterPlayer(network, threads) if isinstance(network, Forecaster) else TranslatorPlayer(network, threads)
+        return TaggerPlayer(network, allowed, options)
+    return ForecasterPlayer(network, options) if isinstance(network, Forecaster) else TranslatorPlayer(network, options)

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from unspool.runtime.arithmetic import apply_linear, cross_entropy, log_softmax, log_sum_exp, sigmoid, softmax, softplus
+from unspool.runtime.arithmetic import cross_entropy, log_softmax, log_sum_exp, sigmoid, softmax, softplus
 from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Member, Pooled
+from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.packing import LinearPlayer, play_linear
 from unspool.runtime.player import UNSEEN, ExamplePlayer, Scores, as_lengths
 from unspool.runtime.pooling import pool
 from unspool.runtime.stack import StackPlayer
@@ -19,18 +21,19 @@ from unspool.runtime.stack import StackPlayer
 class MemberPlayer:
     """One member: scores of sequences."""
 
-    def __init__(self, member: Member, threads: int = 1) -> None:
-        self.member, self.stack = member, StackPlayer(member.stack, threads)
+    def __init__(self, member: Member, options: PlayOptions = PLAIN) -> None:
+        self.member, self.stack = member, StackPlayer(member.stack, options)
+        self.merger, self.head = play_linear(member.merger, options), LinearPlayer(member.head, options)
 
     def score(self, inputs: Any, lengths: Array) -> Array:
         """Scores (batch, outputs)."""
         member = self.member
         x = np.asarray(inputs, self.stack.dtype) if member.embedding is None else embed(member.embedding, inputs)
         h, _ = self.stack.run(x, lengths=lengths)
-        if member.merger is not None:
+        if self.merger is not None:
             past = [_later(x, lag) for lag in range(member.window)]
-            h = np.maximum(apply_linear(member.merger, np.concatenate((h, *past), -1)), 0)
-        return apply_linear(member.head, pool(member.pooling, h, lengths))
+            h = np.maximum(self.merger(np.concatenate((h, *past), -1)), 0)
+        return self.head(pool(member.pooling, h, lengths))
 
 
 class PooledPlayer(ExamplePlayer):
@@ -39,12 +42,14 @@ class PooledPlayer(ExamplePlayer):
     Args:
         network: The model.
         undo: For numbers: from standardized ones (batch, outputs) to those of the data.
-        threads: The most threads that a call uses.
+        options: How it is played.
     """
 
-    def __init__(self, network: Pooled, undo: Callable[[Array], Array] | None = None, threads: int = 1) -> None:
+    def __init__(
+        self, network: Pooled, undo: Callable[[Array], Array] | None = None, options: PlayOptions = PLAIN
+    ) -> None:
         self.network, self._undo = network, undo
-        self.members = tuple(MemberPlayer(member, threads) for member in network.members)
+        self.members = tuple(MemberPlayer(member, options) for member in network.members)
 
     def score(self, batch: Any) -> Scores:
         lengths = as_lengths(batch.lengths)

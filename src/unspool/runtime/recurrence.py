@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unspool import engine
 from unspool.cells.evaluate import Evaluator
 from unspool.engine.reference import OPERATIONS
-from unspool.errors import UnspoolError
 from unspool.runtime.network import Array, Recurrence
+from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.packing import pack, round_rows
 
 #: The operations of the equations on numbers of any type, which they keep.
 KEEPING: dict[str, Callable[..., Any]] = {**OPERATIONS, "constant": lambda number, x: x.dtype.type(number)}
@@ -24,7 +22,7 @@ class RecurrencePlayer:
 
     Args:
         recurrence: The cell and its weights.
-        threads: The most threads that a call uses.
+        options: How it is played.
 
     Example:
         player = RecurrencePlayer(recurrence)
@@ -32,13 +30,13 @@ class RecurrencePlayer:
         more, states = player.run(later, states)
     """
 
-    def __init__(self, recurrence: Recurrence, threads: int = 1) -> None:
-        self.recurrence, self.threads = recurrence, threads
+    def __init__(self, recurrence: Recurrence, options: PlayOptions = PLAIN) -> None:
+        self.recurrence = recurrence
         equations = recurrence.equations
-        arrays = [recurrence.parameters[name] for name in equations.parameters]
-        self.dtype: np.dtype[Any] = np.result_type(*arrays) if arrays else np.dtype(np.float32)
-        self._parameters = {name: _contiguous(one) for name, one in zip(equations.parameters, arrays, strict=True)}
-        self.kernel = _find_kernel(recurrence, self.dtype.itemsize)
+        arrays = {name: recurrence.parameters[name] for name in equations.parameters}
+        self.dtype: np.dtype[Any] = np.result_type(*arrays.values()) if arrays else np.dtype(np.float32)
+        self.packed = pack(equations, recurrence.input_size, recurrence.hidden_size, arrays, options)
+        self._parameters = {} if self.packed else {name: _rounded(one, options) for name, one in arrays.items()}
         self._step = Evaluator(equations, KEEPING)
 
     def initial_states(self, rows: int) -> tuple[Array, ...]:
@@ -65,32 +63,10 @@ class RecurrencePlayer:
         start = self.initial_states(rows) if states is None else tuple(states)
         if not steps or not rows:
             return np.zeros((steps, rows, self.recurrence.output_size), self.dtype), start
-        if self.kernel is not None and engine.enabled():
-            return self._run_by_kernel(self.kernel, x, start, lengths)
-        return self._run_by_equations(x, start, lengths)
-
-    def _run_by_kernel(
-        self, kernel: engine.Kernel, x: Array, start: tuple[Array, ...], lengths: Array | None
-    ) -> tuple[Array, tuple[Array, ...]]:
-        steps, rows, _ = x.shape
-        x = _contiguous(x, self.dtype)
-        start = tuple(_contiguous(state, self.dtype) for state in start)
-        ends = None if lengths is None else _contiguous(lengths, np.dtype(np.int64))
-        out = np.empty((steps, rows, kernel.state_widths[0]), self.dtype)
-        final = tuple(np.empty_like(state) for state in start)
-        kernel.forward(
-            self.dtype.itemsize,
-            (steps, rows),
-            self.threads,
-            self.recurrence.reverse,
-            0 if ends is None else _address(ends),
-            _address(x),
-            [_address(one) for one in self._parameters.values()],
-            [_address(one) for one in start],
-            _address(out),
-            [_address(one) for one in final],
-        )
-        return out, final
+        if self.packed is None:
+            return self._run_by_equations(x, start, lengths)
+        out, final = self.packed.run(np.ascontiguousarray(x, self.dtype), start, lengths, self.recurrence.reverse)
+        return out, tuple(final)
 
     def _run_by_equations(
         self, x: Array, start: tuple[Array, ...], lengths: Array | None
@@ -109,24 +85,5 @@ class RecurrencePlayer:
         return out, tuple(now)
 
 
-def _find_kernel(recurrence: Recurrence, itemsize: int) -> engine.Kernel | None:
-    """The compiled cell; None where there is none, which is said once unless the environment wants it so."""
-    if not engine.enabled():
-        return None
-    try:
-        kernel = engine.Kernel(recurrence.equations, recurrence.input_size, recurrence.hidden_size)
-        kernel.prepare(itemsize)
-    except UnspoolError as error:
-        warnings.warn(f"{recurrence.equations.title} runs by NumPy: {error}", RuntimeWarning, stacklevel=3)
-        return None
-    return kernel
-
-
-def _contiguous(array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
-    return np.ascontiguousarray(array, dtype)
-
-
-def _address(array: Array) -> int:
-    """Where an array's memory begins."""
-    place: int = array.__array_interface__["data"][0]
-    return place
+def _rounded(parameter: Array, options: PlayOptions) -> Array:
+    return round_rows(parameter) if options.int8 and parameter.ndim == 2 else parameter

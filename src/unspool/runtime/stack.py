@@ -9,6 +9,7 @@ import numpy as np
 
 from unspool.runtime.arithmetic import valid_steps, within
 from unspool.runtime.network import Array, Layer, Stack
+from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.recurrence import RecurrencePlayer
 
 #: For each layer and each of its directions the states of the cell, every one (batch, width).
@@ -18,9 +19,9 @@ States = tuple[tuple[tuple[Array, ...], ...], ...]
 class LayerPlayer:
     """One layer: one direction of time, or two side by side."""
 
-    def __init__(self, layer: Layer, threads: int = 1) -> None:
+    def __init__(self, layer: Layer, options: PlayOptions = PLAIN) -> None:
         self.layer = layer
-        self.directions = tuple(RecurrencePlayer(one, threads) for one in layer.directions)
+        self.directions = tuple(RecurrencePlayer(one, options) for one in layer.directions)
 
     def run(
         self, x: Array, states: Sequence[Sequence[Array]], lengths: Array | None
@@ -40,16 +41,16 @@ class StackPlayer:
 
     Args:
         stack: The layers.
-        threads: The most threads that a call uses.
+        options: How it is played.
 
     Example:
         player = StackPlayer(stack)
         output, states = player.run(x, lengths=np.array([7, 4]))
     """
 
-    def __init__(self, stack: Stack, threads: int = 1) -> None:
+    def __init__(self, stack: Stack, options: PlayOptions = PLAIN) -> None:
         self.stack = stack
-        self.layers = tuple(LayerPlayer(layer, threads) for layer in stack.layers)
+        self.layers = tuple(LayerPlayer(layer, options) for layer in stack.layers)
         self.dtype: np.dtype[Any] = np.result_type(*(one.dtype for layer in self.layers for one in layer.directions))
 
     def initial_states(self, rows: int) -> States:

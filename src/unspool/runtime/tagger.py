@@ -12,6 +12,8 @@ from unspool.runtime.arithmetic import apply_linear, cross_entropy, softmax, val
 from unspool.runtime.crf import ChainPlayer
 from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Pooling, Tagger
+from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.packing import LinearPlayer
 from unspool.runtime.player import (
     UNSEEN,
     ExamplePlayer,
@@ -36,18 +38,19 @@ class TaggerPlayer(ExamplePlayer):
     Args:
         network: The model.
         allowed: Which tags may follow which, from the task: see `ChainPlayer`.
-        threads: The most threads that a call uses.
+        options: How it is played.
     """
 
-    def __init__(self, network: Tagger, allowed: NDArray[np.bool_] | None = None, threads: int = 1) -> None:
-        self.network, self.stack = network, StackPlayer(network.stack, threads)
-        self.speller = None if network.speller is None else StackPlayer(network.speller, threads)
+    def __init__(self, network: Tagger, allowed: NDArray[np.bool_] | None = None, options: PlayOptions = PLAIN) -> None:
+        self.network, self.stack = network, StackPlayer(network.stack, options)
+        self.head = LinearPlayer(network.head, options)
+        self.speller = None if network.speller is None else StackPlayer(network.speller, options)
         self.crf = None if network.crf is None else ChainPlayer(network.crf, allowed)
 
     def score(self, batch: Any) -> Scores:
         lengths = as_lengths(batch.lengths)
         h, _ = self.stack.run(self._words(batch.inputs), lengths=lengths)
-        tags = apply_linear(self.network.head, h)
+        tags = self.head(h)
         label = self.network.label
         if label is None:
             return Scores([tags])

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.decoding.sequences import Decoded, Decoder
-from unspool.runtime.arithmetic import apply_linear, cross_entropy, log_softmax, masked_softmax
+from unspool.runtime.arithmetic import cross_entropy, log_softmax, masked_softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Translator
+from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.packing import LinearPlayer, play_linear
 from unspool.runtime.player import ExamplePlayer, Scores, as_lengths
 from unspool.runtime.stack import StackPlayer, States
 
@@ -34,29 +36,30 @@ class TranslatorPlayer(ExamplePlayer):
 
     Args:
         network: The model.
-        threads: The most threads that a call uses.
+        options: How it is played.
     """
 
-    def __init__(self, network: Translator, threads: int = 1) -> None:
-        self.network = network
-        self.encoder, self.decoder = StackPlayer(network.encoder, threads), StackPlayer(network.decoder, threads)
+    def __init__(self, network: Translator, options: PlayOptions = PLAIN) -> None:
+        self.network, self.head = network, LinearPlayer(network.head, options)
+        self.keys, self.mix = play_linear(network.keys, options), play_linear(network.mix, options)
+        self.encoder, self.decoder = StackPlayer(network.encoder, options), StackPlayer(network.decoder, options)
 
     def encode(self, source: Any, lengths: Any) -> Decoding:
         """Read sources (source, batch) of these lengths; where the decoder starts."""
         ends = as_lengths(lengths)
         h, finals = self.encoder.run(embed(self.network.source, source), lengths=ends)
         states = tuple((_mean(layer),) for layer in finals)
-        if self.network.keys is None:
+        if self.keys is None:
             return Decoding(states)
         memory = h.swapaxes(0, 1)
-        return Decoding(states, apply_linear(self.network.keys, memory), memory, np.arange(len(h)) < ends[:, None])
+        return Decoding(states, self.keys(memory), memory, np.arange(len(h)) < ends[:, None])
 
     def decode(self, tokens: Any, state: Decoding, lengths: Array | None = None) -> tuple[Array, Decoding]:
         """Logits (time, batch, tokens) of what follows each of `tokens` (time, batch), and the next state."""
         q, states = self.decoder.run(embed(self.network.target, tokens), state.states, lengths)
-        if self.network.mix is not None:
-            q = np.tanh(apply_linear(self.network.mix, np.concatenate((q, _attend(q, state)), -1)))
-        return apply_linear(self.network.head, q), state._replace(states=states)
+        if self.mix is not None:
+            q = np.tanh(self.mix(np.concatenate((q, _attend(q, state)), -1)))
+        return self.head(q), state._replace(states=states)
 
     def step(self, state: Decoding, tokens: Any) -> tuple[Array, Decoding]:
         """Log-probabilities (batch, tokens) of what follows the `tokens` (batch,), and the next state."""

@@ -1,0 +1,67 @@
+"""What packs weights once for many calls: kernels where there are any, else the same numbers by NumPy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from unspool import engine
+from unspool.cells.equations import Equations
+from unspool.engine.affine import Affine
+from unspool.engine.packed import PackedCell
+from unspool.errors import UnspoolError
+from unspool.runtime.network import Array, Linear
+from unspool.runtime.options import PLAIN, PlayOptions
+
+
+def pack(
+    equations: Equations, input_size: int, hidden_size: int, parameters: Mapping[str, Array], options: PlayOptions
+) -> PackedCell | None:
+    """The compiled cell; None where there is no kernel, which is said unless the environment wants it so."""
+    if not engine.enabled():
+        return None
+    try:
+        return PackedCell(equations, input_size, hidden_size, parameters, int8=options.int8, threads=options.threads)
+    except UnspoolError as error:
+        warnings.warn(f"{equations.title} runs by NumPy: {error}", RuntimeWarning, stacklevel=3)
+        return None
+
+
+def round_rows(matrix: Array) -> Array:
+    """A matrix with every row rounded to whole numbers from −127 to 127 times a scale, as packed int8 weights are."""
+    scale = abs(matrix).max(1, keepdims=True) / matrix.dtype.type(127)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = np.rint(matrix / scale)
+    return np.asarray(np.where(scale > 0, whole * scale, 0), matrix.dtype)
+
+
+class LinearPlayer:
+    """y = x Wᵀ + b over the last axis of x; a vector has the same result whatever others are with it, by a kernel.
+
+    Example:
+        head = LinearPlayer(network.head)
+        head(x)  # (…, in) → (…, out)
+    """
+
+    def __init__(self, linear: Linear, options: PlayOptions = PLAIN) -> None:
+        out, width = linear.weight.shape
+        parameters = {"W_y": linear.weight} | ({} if linear.bias is None else {"b_y": linear.bias})
+        self.packed = pack(Affine().equations(linear.bias is not None), width, out, parameters, options)
+        self._weight = None if self.packed else (round_rows(linear.weight) if options.int8 else linear.weight)
+        self._bias, self._out = linear.bias, out
+
+    def __call__(self, x: Array) -> Array:
+        if self.packed is None:
+            assert self._weight is not None
+            product: Array = x @ self._weight.T
+            return product if self._bias is None else product + self._bias
+        rows = np.ascontiguousarray(x, self.packed.dtype).reshape(1, -1, x.shape[-1])
+        shape = (*x.shape[:-1], self._out)
+        return self.packed.run(rows)[0].reshape(shape) if rows.size else np.zeros(shape, self.packed.dtype)
+
+
+def play_linear(linear: Linear | None, options: PlayOptions = PLAIN) -> LinearPlayer | None:
+    """The player of a linear map that a network may have."""
+    return None if linear is None else LinearPlayer(linear, options)
