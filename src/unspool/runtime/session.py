@@ -1,0 +1,217 @@
+"""Session: a model that reads on, remembers, and can be forked and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from unspool.decoding.sampling import Sampling
+from unspool.decoding.text_stream import TextStream
+from unspool.errors import ArgumentError, DivergenceError
+from unspool.runtime import blob
+from unspool.runtime.network import Array
+from unspool.runtime.stream import LanguageStream, Memory, Stream
+
+#: The last ids that are remembered for the text that comes next.
+RECENT = TextStream.CONTEXT
+
+
+class Reader(Protocol):
+    """What a session asks of the player that started it."""
+
+    stream: Stream
+    digest: bytes
+    tokens: int
+
+    def encode(self, given: Any) -> Any:
+        """What the user gives, as inputs (time, 1, …) of the stream."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids."""
+
+    def refuse_generation(self) -> None:
+        """Raise an error, unless the model generates text."""
+
+    def sampling(self, **options: Any) -> Sampling:
+        """How tokens are sampled."""
+
+
+class Session:
+    """One stream of steps through a model. `player.start()` makes it.
+
+    A session is for one thread at a time; different sessions may run in different threads.
+
+    Example:
+        session = player.start()
+        session.feed("The ")
+        for piece in session.generate(80, temperature=0.8, seed=0):
+            print(piece, end="")
+    """
+
+    def __init__(self, reader: Reader, memory: Memory, position: int = 0, recent: Sequence[int] = ()) -> None:
+        self._reader, self._memory = reader, memory
+        self._quick: Callable[[Any], Array] | None = None
+        self.position, self._recent = position, list(recent)
+
+    def feed(self, given: Any) -> Array | None:
+        """Read on.
+
+        Args:
+            given: Text or ids for a language model; for other models of text, text or tokens; else numbers, one row
+                per step.
+
+        Returns:
+            The output after the last step: logits of the next token, probabilities of labels, or numbers. None where
+            there was no step.
+        """
+        inputs = self._reader.encode(given)
+        steps = len(getattr(inputs, "ids", inputs))
+        if not steps:
+            return None
+        output, self._memory = self._reader.stream.run(inputs, self._memory)
+        self._quick = None
+        self._advance(steps, inputs)
+        found: Array = output[-1, 0]
+        return found
+
+    def step(self, x: Any) -> Array:
+        """One step.
+
+        Args:
+            x: The id of a token, or a vector of numbers.
+
+        Returns:
+            The output, as `feed` gives it.
+        """
+        if self._quick is None:
+            self._quick, self._memory = self._reader.stream.quick(self._memory)
+        output = self._quick(x)
+        self.position += 1
+        if isinstance(x, int):
+            self._recent = [*self._recent[1 - RECENT :], x]
+        return output
+
+    def generate(
+        self,
+        count: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+    ) -> Iterator[str]:
+        """Sample text that follows what was fed; the session reads it as it comes.
+
+        Args:
+            count: The most tokens.
+            temperature: Divides the logits; 0 takes the most probable token.
+            top_k: Only the k most probable tokens.
+            top_p: Only the fewest most probable tokens with this probability together.
+            stop: Text, or texts, before which to end.
+            seed: Of the random numbers; None: another one each time.
+
+        Returns:
+            Pieces of text, each as soon as it is certain.
+        """
+        self._reader.refuse_generation()
+        if not self.position:
+            raise ArgumentError.of(
+                "session", "new", "has read nothing that text could follow", "Feed it a prompt first"
+            )
+        sampling = self._reader.sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+        text = TextStream(self._reader.decode, (stop,) if isinstance(stop, str) else tuple(stop), self._recent)
+        return self._generate(check_count(count), sampling, text, np.random.default_rng(check_seed(seed)))
+
+    def _generate(self, count: int, sampling: Sampling, text: TextStream, random: np.random.Generator) -> Iterator[str]:
+        stream = self._reader.stream
+        assert isinstance(stream, LanguageStream)
+        logits = stream.logits(self._memory)[0]
+        for _ in range(count):
+            token = int(sampling.draw(logits[None], random.random(1))[0])
+            logits = self.step(token)
+            piece = text.push(token)
+            if piece:
+                yield piece
+            if text.stopped:
+                return
+        rest = text.finish()
+        if rest:
+            yield rest
+
+    def fork(self) -> Session:
+        """Another session that has read the same, and goes on by itself."""
+        return Session(self._reader, [np.array(part) for part in self._memory], self.position, self._recent)
+
+    def save(self) -> bytes:
+        """All that the session remembers; `player.restore` goes on from it, to the same bits.
+
+        Raises:
+            DivergenceError: What it remembers is not finite.
+        """
+        if not all(np.isfinite(part).all() for part in self._memory):
+            raise DivergenceError("the session's state is not finite: the model diverges on what it was fed")
+        return blob.dump(self._reader.digest, self.position, self._recent, self._memory)
+
+    def _advance(self, steps: int, inputs: Any) -> None:
+        self.position += steps
+        if isinstance(self._reader.stream, LanguageStream):
+            self._recent = [*self._recent, *np.asarray(inputs)[-RECENT:, 0].tolist()][-RECENT:]
+
+
+def restore(reader: Reader, saved: object) -> Session:
+    """The session that was saved."""
+    like = reader.stream.start(1)
+    position, recent, memory = blob.load(saved, reader.digest, like, RECENT, reader.tokens)
+    return Session(reader, memory, position, recent)
+
+
+def step_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> list[Array]:
+    """One step of several sessions at once, as `Session.step` takes it with each.
+
+    Args:
+        sessions: Different sessions of one player.
+        inputs: An input for each.
+
+    Returns:
+        The output of each.
+    """
+    check_many(sessions, inputs)
+    if not sessions:
+        return []
+    stream = sessions[0]._reader.stream
+    memory = [np.concatenate(parts) for parts in zip(*(session._memory for session in sessions), strict=True)]
+    output, memory = stream.run(np.asarray(inputs)[None], memory)
+    for row, (session, x) in enumerate(zip(sessions, inputs, strict=True)):
+        session._memory, session._quick = [part[row : row + 1] for part in memory], None
+        session.position += 1
+        if isinstance(stream, LanguageStream):
+            session._recent = [*session._recent[1 - RECENT :], int(x)]
+    return list(output[0])
+
+
+def check_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> None:
+    """Refuse sessions that cannot step together."""
+    if len(sessions) != len(inputs):
+        problem = f"are not as many as the {len(sessions)} sessions"
+        raise ArgumentError.of("inputs", len(inputs), problem, "Give one input for each session")
+    if len({id(session) for session in sessions}) < len(sessions):
+        raise ArgumentError.of("sessions", len(sessions), "has a session twice", "Step each session once")
+    if len({id(session._reader) for session in sessions}) > 1:
+        raise ArgumentError.of("sessions", len(sessions), "are of several players", "Step those of one player together")
+
+
+def check_count(count: Any) -> int:
+    """A number of tokens."""
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise ArgumentError.of("count", count, "is not a number of tokens", "Give a whole number from 0 on")
+    return count
+
+
+def check_seed(seed: Any) -> int | None:
+    """A seed of random numbers."""
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**63):
+        raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 to 2⁶³ − 1")
+    return seed
