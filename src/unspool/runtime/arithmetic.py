@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.errors import ArgumentTypeError
 from unspool.runtime.network import Array, Linear
 
 
@@ -16,6 +17,14 @@ def apply_linear(layer: Linear, x: Array) -> Array:
     if layer.bias is not None:
         product += layer.bias
     return product
+
+
+def as_numbers(name: str, given: Any, dtype: np.dtype[Any]) -> Array:
+    """What a user gives as an array of numbers of this type."""
+    try:
+        return np.asarray(given, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentTypeError.of(name, given, f"is not an array of numbers: {error}", "Give numbers") from error
 
 
 def log_sum_exp(values: Array, axis: int = -1) -> Array:

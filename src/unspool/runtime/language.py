@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,19 @@ class LanguagePlayer(Player):
     def head(self, output: Array) -> Array:
         """Logits from the output of the layers."""
         return self._head(output if self._projection is None else self._projection(output))
+
+    def head_onto(self, output: Array) -> tuple[Callable[[], Any], Array]:
+        """A call that computes logits of what then stands in `output` (batch, width), and where it writes them."""
+        if self._projection is None:
+            return self._head.onto(output)
+        project, projected = self._projection.onto(output)
+        to_logits, logits = self._head.onto(projected)
+
+        def both() -> None:
+            project()
+            to_logits()
+
+        return both, logits
 
     def _surprise(self, ids: Any, targets: Any, state: States) -> tuple[NDArray[np.float64], States]:
         output, state = self.stack.run(embed(self.network.embedding, ids), state)

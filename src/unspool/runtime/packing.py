@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,14 @@ class LinearPlayer:
         rows = np.ascontiguousarray(x, self.packed.dtype).reshape(1, -1, x.shape[-1])
         shape = (*x.shape[:-1], self._out)
         return self.packed.run(rows)[0].reshape(shape) if rows.size else np.zeros(shape, self.packed.dtype)
+
+    def onto(self, read: Array) -> tuple[Callable[[], Any], Array]:
+        """A call that maps what then stands in `read` (batch, in), and where it writes the result (batch, out)."""
+        if self.packed is not None:
+            stepper = self.packed.stepper(len(read), read)
+            return stepper.step, stepper.out
+        out = np.zeros((len(read), self._out), read.dtype)
+        return lambda: np.copyto(out, self(read)), out
 
 
 def play_linear(linear: Linear | None, options: PlayOptions = PLAIN) -> LinearPlayer | None:

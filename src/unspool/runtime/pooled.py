@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unspool.runtime.arithmetic import cross_entropy, log_softmax, log_sum_exp, sigmoid, softmax, softplus
+from unspool.runtime.arithmetic import as_numbers, cross_entropy, log_softmax, log_sum_exp, sigmoid, softmax, softplus
 from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Member, Pooled
 from unspool.runtime.options import PLAIN, PlayOptions
@@ -28,7 +28,11 @@ class MemberPlayer:
     def score(self, inputs: Any, lengths: Array) -> Array:
         """Scores (batch, outputs)."""
         member = self.member
-        x = np.asarray(inputs, self.stack.dtype) if member.embedding is None else embed(member.embedding, inputs)
+        x = (
+            as_numbers("inputs", inputs, self.stack.dtype)
+            if member.embedding is None
+            else embed(member.embedding, inputs)
+        )
         h, _ = self.stack.run(x, lengths=lengths)
         if self.merger is not None:
             past = [_later(x, lag) for lag in range(member.window)]

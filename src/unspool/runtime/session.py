@@ -89,8 +89,8 @@ class Session:
             self._quick, self._memory = self._reader.stream.quick(self._memory)
         output = self._quick(x)
         self.position += 1
-        if isinstance(x, int):
-            self._recent = [*self._recent[1 - RECENT :], x]
+        if self._reader.stream.reads_ids:
+            self._recent = [*self._recent[1 - RECENT :], int(x)]
         return output
 
     def generate(
@@ -157,7 +157,7 @@ class Session:
 
     def _advance(self, steps: int, inputs: Any) -> None:
         self.position += steps
-        if isinstance(self._reader.stream, LanguageStream):
+        if self._reader.stream.reads_ids:
             self._recent = [*self._recent, *np.asarray(inputs)[-RECENT:, 0].tolist()][-RECENT:]
 
 
@@ -187,7 +187,7 @@ def step_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> list[Array]
     for row, (session, x) in enumerate(zip(sessions, inputs, strict=True)):
         session._memory, session._quick = [part[row : row + 1] for part in memory], None
         session.position += 1
-        if isinstance(stream, LanguageStream):
+        if stream.reads_ids:
             session._recent = [*session._recent[1 - RECENT :], int(x)]
     return list(output[0])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unspool.errors import ShapeError
 from unspool.runtime.arithmetic import valid_steps, within
 from unspool.runtime.network import Array, Layer, Stack
 from unspool.runtime.options import PLAIN, PlayOptions
@@ -68,6 +69,9 @@ class StackPlayer:
         Returns:
             The output of the top layer (time, batch, width), and the final states.
         """
+        if x.ndim != 3 or x.shape[2] != self.stack.input_size:
+            problem = f"is not (time, batch, {self.stack.input_size})"
+            raise ShapeError.of("x", x.shape, problem, "Give inputs as wide as those that the model was trained on")
         start = self.initial_states(x.shape[1]) if states is None else states
         delay = self.stack.delay
         if not delay or not len(x):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unspool.errors import ArgumentError
-from unspool.runtime.arithmetic import log_softmax, log_sum_exp, sigmoid, softmax
+from unspool.runtime.arithmetic import as_numbers, log_softmax, log_sum_exp, sigmoid, softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.language import LanguagePlayer
 from unspool.runtime.network import Array
@@ -24,6 +24,9 @@ Memory = list[Array]
 
 class Stream(ABC):
     """A network as sessions play it. Fed one step or many at a time, alone or together, it gives the same bits."""
+
+    #: Whether a step is the id of a token.
+    reads_ids = False
 
     @abstractmethod
     def start(self, rows: int) -> Memory:
@@ -50,6 +53,8 @@ class Stream(ABC):
 class LanguageStream(Stream):
     """Ids of tokens in, logits of the next token out. It remembers the states, and the output of the top layer."""
 
+    reads_ids = True
+
     def __init__(self, player: LanguagePlayer) -> None:
         check_streaming(player.network.stack)
         self.player = player
@@ -70,12 +75,8 @@ class LanguageStream(Stream):
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         stepper = StackStepper(self.player.stack, memory[:-1])
         stepper.out[:] = memory[-1]
-        table, head, count = (
-            self.player.network.embedding.weight,
-            self.player.head,
-            len(self.player.network.embedding.weight),
-        )
-        x, out, layers = stepper.x, stepper.out, stepper.step
+        table, (to_logits, logits) = self.player.network.embedding.weight, self.player.head_onto(stepper.out)
+        x, layers, count = stepper.x, stepper.step, len(table)
 
         def step(token: Any) -> Array:
             if not 0 <= token < count:
@@ -83,9 +84,11 @@ class LanguageStream(Stream):
                 raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
             x[0] = table[token]
             layers()
-            return head(out[0])
+            to_logits()
+            found: Array = logits[0].copy()
+            return found
 
-        return step, [*stepper.states, out]
+        return step, [*stepper.states, stepper.out]
 
 
 class PooledStream(Stream):
@@ -138,7 +141,7 @@ class MemberStream:
 
     def run(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
         embedding, stack = self.player.member.embedding, self.stack
-        x = np.asarray(inputs, stack.dtype) if embedding is None else embed(embedding, inputs)
+        x = as_numbers("inputs", inputs, stack.dtype) if embedding is None else embed(embedding, inputs)
         count = len(flatten(stack.initial_states(1)))
         h, states = stack.run(x, unflatten(stack, memory[:count]))
         h, past = self._merge(h, x, memory[count : count + bool(self.lags)])
