@@ -9,6 +9,7 @@ import numpy as np
 
 from unspool.cells.evaluate import Evaluator
 from unspool.engine.reference import OPERATIONS
+from unspool.errors import ArgumentError, ShapeError
 from unspool.runtime.network import Array, Recurrence
 from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.packing import pack, round_rows
@@ -59,6 +60,7 @@ class RecurrencePlayer:
         Returns:
             The output (time, batch, width), zero beyond the length of each sequence, and the final states.
         """
+        self._check(x, states, lengths)
         steps, rows, _ = x.shape
         start = self.initial_states(rows) if states is None else tuple(states)
         if not steps or not rows:
@@ -67,6 +69,20 @@ class RecurrencePlayer:
             return self._run_by_equations(x, start, lengths)
         out, final = self.packed.run(np.ascontiguousarray(x, self.dtype), start, lengths, self.recurrence.reverse)
         return out, tuple(final)
+
+    def _check(self, x: Array, states: Sequence[Array] | None, lengths: Array | None) -> None:
+        """Refuse what does not fit: a kernel follows addresses, and looks at no shape."""
+        width = self.recurrence.input_size
+        if x.ndim != 3 or x.shape[2] != width:
+            raise ShapeError.of("x", x.shape, f"is not (time, batch, {width})", "Give what the network reads")
+        steps, rows, _ = x.shape
+        shapes = [(rows, size) for size in self.recurrence.state_sizes]
+        if states is not None and [state.shape for state in states] != shapes:
+            given = [state.shape for state in states]
+            raise ShapeError.of("states", given, f"are not of shapes {shapes}", "Give those that a call returned")
+        if lengths is not None and not _are_lengths(lengths, steps, rows):
+            problem = f"are not {rows} whole numbers from 0 to {steps}"
+            raise ArgumentError.of("lengths", np.asarray(lengths).tolist(), problem, "Give one per sequence")
 
     def _run_by_equations(
         self, x: Array, start: tuple[Array, ...], lengths: Array | None
@@ -87,3 +103,8 @@ class RecurrencePlayer:
 
 def _rounded(parameter: Array, options: PlayOptions) -> Array:
     return round_rows(parameter) if options.int8 and parameter.ndim == 2 else parameter
+
+
+def _are_lengths(lengths: Array, steps: int, rows: int) -> bool:
+    whole = lengths.shape == (rows,) and lengths.dtype.kind in "iu"
+    return whole and (not rows or 0 <= int(lengths.min()) <= int(lengths.max()) <= steps)
