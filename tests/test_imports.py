@@ -188,7 +188,8 @@ def test_the_list_of_rooms_goes_up() -> None:
     names = ["unspool", *(room.name for room in ROOMS)]
     assert all(names.index(named) < names.index(room.name) for room in ROOMS for named in room.imports)
     assert len(names) == len(set(names))
-    assert BELOW["learning"] == ("nn", "settings", "engine", "decoding", "cells", "cache", "errors", "data")
+    assert {*BELOW["tasks"]} == {"decoding", "settings", "data", "cells", "cache", "errors"}
+    assert {*BELOW["learning"]} == {"nn", "engine", "tasks", *BELOW["tasks"]}
     assert BELOW["server"] == ("errors", "runtime")
     assert set(BELOW["cli"]) >= {room.name for room in ROOMS}.difference(("cli", "__main__"))
 
@@ -321,7 +322,10 @@ print(*sorted({"numpy", "torch", "polars", "pydantic", "plotly", "rich"} & set(s
 
 @pytest.mark.parametrize(
     ("room", "loaded"),
-    [("errors", ""), ("cache", ""), ("cells", ""), ("engine", "numpy"), ("nn", "numpy torch"), ("cli.main", "")],
+    [
+        *(("errors", ""), ("cache", ""), ("cells", ""), ("engine", "numpy"), ("decoding.generation", "numpy")),
+        *(("tasks.catalogue", "numpy"), ("nn", "numpy torch"), ("cli.main", "")),
+    ],
 )
 def test_what_a_room_loads(room: str, loaded: str) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, room], capture_output=True, text=True, check=True)

@@ -13,10 +13,10 @@ from tests.cli.calling import call, refused
 
 from unspool.errors import ArgumentError
 from unspool.insight import extract_states
-from unspool.learning.contract import Extent
 from unspool.nn import Recurrent
 from unspool.runs.load import load_run
 from unspool.runs.train import train
+from unspool.tasks.contract import Extent
 
 TINY: dict[str, Any] = {"hidden": 4, "steps": 3, "eval_every": 3, "batch_size": 4, "seed": 0}
 BOOK = "the cat saw the dog and the dog saw the cat and all was well \n" * 12

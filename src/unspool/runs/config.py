@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from unspool.errors import ArgumentError, UnknownNameError
 from unspool.learning import documents
-from unspool.learning.contract import Task
 from unspool.settings.catalogue import SECTIONS, SETTINGS, TASK_SETTINGS, TaskSettings, find_task_settings, suggest
 from unspool.settings.section import Section
 from unspool.settings.training import Training
 from unspool.tasks.catalogue import find_task
+from unspool.tasks.contract import Task
 
 #: Mistakes that pydantic words for programmers.
 NOT_OF_TYPE = {

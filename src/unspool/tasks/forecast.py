@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,13 +14,9 @@ from unspool.data.origins import Origins, inputs_at
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, standardize
 from unspool.data.text import Source
-from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import Claim, Proposal, TrainingSequences
-from unspool.models.baselines.forecasts import AR, seasonal_naive
-from unspool.models.forecaster import Forecaster
-from unspool.settings.data import SeriesData
-from unspool.settings.model import ForecasterSettings
-from unspool.settings.training import Training
+from unspool.errors import DataError
+from unspool.tasks.baselines.forecasts import AR, seasonal_naive
+from unspool.tasks.contract import Claim, Proposal, TrainingSequences
 from unspool.tasks.examples import ExampleTask, digest_files
 from unspool.tasks.forecast_columns import (
     claim_wide,
@@ -39,6 +35,10 @@ from unspool.tasks.forecast_data import (
 )
 from unspool.tasks.metrics import coverage, mae, pinball, rmse
 
+if TYPE_CHECKING:
+    from unspool.settings.data import SeriesData
+    from unspool.settings.training import Training
+
 #: Past values that a line of a sample shows.
 SHOWN = 3
 #: Forecasts of an autoregression that reach this are left out: that of a short series may explode over the horizon.
@@ -55,7 +55,7 @@ class Forecasting(ExampleTask):
 
     Example:
         task = Forecasting.prepare(SeriesData(files=("co2.csv",), horizon=12), seed=0)
-        model = task.make_learner(ForecasterSettings())
+        model = make_learner(task, ForecasterSettings())
         task.evaluate(model, "validation")["MASE"]
     """
 
@@ -177,16 +177,6 @@ class Forecasting(ExampleTask):
         ]
 
     # ── the model ──
-
-    def make_learner(self, settings: ForecasterSettings) -> Forecaster:
-        terms, data = self.terms, self.data
-        if settings.relative_to == "season" and terms.lookback < terms.season:
-            problem = f"is less than the season ({terms.season}) to which forecasts are relative"
-            remedy = f"Give {terms.season} or more, or `season=1`, or `relative_to='last'`"
-            raise ArgumentError.of("lookback", terms.lookback, problem, remedy)
-        targets, future = len(data.target), len(data.future_covariates)
-        width = targets + len(data.past_covariates) + future
-        return Forecaster(settings, data.quantiles, terms.season, targets=targets, width=width, future=future)
 
     def metrics(self, part: ForecastPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         pairs = zip(indices, predictions, strict=True)

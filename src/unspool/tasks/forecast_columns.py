@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unspool.data.columns import LABEL_NAMES, SERIES_NAMES, TIME_NAMES, find_column, guess_column
 from unspool.data.glance import Glance
@@ -12,8 +12,10 @@ from unspool.data.tables import Table, read_table, require_columns
 from unspool.data.text import Source
 from unspool.data.wide import VALUE, find_wide, unfold
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
-from unspool.settings.data import SeriesData
+from unspool.tasks.contract import Claim
+
+if TYPE_CHECKING:
+    from unspool.settings.data import SeriesData
 
 #: Names of columns of labels: a table that has one is not taken for one of series.
 LABELS = ("label", "labels", "class", "category", "intent", "sentiment", "tag")

@@ -6,10 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, find_column, guess_column
@@ -26,13 +25,14 @@ from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import TrainingSequences, WholeSequence
-from unspool.models.example_model import Batch
-from unspool.models.token_embedding import SpelledWords
-from unspool.settings.data import SequenceData
+from unspool.tasks.batch import Batch, SpelledWords
+from unspool.tasks.contract import TrainingSequences, WholeSequence
 from unspool.tasks.examples import read_divided
 from unspool.tasks.tokens import Tokens, decode_steps
 from unspool.tasks.tolerant import TolerantTask
+
+if TYPE_CHECKING:
+    from unspool.settings.data import SequenceData
 
 #: Characters of a text that a line of a sample shows.
 SHOWN = 60
@@ -68,9 +68,9 @@ class LabelledPart:
         return np.ones(len(self.inputs), np.int64)
 
     def batch(self, indices: Indices) -> Batch:
-        targets = None if self.targets is None else torch.from_numpy(self.targets[indices])
-        lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
-        inputs: Any = torch.from_numpy(self.inputs.padded(indices))
+        targets = None if self.targets is None else self.targets[indices]
+        lengths, units = self.inputs.lengths[indices], float(self.counts[indices].sum())
+        inputs: Any = self.inputs.padded(indices)
         if self.spellings is not None:
             inputs = SpelledWords(inputs, partial(self.spellings.batch, indices))
         return Batch(inputs, lengths, targets, units)

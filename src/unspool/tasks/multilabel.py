@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,16 @@ from unspool.data.labelled import Raw
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
-from unspool.models.multilabel import MultiLabelClassifier
-from unspool.settings.data import MultiLabelData
-from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
+from unspool.tasks.contract import Claim
 from unspool.tasks.examples import digest_files
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.labelled import LabelledPart, TargetColumns
 from unspool.tasks.labels import LabelTask
 from unspool.tasks.metrics import label_set_scores
+
+if TYPE_CHECKING:
+    from unspool.settings.data import MultiLabelData
 
 #: An example has a label if its probability is at least this.
 THRESHOLD = 0.5
@@ -37,7 +37,7 @@ class MultiLabelClassification(LabelTask):
 
     Example:
         task = MultiLabelClassification.prepare(MultiLabelData(files=("topics.csv",)), seed=0)
-        model = task.make_learner(PooledSettings(hidden=64))
+        model = make_learner(task, PooledSettings(hidden=64))
         task.evaluate(model, "validation")["micro-F1"]
     """
 
@@ -130,9 +130,6 @@ class MultiLabelClassification(LabelTask):
         return LabelledPart(inputs, targets, raw, spellings)
 
     # ── the model ──
-
-    def make_learner(self, settings: PooledSettings) -> MultiLabelClassifier:
-        return MultiLabelClassifier(settings, self.inputs, len(self.labels))
 
     def metrics(self, part: LabelledPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         chosen = part.raw.take(indices)

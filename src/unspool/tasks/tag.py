@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unspool.data import saved
@@ -24,16 +23,16 @@ from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import Sentence, mend_sentences, split_columns
 from unspool.data.text import LINES, Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
-from unspool.learning.contract import Claim, TrainingSequences
-from unspool.models.example_model import UNSEEN, Batch
-from unspool.models.tagger import Tagger, TagPrediction, WordBatch
-from unspool.settings.data import TaggedData
-from unspool.settings.model import TaggerSettings
+from unspool.tasks.batch import UNSEEN, Batch, TagPrediction, WordBatch
+from unspool.tasks.contract import Claim, TrainingSequences
 from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
 from unspool.tasks.tolerant import TolerantTask
+
+if TYPE_CHECKING:
+    from unspool.settings.data import TaggedData
 
 #: Suffixes of files with one word and its tag per line.
 SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
@@ -163,9 +162,9 @@ class TaggedPart:
             self.spellings.padded(distinct),
             self.spellings.lengths[distinct],
         )
-        targets = None if self.tags is None else torch.from_numpy(self.tags.padded(indices))
-        lengths, units = torch.from_numpy(self.forms.lengths[indices]), float(self.counts[indices].sum())
-        return Batch(WordBatch(*map(torch.from_numpy, arrays)), lengths, targets, units)
+        targets = None if self.tags is None else self.tags.padded(indices)
+        units = float(self.counts[indices].sum())
+        return Batch(WordBatch(*arrays), self.forms.lengths[indices], targets, units)
 
 
 class Tagging(TolerantTask):
@@ -173,7 +172,7 @@ class Tagging(TolerantTask):
 
     Example:
         task = Tagging.prepare(TaggedData(files=("train.conll",)), seed=0)
-        model = task.make_learner(TaggerSettings())
+        model = make_learner(task, TaggerSettings())
         task.evaluate(model, "validation")["span F1"]
     """
 
@@ -308,10 +307,6 @@ class Tagging(TolerantTask):
         return [[own[t] if t < len(own) else "" for own in words] for t in range(steps)]
 
     # ── the model ──
-
-    def make_learner(self, settings: TaggerSettings) -> Tagger:
-        sizes = 1 + len(self.lexicon.words), 1 + len(self.lexicon.characters), len(self.tags)
-        return Tagger(settings, *sizes, permitted(self.tags, self.scheme))
 
     def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.tags is not None
