@@ -19,7 +19,8 @@ from unspool.runs.train import train
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
 from unspool.tasks.batch import TagPrediction
-from unspool.tasks.tag import Lexicon, Sentences, Tagging, permitted
+from unspool.tasks.lexicon import Lexicon
+from unspool.tasks.tag import Sentences, Tagging, permitted
 
 
 def write(path: Path, text: str) -> str:

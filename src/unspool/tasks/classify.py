@@ -123,6 +123,9 @@ class Classification(LabelTask):
             warn_unseen("label", "examples", len(labels), names, raw.place(int(unseen[0])))
         return ClassifiedPart(inputs, labels, raw, spellings)
 
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        return (target,)
+
     def facts(self) -> DataFacts:
         lengths = self.parts["training"].lengths
         return DataFacts(len(lengths), int(np.median(lengths)), len(self.labels), self.inputs.unit)

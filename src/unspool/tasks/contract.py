@@ -204,6 +204,14 @@ class Task(ABC):
     def evaluate_files(self, learner: Any, source: Any) -> dict[str, float]:
         """The loss and the metrics on other files."""
 
+    def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
+        """The loss and the metrics on examples in memory."""
+        raise ArgumentError.of("task", self.name, "does not evaluate examples in memory", "Give a file")
+
+    def predict_examples(self, learner: Any, examples: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
+        """Predictions for examples in memory, as rows of a table with `prediction_columns`."""
+        raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
+
     def predict_files(self, learner: Any, source: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
         raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")

@@ -80,6 +80,13 @@ class ExampleTask(Task):
         """A part from files, encoded as the training data is; without `targets`, these need not be known."""
 
     @abstractmethod
+    def part_of(self, examples: Any, targets: Any = None) -> Any:
+        """A part from examples in memory, encoded as the training data is; without `targets`, to predict them.
+
+        What examples and targets are is said by the task.
+        """
+
+    @abstractmethod
     def metrics(self, part: Any, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         """The metrics of the predictions for some examples."""
 
@@ -108,6 +115,12 @@ class ExampleTask(Task):
 
     def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
         return self.evaluate_part(learner, self.read(held_out(source)))
+
+    def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:
+        return self.evaluate_part(learner, self.part_of(examples, targets))
+
+    def predict_examples(self, learner: Any, examples: Any) -> Iterator[dict[str, Any]]:
+        return self.predict(learner, self.part_of(examples))
 
     def evaluate_part(self, learner: ExampleModel, part: Part, limit: int | None = None) -> dict[str, float]:
         """The loss and the metrics on a part, or on about `limit` units of it; no loss where training saw no target."""

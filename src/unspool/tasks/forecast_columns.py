@@ -13,6 +13,7 @@ from unspool.data.text import Source
 from unspool.data.wide import VALUE, find_wide, unfold
 from unspool.errors import DataError
 from unspool.tasks.contract import Claim
+from unspool.tasks.plain_settings import with_changes
 
 if TYPE_CHECKING:
     from unspool.settings.data import SeriesData
@@ -35,7 +36,7 @@ def read_series_table(source: Source, data: SeriesData) -> tuple[Table, SeriesDa
     if wide is None or {*data.target} & {*table.columns}:
         return table, data
     own = {"time_column": wide.time, "series_column": wide.series, "target": (VALUE,)}
-    return unfold(table, wide), data.model_copy(update=own)
+    return unfold(table, wide), with_changes(data, own)
 
 
 def claim_wide(glance: Glance) -> Claim | None:
@@ -61,10 +62,10 @@ def name_columns(table: Table, data: SeriesData) -> SeriesData:
     found = Roles(table).find_series(data.time_column, data.series_column, data.target, covariates)
     if found is not None:
         update = {"time_column": found.time, "series_column": found.series, "target": found.targets}
-        return data.model_copy(update=update)
+        return with_changes(data, update)
     time = data.time_column or guess_column(table, TIME_NAMES, "the times", "time_column", others)
     targets = data.target or (guess_column(table, SERIES_NAMES, "the values to forecast", "target", [time, *others]),)
-    return data.model_copy(update={"time_column": time, "target": targets})
+    return with_changes(data, {"time_column": time, "target": targets})
 
 
 def _refuse_single_column(table: Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -98,6 +98,14 @@ class JointTagging(Tagging):
         known = bool(len(sentences)) and all(sentence.label for sentence in sentences)
         labels = self._number_labels(found.sentences) if known else None
         return JointPart(found.sentences, found.forms, found.ids, found.spellings, found.tags, labels)
+
+    def part_of(self, examples: Any, targets: Any = None) -> JointPart:
+        """As `Tagging`; a target is a pair of the tags and the label of a sentence."""
+        if targets is None:
+            return self.part(super().part_of(examples).sentences)
+        tags, labels = zip(*targets, strict=True)
+        tagged = super().part_of(examples, tags).sentences
+        return self.part(Sentences(replace(one, label=label) for one, label in zip(tagged, labels, strict=True)))
 
     def _number_labels(self, sentences: Sentences) -> NDArray[np.int64]:
         number = {label: place for place, label in enumerate(self.labels)}

@@ -147,7 +147,9 @@ class LanguageModelling(Task):
 
         A token that does not occur in training counts as the unknown one, which is easier to predict than what it is.
         """
-        ids = self._read(source)
+        return self._evaluate(learner, self._read(source), str(source))
+
+    def _evaluate(self, learner: TextModel, ids: Ids, source: str) -> dict[str, float]:
         if len(ids) < 2:
             raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
         unknown = sum(np.count_nonzero(ids == token) for token in textless_ids(self.vocabulary)) / len(ids)
@@ -234,6 +236,10 @@ class LanguageModelling(Task):
         batch_size = max(1, min(extent.batch_size, (len(ids) - 1) // steps))
         batch = TextWindows(ids, batch_size, steps)[0]
         return Material(batch, batch_size, decode_steps(batch[0], self.vocabulary), source)
+
+    def evaluate_examples(self, learner: Any, examples: str, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
+        """As `evaluate_files`, of one text."""
+        return self._evaluate(learner, np.array(self.vocabulary.ids(examples), np.int64), "the text")
 
     def _read(self, source: Source) -> Ids:
         """The tokens of files, in the vocabulary of the model; of a folder that comes divided, of its test part."""

@@ -24,6 +24,7 @@ from unspool.tasks.label_lists import list_some
 from unspool.tasks.labelled import LabelledPart, TargetColumns
 from unspool.tasks.labels import LabelTask
 from unspool.tasks.metrics import label_set_scores
+from unspool.tasks.plain_settings import with_changes
 
 if TYPE_CHECKING:
     from unspool.settings.data import MultiLabelData
@@ -71,7 +72,7 @@ class MultiLabelClassification(LabelTask):
         data = labelled.remember_columns(data, columns)
         if len(data.label_column) == 1 and data.label_separator is None:
             cells = [str(target[0]) for target in training.targets or ()]
-            data = data.model_copy(update={"label_separator": guess_separator(cells)})
+            data = with_changes(data, {"label_separator": guess_separator(cells)})
         inputs = fit_inputs(training, data.tokenizer, data.vocab_size, data.lowercase, data.features)
         sets = list(_label_sets(training, data))
         labels = sorted({label for own in sets for label in own})
@@ -128,6 +129,11 @@ class MultiLabelClassification(LabelTask):
             how = "Each such label counts as missed; the loss is that of the others."
             warn_unseen("label", "examples", len(raw), names, raw.place(unseen[0][0]), having=having, how=how)
         return LabelledPart(inputs, targets, raw, spellings)
+
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        """The labels of an example, as one cell of a table has them."""
+        separator: str = self.data.label_separator or "|"
+        return (target if isinstance(target, str) else separator.join(target),)
 
     # ── the model ──
 

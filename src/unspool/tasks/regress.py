@@ -146,6 +146,9 @@ class Regression(LabelledTask):
             )
         return inputs, scaled, raw, spellings
 
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        return tuple(np.ravel(target).tolist())
+
     # ── the model ──
 
     def infer(self, learner: ExampleModel, part: Part, indices: Indices) -> tuple[float, list[Any]]:

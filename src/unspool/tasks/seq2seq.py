@@ -14,18 +14,20 @@ from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
 from unspool.data.inputs import TextInputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw, of_texts, read_texts
+from unspool.data.memory import read_examples
 from unspool.data.sequences import Indices, Sequences, sorted_batches
 from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
 from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.decoding.sequences import Decoded
-from unspool.errors import DataError
+from unspool.errors import DataError, ShapeError
 from unspool.tasks.batch import END, FIRST, Batch
 from unspool.tasks.contract import Claim, PairModel, TrainingSequences, WholeSequence
 from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided
 from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_input
 from unspool.tasks.metrics import exact_match, mean_edit_distance
+from unspool.tasks.plain_settings import with_changes
 from unspool.tasks.tolerant import TolerantTask
 
 if TYPE_CHECKING:
@@ -159,6 +161,19 @@ class Translation(TolerantTask):
 
     def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
         return of_texts(texts, place)
+
+    def part_of(self, examples: Any, targets: Any = None) -> PairedPart:
+        """A part from texts.
+
+        Args:
+            examples: The sources.
+            targets: The text to write for each; None where they are not known.
+        """
+        raw = read_examples(examples)
+        if targets is not None and len(targets) != len(raw):
+            problem = f"are not as many as the {len(raw)} examples"
+            raise ShapeError.of("targets", len(targets), problem, "Give one for each")
+        return self.part(raw if targets is None else replace(raw, targets=[(target,) for target in targets]))
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -323,5 +338,5 @@ def _fit(sources: Raw, targets: Raw, data: PairedData) -> tuple[TextInputs, Text
     if not isinstance(source, TextInputs) or not isinstance(target, TextInputs):
         raise DataError("the sources are numbers, and this task reads texts. Give strings.")
     if source.unit != target.unit:  # "auto" found words on one side: characters do for both
-        return _fit(sources, targets, data.model_copy(update={"tokenizer": "char"}))
+        return _fit(sources, targets, with_changes(data, {"tokenizer": "char"}))
     return source, target

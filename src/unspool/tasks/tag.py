@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ from unspool.tasks.batch import UNSEEN, Batch, TagPrediction, WordBatch
 from unspool.tasks.contract import Claim, TrainingSequences
 from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.label_lists import list_some
+from unspool.tasks.lexicon import Lexicon
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
 from unspool.tasks.tolerant import TolerantTask
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Suffixes of files with one word and its tag per line.
 SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
-#: Characters of a word that are read; of a longer one the middle is left out, as its start and its end tell most.
-SPELLED = 40
 #: Characters of a sentence with its tags that a line of a sample shows.
 SHOWN = 160
 
@@ -79,56 +77,6 @@ def _strings(name: str, given: Any) -> tuple[str, ...]:
         remedy = "Give a list of strings that are not empty, one for each word"
         raise ArgumentTypeError.of(name, given, "is not a list of words", remedy)
     return found
-
-
-@dataclass(frozen=True)
-class Lexicon:
-    """The words and the characters that have ids of their own, from 1 up; all others share 0.
-
-    Those that occur once in the training data share it too, so that the unknown is learned from the rare.
-    """
-
-    words: tuple[str, ...]
-    characters: tuple[str, ...]
-    lowercase: bool
-
-    @classmethod
-    def fit(cls, sentences: Iterable[Sentence], lowercase: bool) -> Self:
-        """The lexicon of training data."""
-        counts = Counter(word for sentence in sentences for word in sentence.words)
-        words: Counter[str] = Counter()
-        characters: Counter[str] = Counter()
-        for word, count in counts.items():
-            words[word.lower() if lowercase else word] += count
-            for character in spelled(word):
-                characters[character] += count
-        return cls(_repeated(words), _repeated(characters), lowercase)
-
-    def encode(self, forms: Sequence[str]) -> tuple[NDArray[np.int64], Sequences]:
-        """The ids of words, and the ids of the characters of each."""
-        known = [form.lower() for form in forms] if self.lowercase else forms
-        characters = _number(self.characters)
-        letters = (_encode(spelled(form), characters) for form in forms)
-        return _encode(known, _number(self.words)), Sequences.of(letters)
-
-
-def _number(known: Iterable[str]) -> dict[str, int]:
-    return {form: number for number, form in enumerate(known, 1)}
-
-
-def _encode(forms: Iterable[str], numbers: Mapping[str, int]) -> NDArray[np.int64]:
-    """The numbers of words or characters; 0 for those that are not known."""
-    return np.array([numbers.get(form, 0) for form in forms], np.int64)
-
-
-def spelled(word: str) -> str:
-    """The characters of a word that are read."""
-    half = SPELLED // 2
-    return word if len(word) <= SPELLED else word[:half] + word[-half:]
-
-
-def _repeated(counts: Counter[str]) -> tuple[str, ...]:
-    return tuple(sorted(entry for entry, count in counts.items() if count > 1))
 
 
 @dataclass(frozen=True)
@@ -274,6 +222,16 @@ class Tagging(TolerantTask):
 
     def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Sentences:  # noqa: ARG002
         return Sentences(Sentence(tuple(text.split()), (), row, None) for row, text in enumerate(texts))
+
+    def part_of(self, examples: Any, targets: Any = None) -> TaggedPart:
+        """A part from sentences: lists of words, or texts whose words are separated by white space.
+
+        Args:
+            examples: The sentences.
+            targets: A list of tags for each; None where they are not known.
+        """
+        words = [one.split() if isinstance(one, str) else one for one in examples]
+        return self.part(Sentences.of(words, targets))
 
     def show_given(self, given: Sentences, index: int) -> list[str]:
         return list(given[index].words)
