@@ -27,13 +27,13 @@ class StandIn:
     def measure(self, batch: Batch) -> tuple[float, int]:
         return _sum(batch.targets), int((batch.targets == END).sum())
 
-    def predict_classify(self, batch: Batch, place: int) -> NDArray[np.float64]:
+    def predict_classify(self, batch: Batch, place: int) -> Any:
         weights = 1.0 + (np.arange(len(self.task.labels)) + batch.lengths[place]) % 3
         return weights / weights.sum()
 
     predict_multilabel = predict_classify
 
-    def predict_regress(self, batch: Batch, place: int) -> NDArray[np.float64]:
+    def predict_regress(self, batch: Batch, place: int) -> Any:
         return self.task.scale.undo(np.full((1, len(self.task.targets)), batch.inputs[:, place].sum()))[0]
 
     def predict_tag(self, batch: Batch, place: int) -> TagPrediction:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.tasks.stand_ins import use
 
 from unspool.data.corpus import Corpus
@@ -29,7 +30,7 @@ TEXTS = ["play some jazz", "stop", "play blues now", "stop it now"]
 WORDS = [text.split() for text in TEXTS]
 TAGS = [["O", "O", "B-genre"], ["O"], ["O", "B-genre", "O"], ["O", "O", "O"]]
 LABELS = ["play", "stop", "play", "stop"]
-WAVE = np.sin(np.arange(80) / 3) + np.arange(80) % 4
+WAVE: NDArray[np.float64] = np.sin(np.arange(80) / 3) + np.arange(80.0) % 4
 #: Task → examples and targets.
 EXAMPLES: dict[str, tuple[Any, Any]] = {
     "lm": ("stop the jazz", None),
@@ -64,15 +65,15 @@ def make_raw(name: str) -> Any:
     if name == "joint":
         found = Sentences.of(WORDS, TAGS)
         return Sentences(replace(one, label=label) for one, label in zip(found, LABELS, strict=True))
-    targets = {
+    targets: dict[str, list[tuple[Any, ...]]] = {
         "classify": [(label,) for label in LABELS],
         "multilabel": [("a|b",), ("b",), ("",), ("a",)],
         "regress": [(1.0,), (2.0,), (4.0,), (3.0,)],
         "seq2seq": [(text.upper(),) for text in TEXTS],
-    }[name]
+    }
     numbers = [np.arange(2.0 * (row + 2)).reshape(-1, 2) ** 1.5 for row in range(4)]
     raw = read_examples(numbers if name == "regress" else TEXTS)
-    return replace(raw, targets=targets)
+    return replace(raw, targets=targets[name])
 
 
 BLOCKED = """
