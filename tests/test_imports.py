@@ -189,7 +189,7 @@ def test_the_list_of_rooms_goes_up() -> None:
     assert all(names.index(named) < names.index(room.name) for room in ROOMS for named in room.imports)
     assert len(names) == len(set(names))
     assert {*BELOW["tasks"]} == {"decoding", "settings", "data", "cells", "cache", "errors"}
-    assert {*BELOW["learning"]} == {"nn", "engine", "tasks", *BELOW["tasks"]}
+    assert {*BELOW["learning"]} == {"nn", "engine", "lazy", "tasks", *BELOW["tasks"]}
     assert BELOW["server"] == ("errors", "runtime")
     assert set(BELOW["cli"]) >= {room.name for room in ROOMS}.difference(("cli", "__main__"))
 
