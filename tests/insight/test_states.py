@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from tests.cli.calling import call, refused
+from tests.tensors import as_tensors
 
 from unspool.errors import ArgumentError
 from unspool.insight import extract_states
@@ -54,7 +55,7 @@ def outputs(run: Path, data: Path) -> list[NDArray[np.float32]]:
 
         layer.run = run_and_keep  # type: ignore[method-assign]
     with torch.no_grad():
-        learner(material.batch, learner.initial_state(material.batch_size))
+        learner(as_tensors(material.batch), learner.initial_state(material.batch_size))
     return caught
 
 

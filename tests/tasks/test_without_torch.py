@@ -98,6 +98,19 @@ for name, kept in json.load(sys.stdin).items():
 print(json.dumps(found))
 """
 
+READING = """
+import sys
+
+sys.modules["polars"] = None
+from unspool.data.tables import read_table
+from unspool.errors import MissingPackageError
+
+try:
+    read_table(sys.argv[1])
+except MissingPackageError as error:
+    print(error)
+"""
+
 
 def test_every_task_works_without_torch_pydantic_and_polars() -> None:
     tasks = {name: make_task(name) for name in TASKS}
@@ -119,6 +132,13 @@ def test_every_task_works_without_torch_pydantic_and_polars() -> None:
         assert found[name] == json.loads(json.dumps(use(task, *EXAMPLES[name]))), name
         assert found[name]["metrics"], name
         assert found[name].get("rows") or found[name]["sample"], name
+
+
+def test_a_table_asks_for_the_package_that_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na,b\n")
+    command = [sys.executable, "-c", READING, str(tmp_path / "a.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"reading {tmp_path / 'a.csv'} needs polars: pip install 'unspool[train]'\n"
 
 
 def test_settings_can_be_any_object_with_the_attributes() -> None:
