@@ -50,15 +50,14 @@ def test_predicting_in_the_midst_of_training_uses_no_dropout_and_no_gradient() -
     ids = np.array([[3, 5], [1, 4]])
     logits, state = model.predict(ids, None)
     assert logits.dtype == np.float64
-    assert model.training
-    assert all(module.training for module in model.modules())
+    assert {module.training for module in model.modules()} == {True}
     assert torch.is_grad_enabled()
     assert not any(leaf.requires_grad for leaf in leaves(state))
     again, _ = model.eval().predict(ids, None)
-    assert not model.training
+    assert {module.training for module in model.modules()} == {False}
     np.testing.assert_array_equal(logits, again)
     loss, _ = model.train().measure((ids[:1], ids[1:]), model.initial_state(2))
     first, _ = model.predict(ids[:1], None)
-    assert model.training
+    assert {module.training for module in model.modules()} == {True}
     chosen = np.take_along_axis(first, ids[1][:, None], 1)[:, 0] - np.log(np.exp(first).sum(-1))
     assert loss == pytest.approx(-chosen.mean(), rel=1e-6)
