@@ -25,6 +25,7 @@ from torch import nn
 from unspool.data.batches import Windows
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
+from unspool.models.catalogue import make_learner
 from unspool.runs.progress import silent
 from unspool.runs.train import plan
 from unspool.tasks.lm import LanguageModelling
@@ -50,7 +51,7 @@ def ours(text: Path, updates: int) -> tuple[float, int]:
     config = plan(text, recipe="zaremba-small")
     task = config.task.prepare(config.data, 0)
     before = forget_peak()
-    loop = Loop(task, task.make_learner(config.model), config.training, None, silent, Stop())
+    loop = Loop(task, make_learner(task, config.model), config.training, None, silent, Stop())
     times = []
     for _ in range(updates):
         begun = time.perf_counter()

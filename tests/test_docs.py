@@ -249,8 +249,8 @@ def test_names_of_unspool_that_are_written_exist(path: Path) -> None:
 
 def test_names_are_found_where_they_are() -> None:
     assert find_name("nn.init.chrono_") is unspool.nn.init.chrono_
-    assert find_name("models.baselines.ngram.NGram") is not None
-    assert find_name("models.baselines.ngram.Ngram") is None
+    assert find_name("tasks.baselines.ngram.NGram") is not None
+    assert find_name("tasks.baselines.ngram.Ngram") is None
     assert find_name("nn.LSTM.no_such_method") is None
     assert find_name("no_such_room.name") is None
 

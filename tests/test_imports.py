@@ -322,7 +322,10 @@ print(*sorted({"numpy", "torch", "polars", "pydantic", "plotly", "rich"} & set(s
 
 @pytest.mark.parametrize(
     ("room", "loaded"),
-    [("errors", ""), ("cache", ""), ("cells", ""), ("engine", "numpy"), ("nn", "numpy torch"), ("cli.main", "")],
+    [
+        *(("errors", ""), ("cache", ""), ("cells", ""), ("engine", "numpy"), ("decoding.generation", "numpy")),
+        *(("tasks.catalogue", "numpy"), ("nn", "numpy torch"), ("cli.main", "")),
+    ],
 )
 def test_what_a_room_loads(room: str, loaded: str) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, room], capture_output=True, text=True, check=True)

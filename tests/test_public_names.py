@@ -139,7 +139,7 @@ unspool.Cell
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 unspool.nn
 assert heavy & set(sys.modules) == {"torch", "numpy"}, heavy & set(sys.modules)
-sys.modules["polars"] = None
+sys.modules["pydantic"] = None
 try:
     unspool.train
 except ImportError as error:
@@ -151,7 +151,7 @@ except ImportError as error:
 def test_a_name_brings_what_it_needs_and_no_more() -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "unspool.train needs polars: pip install 'unspool[train]'\n"
+    assert done.stdout == "unspool.train needs pydantic: pip install 'unspool[train]'\n"
 
 
 @each_module

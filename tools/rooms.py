@@ -43,13 +43,17 @@ ROOMS = (
     Room("data", "from files to batches, without torch", ("errors", "cache")),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
     Room(
+        "tasks",
+        "what is learned: one task per file; data, metrics and baselines, without torch",
+        ("decoding", "settings"),
+    ),
+    Room(
         "learning",
         "how it is learned: truncated BPTT, losses, penalties, optimizers, the loop",
-        ("nn", "settings", "storage", "lazy"),
+        ("nn", "tasks", "storage", "lazy"),
     ),
     Room("models", "torch models for the tasks: embedding, backbone, head", ("learning",)),
-    Room("tasks", "what is learned: one task per file", ("models",)),
-    Room("runs", "from settings to a finished run: config, recipes, train, load", ("tasks", "harmless")),
+    Room("runs", "from settings to a finished run: config, recipes, train, load", ("models", "harmless")),
     Room("estimators", "the tasks in scikit-learn's manner, on data in memory", ("runs",)),
     Room("insight", "X-ray: measures, figures, verdicts, report; and `plan`", ("runs", "language")),
     Room(
@@ -57,7 +61,7 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data", "storage")),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "tasks", "storage")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",
@@ -69,7 +73,7 @@ ROOMS = (
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
 STANDARD_LIBRARY_ONLY = ("errors", "harmless", "lazy", "language", "cells")
-WITHOUT_TORCH = ("storage", "cache", "engine", "decoding", "data", "settings", "runtime", "server")
+WITHOUT_TORCH = ("storage", "cache", "engine", "decoding", "data", "settings", "tasks", "runtime", "server")
 
 
 def below() -> Mapping[str, tuple[str, ...]]:

@@ -69,7 +69,7 @@ def closed_gates(loop: Loop) -> float | None:
         return None
     model.eval()
     ids, _ = TextWindows(task.corpus.validation, 16, 512)[0]
-    x = model.embedding(ids)
+    x = model.embedding(torch.from_numpy(ids))
     sequences, _ = model.backbone(x, every_layer=True)
     pairs = neighboring_gates(model.backbone, x, sequences)
     return sum(double_closed(*pair) for pair in pairs) / len(pairs)

@@ -38,6 +38,7 @@ from tests.oracles import zaremba
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
+from unspool.models.catalogue import make_learner
 from unspool.runs.progress import silent
 from unspool.runs.train import plan
 from unspool.tasks.lm import LanguageModelling
@@ -53,7 +54,7 @@ def prepare(asked: argparse.Namespace, folder: str, tell: Callable[[Event], None
     settings = plan(text, recipe=RECIPE, **sizes, **options)
     task = settings.task.prepare(settings.data, asked.seed)
     torch.manual_seed(asked.seed)
-    learner = task.make_learner(settings.model).to(torch.float64 if asked.float64 else torch.float32)
+    learner = make_learner(task, settings.model).to(torch.float64 if asked.float64 else torch.float32)
     return Loop(task, learner, settings.training, None, tell, Stop())
 
 

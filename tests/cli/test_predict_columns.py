@@ -14,8 +14,8 @@ from tests.cli.calling import call
 from tests.cli.test_predict import DATA, TINY, rows_of
 
 from unspool.cli.predict import make_table
-from unspool.learning.contract import PredictedRow
 from unspool.runs.train import train
+from unspool.tasks.contract import PredictedRow
 
 Output = pytest.CaptureFixture[str]
 

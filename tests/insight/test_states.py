@@ -10,13 +10,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from tests.cli.calling import call, refused
+from tests.tensors import as_tensors
 
 from unspool.errors import ArgumentError
 from unspool.insight import extract_states
-from unspool.learning.contract import Extent
 from unspool.nn import Recurrent
 from unspool.runs.load import load_run
 from unspool.runs.train import train
+from unspool.tasks.contract import Extent
 
 TINY: dict[str, Any] = {"hidden": 4, "steps": 3, "eval_every": 3, "batch_size": 4, "seed": 0}
 BOOK = "the cat saw the dog and the dog saw the cat and all was well \n" * 12
@@ -54,7 +55,7 @@ def outputs(run: Path, data: Path) -> list[NDArray[np.float32]]:
 
         layer.run = run_and_keep  # type: ignore[method-assign]
     with torch.no_grad():
-        learner(material.batch, learner.initial_state(material.batch_size))
+        learner(as_tensors(material.batch), learner.initial_state(material.batch_size))
     return caught
 
 

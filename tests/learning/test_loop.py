@@ -19,6 +19,7 @@ from unspool.learning.events import Evaluated, Event, Finished, Saved, Stepped
 from unspool.learning.files import read_tensors
 from unspool.learning.loop import Loop
 from unspool.learning.run_folder import RunFolder
+from unspool.models.catalogue import make_learner
 from unspool.models.language_model import LanguageModel
 from unspool.settings.model import LanguageModelSettings
 from unspool.tasks.lm import LanguageModelling
@@ -85,7 +86,7 @@ def language_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Lan
     task = LanguageModelling(prepare(tmp_path / "text.txt", Division()))
     torch.manual_seed(5)
     settings = {"hidden": 6, "layers": 2, "embedding": 5, "engine": "torch"}
-    return task, task.make_learner(LanguageModelSettings.model_validate(settings))
+    return task, make_learner(task, LanguageModelSettings.model_validate(settings))
 
 
 def rows_of(task: LanguageModelling, rows: int) -> tuple[Tensor, Tensor]:

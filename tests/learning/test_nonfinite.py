@@ -22,6 +22,7 @@ from unspool.learning.loop import Loop
 from unspool.learning.nonfinite import diagnose, find_absurd_loss, find_nonfinite, refuse_huge_weights, trace_nonfinite
 from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import Stop
+from unspool.models.catalogue import make_learner
 from unspool.runs.train import plan, train
 from unspool.tasks import lm as language_model
 
@@ -276,7 +277,7 @@ class Planted:
         settings = plan(write_text(tmp_path), **OPTIONS | {"steps": 40} | options)
         task = settings.task.prepare(settings.data, 0)
         self.kind, self.step, self.change = kind, step, change
-        self.learner = task.make_learner(settings.model)
+        self.learner = make_learner(task, settings.model)
         self.folder = RunFolder(tmp_path / "run")
         self.folder.begin(settings.dump(), overwrite=False)
         self.loop = Loop(task, self.learner, settings.training, self.folder, self.hear, Stop())

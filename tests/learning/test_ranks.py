@@ -12,6 +12,7 @@ import pytest
 import torch
 from tests.learning.several_processes import run_training, summary, together
 from tests.learning.small_runs import OPTIONS, metrics, outcome, write_text
+from tests.tensors import tensor_batches
 from torch import Tensor
 
 from unspool.data.corpus import Division, prepare
@@ -23,6 +24,7 @@ from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import MEETING, Ranks, joined
 from unspool.learning.run_folder import RunFolder
+from unspool.models.catalogue import make_learner
 from unspool.models.language_model import LanguageModel
 from unspool.nn.leaves import leaves
 from unspool.runs.train import train
@@ -49,14 +51,14 @@ def make_model(text: Path, engine: str, dtype: torch.dtype) -> tuple[LanguageMod
     task = LanguageModelling(prepare([str(text)], Division()))
     torch.manual_seed(3)
     settings = {"hidden": 12, "layers": 2, "embedding": 6, "engine": engine}
-    return task, task.make_learner(LanguageModelSettings.model_validate(settings)).to(dtype)
+    return task, make_learner(task, LanguageModelSettings.model_validate(settings)).to(dtype)
 
 
 def find_gradients(text: Path, engine: str, dtype: torch.dtype) -> dict[str, Tensor]:
     """Of two windows, the second of which goes on with the state of the first."""
     with joined() as ranks:
         task, learner = make_model(text, engine, dtype)
-        batches = task.batches(8, 10, 0, ranks.rank, ranks.count)
+        batches = tensor_batches(task, 8, 10, 0, ranks.rank, ranks.count)
         carried = learner.initial_state(8 // ranks.count)
         model = ranks.wrap(learner, lambda model: model(batches[0], carried).loss)
         with ranks.no_sync(model):
@@ -72,7 +74,7 @@ def find_gradients(text: Path, engine: str, dtype: torch.dtype) -> dict[str, Ten
 def test_gradients_are_those_of_one_process(tmp_path: Path, dtype: torch.dtype, tolerance: float, engine: str) -> None:
     text = write_text(tmp_path)
     task, learner = make_model(text, engine, dtype)
-    batches, carried = task.batches(8, 10, 0), learner.initial_state(8)
+    batches, carried = tensor_batches(task, 8, 10, 0), learner.initial_state(8)
     for number in range(2):
         found = learner(batches[number], carried)
         found.loss.backward()

@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unspool.learning.contract import Batches, Learner, Outcome, Task
+from unspool.learning.contract import Learner, Outcome
 from unspool.learning.events import Event
 from unspool.learning.loop import Loop
 from unspool.learning.run_folder import RunFolder
 from unspool.learning.stopping import Stop
 from unspool.settings.training import Training
+from unspool.tasks.contract import Batches, Task
 
 CONFIG: dict[str, Any] = {"task": "toy", "data": {}, "model": {}, "training": {}}
 
@@ -61,9 +62,6 @@ class Toy(Task):
     @classmethod
     def prepare(cls, data: Any, seed: int) -> Self:
         raise NotImplementedError
-
-    def make_learner(self, settings: Any) -> Learner:
-        return Slope()
 
     @classmethod
     def recognize(cls, glance: Any) -> None:
@@ -139,8 +137,7 @@ def make_loop(
     if folder is not None:
         folder.begin(CONFIG, overwrite=False)
     training = Training(**PLAIN | settings)
-    made = learner or task.make_learner(None)
-    return Loop(task, made, training, folder, events.append, Stop()), events
+    return Loop(task, learner or Slope(), training, folder, events.append, Stop()), events
 
 
 def weight(loop: Loop) -> float:

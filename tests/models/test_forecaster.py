@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.small_series import learner, predictions, size_of, small_task
+from tests.tensors import as_tensors
 
-from unspool.models.baselines.forecasts import seasonal_naive
-from unspool.models.example_model import Batch
-from unspool.models.forecaster import Window, spread
+from unspool.models.forecaster import spread
 from unspool.tasks import metrics
+from unspool.tasks.baselines.forecasts import seasonal_naive
+from unspool.tasks.batch import Batch, Window
 from unspool.tasks.forecast import Forecasting
 
 
@@ -21,7 +22,7 @@ def task() -> Forecasting:
 
 def test_a_wave_of_twice_the_height_has_twice_the_forecast(task: Forecasting) -> None:
     model = learner(task, shaken=True)
-    batch = task.parts["validation"].batch(np.arange(6))
+    batch = as_tensors(task.parts["validation"].batch(np.arange(6)))
     past, future, unit = batch.inputs
     doubled = torch.cat((1 + 2 * past[..., :2], past[..., 2:]), -1)
     found, twice = (
@@ -76,7 +77,7 @@ def test_the_loss_is_the_pinball_loss_in_units_of_mase(task: Forecasting) -> Non
 def test_known_covariates_are_read_step_by_step(task: Forecasting, reader: str) -> None:
     """A recurrent decoder hands a step's covariates on, never back; one without memory keeps them to the step."""
     model = learner(task, shaken=True, backbone=reader)
-    batch = task.parts["validation"].batch(np.arange(2))
+    batch = as_tensors(task.parts["validation"].batch(np.arange(2)))
     window = batch.inputs
     future = window.future.clone()
     future[1] += 1
@@ -91,7 +92,7 @@ def test_known_covariates_are_read_step_by_step(task: Forecasting, reader: str) 
 def test_by_hand(task: Forecasting) -> None:
     """Two GRUs of torch.nn, and a product."""
     model = learner(task, shaken=True, cell="gru-reset-after", relative_to="last")
-    batch = task.parts["test"].batch(np.arange(4))
+    batch = as_tensors(task.parts["test"].batch(np.arange(4)))
     past, future, unit = batch.inputs
     encoder, decoder, head = torch.nn.GRU(4, 6), torch.nn.GRU(6 + 1 + 1, 6), torch.nn.Linear(6, 2 * 3)
     weights = list(model.parameters())
@@ -111,7 +112,7 @@ def test_by_hand(task: Forecasting) -> None:
 
 def test_layers_below_have_losses_of_their_own(task: Forecasting) -> None:
     model = learner(task, shaken=True, layers=2, deep_supervision=0.5, engine="kernel")
-    batch = task.parts["validation"].batch(np.arange(5))
+    batch = as_tensors(task.parts["validation"].batch(np.arange(5)))
     scores = model.score(batch).levels
     outcome = model(batch)
     assert outcome.extra is not None

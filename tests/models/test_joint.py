@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.slot_folders import travel_lines
+from tests.tensors import as_tensors
 from torch.nn import functional
 
 from unspool.data.tagged import Sentence
 from unspool.errors import DataWarning
-from unspool.models.example_model import UNSEEN
-from unspool.models.joint import JointTargets
+from unspool.models.catalogue import make_learner
 from unspool.models.tagger import Tagger
 from unspool.settings.data import TaggedData
 from unspool.settings.model import JointSettings
+from unspool.tasks.batch import UNSEEN, JointTargets
 from unspool.tasks.joint import JointTagging
 from unspool.tasks.tag import Sentences
 
@@ -33,8 +34,8 @@ def small_task() -> JointTagging:
 
 def test_the_loss_is_that_of_the_tags_and_that_of_the_labels() -> None:
     task = small_task()
-    learner = task.make_learner(JointSettings(hidden=6, char_hidden=3, dropout=0.0, word_dropout=0.0)).eval()
-    batch = task.parts["training"].batch(np.arange(5))
+    learner = make_learner(task, JointSettings(hidden=6, char_hidden=3, dropout=0.0, word_dropout=0.0)).eval()
+    batch = as_tensors(task.parts["training"].batch(np.arange(5)))
     scores = learner.score(batch).levels[-1]
     of_tags = Tagger.summed_loss(learner, scores.tags, batch._replace(targets=batch.targets.tags))
     of_labels = functional.nll_loss(scores.labels.log_softmax(-1), batch.targets.labels, reduction="sum")
@@ -45,21 +46,21 @@ def test_the_loss_is_that_of_the_tags_and_that_of_the_labels() -> None:
 
 def test_a_sentence_with_an_unseen_tag_has_no_part_in_the_loss() -> None:
     task = small_task()
-    learner = task.make_learner(JointSettings(hidden=6, char_hidden=3, dropout=0.0, word_dropout=0.0)).eval()
+    learner = make_learner(task, JointSettings(hidden=6, char_hidden=3, dropout=0.0, word_dropout=0.0)).eval()
     known, odd = task.parts["training"].sentences.take(np.arange(2))
     odd = replace(odd, tags=("O", "O", "O", "O", "B-new", "O", "O"))
     with pytest.warns(DataWarning, match="B-new"):
         part = task.part(Sentences([known, odd]))
     found = task.evaluate_part(learner, part)
     assert found["loss"] == pytest.approx(task.evaluate_part(learner, task.part(Sentences([known])))["loss"])
-    alone = part.batch(np.array([1]))
+    alone = as_tensors(part.batch(np.array([1])))
     assert float(learner.summed_loss(learner.score(alone).levels[-1], alone).detach()) == 0.0
 
 
 def test_both_losses_reach_the_encoder_and_the_other_head_stays_out() -> None:
     task = small_task()
-    learner = task.make_learner(JointSettings(hidden=6, char_hidden=3, dropout=0.0))
-    batch = task.parts["training"].batch(np.arange(5))
+    learner = make_learner(task, JointSettings(hidden=6, char_hidden=3, dropout=0.0))
+    batch = as_tensors(task.parts["training"].batch(np.arange(5)))
     learner(batch).loss.backward()
     gradients = {name: parameter.grad for name, parameter in learner.named_parameters()}
     for name in ("heads.0.weight", "label_heads.0.weight", "words.embedding.weight"):
@@ -69,5 +70,5 @@ def test_both_losses_reach_the_encoder_and_the_other_head_stays_out() -> None:
 
 
 def test_every_setting_of_init_reaches_the_heads_of_labels() -> None:
-    learner = small_task().make_learner(JointSettings(hidden=6, char_hidden=3, init=0.01))
+    learner = make_learner(small_task(), JointSettings(hidden=6, char_hidden=3, init=0.01))
     assert float(max(parameter.detach().abs().max() for parameter in learner.parameters())) <= 0.01

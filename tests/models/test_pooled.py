@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.tensors import as_tensors
 from torch.nn import functional
 
 from unspool.data import subwords
 from unspool.data.labelled import Raw
 from unspool.data.subwords import hash_ngrams
 from unspool.errors import ArgumentError
+from unspool.models.catalogue import make_learner
 from unspool.models.pooled import Classifier, PooledModel
 from unspool.models.token_embedding import UNKNOWN, drop_words
 from unspool.settings.data import LabelledData
@@ -32,11 +34,11 @@ def task() -> Classification:
 def make(task: Classification, **settings: Any) -> Classifier:
     torch.manual_seed(0)
     given = {"hidden": 3, "embedding": 4, "engine": "torch", **settings}
-    return task.make_learner(PooledSettings.model_validate(given)).double()
+    return make_learner(task, PooledSettings.model_validate(given)).double()
 
 
 def batch_of(task: Classification, *indices: int) -> Any:
-    return task.parts["training"].batch(np.array(indices))
+    return as_tensors(task.parts["training"].batch(np.array(indices)))
 
 
 def test_word_vectors_by_hand(task: Classification) -> None:
@@ -53,10 +55,10 @@ def test_word_vectors_by_hand(task: Classification) -> None:
 def test_an_unknown_word_has_the_ngrams_of_its_spelling(task: Classification) -> None:
     learner = make(task, subwords=1000).eval()
     new = task.part(Raw(["catty zebra"], None, ["0"], str, None))
-    first, second = learner.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
+    first, second = learner.token_embedding()(as_tensors(new.batch(np.array([0]))).inputs)[:, 0]  # type: ignore[misc]
     assert not torch.equal(first, second)  # without n-grams both would be the unknown word
     plain = make(task).eval()
-    alike, other = plain.token_embedding()(new.batch(np.array([0])).inputs)[:, 0]  # type: ignore[misc]
+    alike, other = plain.token_embedding()(as_tensors(new.batch(np.array([0]))).inputs)[:, 0]  # type: ignore[misc]
     assert torch.equal(alike, other)
 
 

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.small_tags import SMALL, TAGS, WORDS, sentences, small_learner, small_task
+from tests.tensors import as_tensors, tensor_batches
 from torch import Tensor
 
-from unspool.models.tagger import WordBatch, WordVectors
+from unspool.models.tagger import WordVectors
 from unspool.settings.model import TaggerSettings
+from unspool.tasks.batch import WordBatch
 from unspool.tasks.tag import Tagging
 
 
@@ -85,7 +87,7 @@ def test_without_a_chain_each_word_has_its_softmax() -> None:
 def test_training_divides_by_words() -> None:
     task = small_task()
     learner = small_learner(task)
-    batch = task.batches(5, None, 0)[0]
+    batch = tensor_batches(task, 5, None, 0)[0]
     outcome = learner(batch)
     assert outcome.units == sum(len(one.split()) for one in WORDS) == 15
     loss, _ = task.infer(learner, task.parts["training"], np.arange(5))
@@ -97,7 +99,7 @@ def test_heads_below_the_top_add_their_own_loss(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
     task = small_task()
     learner: Any = small_learner(task, engine="kernel", layers=2, deep_supervision=0.25)
-    batch = task.parts["training"].batch(np.arange(5))
+    batch = as_tensors(task.parts["training"].batch(np.arange(5)))
     lower, _ = learner.encoder.backbone.layers[0](learner.words(batch.inputs), lengths=batch.lengths)
     log_p = learner.crf.log_likelihood(learner.heads[0](lower), batch.targets, batch.lengths)
     extra = learner(batch).extra
@@ -110,7 +112,7 @@ def test_the_layers_own_penalty_is_added_in_training(monkeypatch: pytest.MonkeyP
     task = small_task()
     options = {"engine": "kernel", "layers": 2, "dropout": 0.0, "word_dropout": 0.0}
     learner: Any = small_learner(task, **options, gate_penalty=0.5).train()
-    batch = task.parts["training"].batch(np.arange(5))
+    batch = as_tensors(task.parts["training"].batch(np.arange(5)))
     reading = learner.encoder.encode(learner.words(batch.inputs), batch.lengths)
     assert learner(batch).extra.item() == reading.extra.item() > 0
     assert small_learner(task, **options).train()(batch).extra is None
@@ -121,7 +123,7 @@ def test_the_rival_without_memory_reads_each_word_by_itself() -> None:
     task = small_task()
     learner: Any = small_learner(task, backbone="mlp", crf=False)
     part = task.part(sentences(["new york from rome", "rome", "york new york"]))
-    batch = part.batch(np.arange(3))
+    batch = as_tensors(part.batch(np.arange(3)))
     scores = learner.score(batch).levels[-1]
     assert torch.equal(scores[3, 0], scores[0, 1])
     assert torch.equal(scores[1, 0], scores[0, 2])
@@ -159,7 +161,7 @@ def test_word_dropout_makes_words_unknown_in_training_only() -> None:
 def test_unknown_words_differ_by_their_characters() -> None:
     task = small_task()
     learner = small_learner(task)
-    batch = task.part(sentences(["dewey roy dewey"])).batch(np.arange(1))
+    batch = as_tensors(task.part(sentences(["dewey roy dewey"])).batch(np.arange(1)))
     assert batch.inputs.ids.tolist() == [[0], [0], [0]]
     assert batch.inputs.characters.shape == (5, 2)  # two forms, of five characters at most
     vectors = learner.words(batch.inputs)

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from unspool.decoding.sequences import Decoded
 from unspool.models.backbone import TorchBackbone
-from unspool.models.translator import END, FIRST, START, AttentionSeq2Seq, Side
+from unspool.models.translator import AttentionSeq2Seq, Side
 from unspool.nn import Seq2Seq, Stack
 from unspool.settings.model import Seq2SeqSettings
+from unspool.tasks.batch import END, FIRST, START
 
 LAYERS, HIDDEN, WIDTH, SOURCES, TARGETS = 2, 4, 3, 7, 5
 SOURCE = torch.tensor([[3, 4, 5, 6], [6, 3, 0, 0], [5, 0, 0, 0]])

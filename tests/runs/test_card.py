@@ -15,6 +15,7 @@ from tests.runs.tiny_run import OPTIONS, TEXT, TinyRun
 
 from unspool.data.corpus import Division, prepare
 from unspool.learning.run_folder import RunFolder
+from unspool.models.catalogue import make_learner
 from unspool.runs.card import write_card
 from unspool.runs.train import plan
 from unspool.tasks.lm import LanguageModelling
@@ -70,7 +71,7 @@ def test_an_interrupted_run_has_no_figures_and_its_commands_can_be_copied(tiny_r
     finished = replace(
         tiny_run.finished, reason="interrupted", validation={}, test={}, baselines={}, sample="", test_baselines={}
     )
-    write_card(RunFolder(run), settings, task, task.make_learner(settings.model), finished)
+    write_card(RunFolder(run), settings, task, make_learner(task, settings.model), finished)
     card = (run / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert "## Metrics" not in card
     assert "## Sample" not in card

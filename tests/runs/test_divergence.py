@@ -19,6 +19,7 @@ from unspool.learning import throughput
 from unspool.learning.events import Event, Stepped
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.stopping import Stop
+from unspool.models.catalogue import make_learner
 from unspool.runs.fitting import prepare_task
 from unspool.runs.train import make_loop, plan, train
 from unspool.tasks import lm as language_model
@@ -108,7 +109,7 @@ def test_a_loss_that_is_finite_but_absurd(lr: float, said: str, tmp_path: Path, 
         train(file, out=tmp_path / "run", **options)
     settings, task = prepare_task(plan(file, **options))
     assert said in str(caught.value)
-    assert names_a_layer(str(caught.value), task.make_learner(settings.model)), caught.value
+    assert names_a_layer(str(caught.value), make_learner(task, settings.model)), caught.value
 
 
 def test_a_learning_rate_that_is_far_too_high(files: Files) -> None:
@@ -116,4 +117,4 @@ def test_a_learning_rate_that_is_far_too_high(files: Files) -> None:
     with pytest.raises(DivergenceError, match=r"training diverged at step \d+: ") as caught:
         train(files.training, out=files.training.with_name("run"), **options)
     settings, task = prepare_task(plan(files.training, **options))
-    assert names_a_layer(str(caught.value), task.make_learner(settings.model)), caught.value
+    assert names_a_layer(str(caught.value), make_learner(task, settings.model)), caught.value

@@ -10,6 +10,7 @@ from tests.cli.calling import call
 from tests.runs.tiny_run import LINES
 
 from unspool.errors import TrainingError
+from unspool.models.catalogue import make_learner
 from unspool.nn.checks import ADDRESSES, machine_memory
 from unspool.runs import memory
 from unspool.runs.fitting import prepare_task
@@ -37,7 +38,7 @@ def test_a_model_beyond_the_memory_of_the_machine_is_refused_in_one_line(
 
 def test_bytes_are_those_of_the_real_model(text: Path) -> None:
     settings, task = prepare_task(plan(text, hidden=24, embedding=5))
-    real = task.make_learner(settings.model)
+    real = make_learner(task, settings.model)
     assert count_bytes(task, settings) == 2 * sum(one.nbytes for one in real.parameters())
 
 

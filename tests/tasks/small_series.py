@@ -9,6 +9,7 @@ import torch
 
 from unspool.data.series import Series
 from unspool.data.times import TimeAxis
+from unspool.models.catalogue import make_learner
 from unspool.models.forecaster import Forecaster
 from unspool.settings.data import SeriesData
 from unspool.settings.model import ForecasterSettings
@@ -43,7 +44,7 @@ def small_task() -> Forecasting:
 def learner(task: Forecasting, *, shaken: bool = False, **changed: Any) -> Forecaster:
     """A new model; shaken, it has no zeros."""
     torch.manual_seed(0)
-    found = task.make_learner(ForecasterSettings.model_validate({**MODEL, **changed}))
+    found = make_learner(task, ForecasterSettings.model_validate({**MODEL, **changed}))
     if shaken:
         for parameter in found.parameters():
             torch.nn.init.uniform_(parameter, -0.5, 0.5)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from unspool.models.catalogue import make_learner
 from unspool.models.tagger import Tagger
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
@@ -34,7 +35,7 @@ def small_task(words: Sequence[str] = WORDS, tags: Sequence[str] = TAGS, **optio
 
 def small_learner(task: Tagging, **options: Any) -> Tagger:
     torch.manual_seed(3)
-    learner = task.make_learner(TaggerSettings(**{**SMALL, **options})).double()
+    learner = make_learner(task, TaggerSettings(**{**SMALL, **options})).double()
     if learner.crf is not None:
         for parameter in learner.crf.parameters():
             nn.init.normal_(parameter)

@@ -19,6 +19,7 @@ import unspool
 from unspool.cli.main import main
 from unspool.data.labelled import Raw
 from unspool.errors import ArgumentError, DataError, DataWarning
+from unspool.models.catalogue import make_learner
 from unspool.models.pooled import Classifier
 from unspool.runs.load import load_run
 from unspool.runs.train import Trained, plan
@@ -97,7 +98,7 @@ def test_padding_and_company_change_nothing() -> None:
     for pooling in ("attention", "mean", "max", "last"):
         torch.manual_seed(1)
         settings = PooledSettings.model_validate({"hidden": 5, "layers": 2, "pooling": pooling})
-        learner = task.make_learner(settings).double().eval()
+        learner = make_learner(task, settings).double().eval()
         part = task.parts["training"]
         _, together = task.infer(learner, part, np.arange(3))
         alone = [task.infer(learner, part, np.array([row]))[1][0] for row in range(3)]
@@ -262,7 +263,7 @@ def test_a_test_part_without_labels_is_left_out(tmp_path: Path) -> None:
             "training": 36,
             "validation": 4,
         }
-    learner = task.make_learner(PooledSettings(hidden=4))
+    learner = make_learner(task, PooledSettings(hidden=4))
     assert [row["text"] for row in task.predict_files(learner, str(tmp_path))] == ["play it", "rain now"]
     with pytest.raises(DataError, match="has no column 'label'"):
         Classification.prepare(data.model_copy(update={"test": (str(tmp_path / "test.csv"),)}), seed=0)

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.small_series import MODEL, learner, predictions, settings, size_of, small_task, wave
+from tests.tensors import as_tensors
 
 import unspool
 from unspool.data.series import Series
 from unspool.errors import ArgumentError, DataError, UnknownNameError
-from unspool.models.baselines.forecasts import AR, persistence, seasonal_naive
 from unspool.runs.train import Trained
 from unspool.settings.data import SeriesData
 from unspool.tasks import metrics
+from unspool.tasks.baselines.forecasts import AR, persistence, seasonal_naive
 from unspool.tasks.forecast import Forecasting
 
 
@@ -41,7 +42,10 @@ class TestData:
             part[44:] *= 7  # validation begins here: 60 − 10 − 6
         one, other = (Forecasting.of([series], settings(season=None, lookback=None)) for series in (first, changed))
         assert one.dump() == other.dump()
-        batches = [task.parts["training"].batch(np.arange(len(task.parts["training"].pairs))) for task in (one, other)]
+        batches = [
+            as_tensors(task.parts["training"].batch(np.arange(len(task.parts["training"].pairs))))
+            for task in (one, other)
+        ]
         assert all(torch.equal(a, b) for a, b in zip(*(batch.inputs for batch in batches), strict=True))
         assert torch.equal(batches[0].targets, batches[1].targets)
 

@@ -14,12 +14,12 @@ import unspool
 from unspool.cli.main import main
 from unspool.cli.predict import choose_top
 from unspool.errors import DataError, DataWarning
-from unspool.models.joint import JointPrediction
-from unspool.models.tagger import TagPrediction
+from unspool.models.catalogue import make_learner
 from unspool.runs.load import load_run
 from unspool.runs.train import plan
 from unspool.settings.data import TaggedData
 from unspool.settings.model import JointSettings
+from unspool.tasks.batch import JointPrediction, TagPrediction
 from unspool.tasks.joint import JointTagging
 
 SMALL: dict[str, Any] = {"hidden": 16, "char_hidden": 4, "lr": 0.02, "batch_size": 8, "dropout": 0.0}
@@ -103,7 +103,7 @@ def test_what_is_no_joint_data_is_refused(tmp_path: Path) -> None:
 
 def test_an_empty_line_has_an_empty_prediction_and_a_note(tmp_path: Path) -> None:
     task = JointTagging.prepare(TaggedData(files=(str(write_slots(tmp_path / "data", travel_lines(8))),)), 0)
-    learner = task.make_learner(JointSettings(hidden=4, char_hidden=2, engine="torch")).eval()
+    learner = make_learner(task, JointSettings(hidden=4, char_hidden=2, engine="torch")).eval()
     lines = [("book a flight", "O O O", "x"), ("", "", ""), ("to rome", "O O", "x")]
     found = list(task.predict_files(learner, str(write_slots(tmp_path / "new", lines, labels=False))))
     assert [row["words"] for row in found] == [["book", "a", "flight"], [], ["to", "rome"]]

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from unspool.data.corpus import Division, prepare
+from unspool.models.catalogue import make_learner
 from unspool.models.language_model import LanguageModel
 from unspool.settings.data import TextData
 from unspool.settings.model import LanguageModelSettings
@@ -30,7 +31,7 @@ def blank(task: LanguageModelling) -> LanguageModel:
     """A model of zeros, as wide as the vocabulary: whatever it reads, all tokens are as likely."""
     size = len(task.vocabulary)
     settings = {"cell": "elman-relu", "engine": "torch", "hidden": size, "embedding": size, "dropout": 0.5}
-    model = task.make_learner(LanguageModelSettings.model_validate(settings))
+    model = make_learner(task, LanguageModelSettings.model_validate(settings))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()

@@ -11,22 +11,25 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from tests.tensors import tensor_batches
 from torch import Tensor
 
 from unspool.data.labelled import Raw
 from unspool.errors import ArgumentError
-from unspool.learning.contract import Batches, Learner
+from unspool.learning.contract import Learner
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
 from unspool.learning.penalties import objective
 from unspool.learning.rules import make_rule
 from unspool.learning.stopping import Stop
+from unspool.models.catalogue import make_learner
 from unspool.models.pooled import PooledModel
 from unspool.runs.train import plan, train
 from unspool.settings.data import LabelledData
 from unspool.settings.model import PooledSettings
 from unspool.settings.training import Training
 from unspool.tasks.classify import Classification
+from unspool.tasks.contract import Batches
 
 MODEL: dict[str, Any] = {"cell": "elman", "hidden": 24, "layers": 2, "bidirectional": False, "pooling": "last"}
 
@@ -51,7 +54,7 @@ def digits() -> Classification:
 
 def make(task: Classification, **settings: Any) -> PooledModel:
     torch.manual_seed(0)
-    model = task.make_learner(PooledSettings.model_validate(MODEL | settings))
+    model = make_learner(task, PooledSettings.model_validate(MODEL | settings))
     assert isinstance(model, PooledModel)
     return model
 
@@ -89,7 +92,7 @@ def test_gradients_are_back_propagation_s_with_no_graph_across_layers(
     digits: Classification, cell: str, pooling: str
 ) -> None:
     settings = Training.model_validate({"activation_penalty": 0.1, "learning_rule": "predictive-coding"})
-    batches = digits.batches(20, None, 0)
+    batches = tensor_batches(digits, 20, None, 0)
     both = []
     for learn in ("bptt", "predictive-coding"):
         model = make(digits, cell=cell, pooling=pooling, hidden=5).double()
@@ -124,7 +127,7 @@ def test_embeddings_learn_too() -> None:
     raw = Raw(["ab", "ba", "aab", "bba"], None, list("0123"), "line {}".format, [("x",), ("y",), ("x",), ("y",)])
     task = Classification.of({"training": raw, "validation": raw}, LabelledData(files=("texts",)))
     exact, local = make(task), make(task)
-    batches = task.batches(4, None, 0)
+    batches = tensor_batches(task, 4, None, 0)
     exact(batches[0]).loss.backward()
     make_rule(local, Training(learning_rule="predictive-coding"), batches).learn(local, batches[0], None, 1.0, 1.0)
     for one, other in zip(exact.parameters(), local.parameters(), strict=True):
@@ -155,7 +158,7 @@ def test_digits_are_learned_as_by_back_propagation_and_the_alignment_is_told(dig
 def test_measuring_changes_nothing_of_the_model(digits: Classification) -> None:
     model = make(digits)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    batches = digits.batches(20, None, 0)
+    batches = tensor_batches(digits, 20, None, 0)
     state = torch.get_rng_state()
     make_rule(model, Training(learning_rule="predictive-coding"), batches).measure(batches, 1, None)
     assert torch.equal(state, torch.get_rng_state())
@@ -227,7 +230,9 @@ def test_language_models_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_several_processes_are_refused(digits: Classification) -> None:
     with pytest.raises(ArgumentError, match="is not for 2 processes. Leave `nproc` out"):
-        make_rule(make(digits), Training(learning_rule="predictive-coding"), digits.batches(20, None, 0), processes=2)
+        make_rule(
+            make(digits), Training(learning_rule="predictive-coding"), tensor_batches(digits, 20, None, 0), processes=2
+        )
 
 
 def test_a_rule_that_does_not_exist_is_refused() -> None:

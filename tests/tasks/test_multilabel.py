@@ -13,12 +13,14 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
+from tests.tensors import as_tensors
 from torch.nn import functional
 
 import unspool
 from unspool.cli.predict import choose_top
 from unspool.data.label_sets import guess_separator, holds_sets, split_labels
 from unspool.errors import DataError, DataWarning
+from unspool.models.catalogue import make_learner
 from unspool.runs.load import load_run
 from unspool.runs.train import plan
 from unspool.settings.data import MultiLabelData
@@ -94,8 +96,8 @@ def test_scores_are_those_of_scikit_learn() -> None:
 def test_the_loss_is_the_likelihood_of_each_label(tmp_path: Path) -> None:
     path = write_table(tmp_path / "t.csv", ["text", "label"], [(t, "|".join(own)) for t, own in topic_rows(40)])
     task = MultiLabelClassification.prepare(MultiLabelData(files=(str(path),), tokenizer="word"), 0)
-    learner = task.make_learner(PooledSettings(hidden=4)).eval()
-    batch = task.parts["training"].batch(np.arange(6))
+    learner = make_learner(task, PooledSettings(hidden=4)).eval()
+    batch = as_tensors(task.parts["training"].batch(np.arange(6)))
     scores = learner.score(batch).levels[-1]
     signs = 2 * batch.targets - 1
     assert torch.allclose(learner.summed_loss(scores, batch), -functional.logsigmoid(signs * scores).sum(), rtol=1e-6)

@@ -12,15 +12,17 @@ import pytest
 import torch
 from rdkit import Chem
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from tests.tensors import as_tensors
 
 from unspool.data.inputs import NumberInputs, TextInputs
 from unspool.data.labelled import Raw
 from unspool.errors import ArgumentError, DataError, DataWarning, TrainingError
-from unspool.models.example_model import Batch
+from unspool.models.catalogue import make_learner
 from unspool.models.pooled import Regressor
 from unspool.runs.config import read_config
 from unspool.runs.train import plan, train
 from unspool.settings.data import MeasuredData
+from unspool.tasks.batch import Batch
 from unspool.tasks.regress import Regression
 
 TINY: dict[str, Any] = {"hidden": 8, "layers": 1, "engine": "torch", "dropout": 0.0, "batch_size": 8}
@@ -93,9 +95,9 @@ class TestLearner:
         y_true = np.array(numbers(6, 2))
         task = task_of(y_true.tolist())
         torch.manual_seed(0)
-        learner = task.make_learner(MODEL)
+        learner = make_learner(task, MODEL)
         scores = torch.randn(6, 2)
-        batch = task.parts["training"].batch(np.arange(6))
+        batch = as_tensors(task.parts["training"].batch(np.arange(6)))
         scaled = (y_true - y_true.mean(0)) / y_true.std(0)
         assert float(learner.summed_loss(scores, batch)) / 6 == pytest.approx(
             np.square(scores.numpy() - scaled).mean(), rel=1e-5
@@ -106,7 +108,7 @@ class TestLearner:
     def test_loss_of_an_evaluation_is_that_of_its_answers(self) -> None:
         y_true = np.array(numbers(9, 2))
         task = task_of(y_true.tolist())
-        learner = task.make_learner(MODEL)
+        learner = make_learner(task, MODEL)
         loss, predictions = task.infer(learner, task.parts["validation"], np.arange(9))
         errors = (np.stack(predictions) - y_true) / y_true.std(0)
         assert loss == pytest.approx(np.square(errors).mean(), rel=1e-5)
@@ -167,7 +169,7 @@ class TestRuns:
         assert isinstance(task.inputs, NumberInputs)
         assert task.inputs.names == ("x", "y")
         again = Regression.restore(json.loads(json.dumps(task.dump())), data)
-        learner = task.make_learner(MODEL)
+        learner = make_learner(task, MODEL)
         turned = [",".join(row.split(",")[place] for place in (3, 0, 1, 2)) for row in rows]  # and no target
         bare = write(tmp_path / "bare.csv", "y,id,time,x", *turned)
         records = [*again.predict(learner, again.read(bare, targets=False))]
@@ -207,7 +209,7 @@ class TestMolecules:
 
     def test_a_prediction_is_the_mean_over_smiles(self) -> None:
         task = self.task(2)
-        learner = task.make_learner(MODEL)
+        learner = make_learner(task, MODEL)
         part = task.parts["validation"]
         assert len(part.lengths) == len(SMILES)
         each = []
@@ -361,9 +363,9 @@ def test_a_test_part_without_targets_is_left_out(tmp_path: Path) -> None:
 
 def test_no_score_where_nobody_knows() -> None:
     task = task_of(numbers(5, 1))
-    learner = task.make_learner(MODEL)
+    learner = make_learner(task, MODEL)
     part = task.part(raw_of(["CCO"], None))
-    batch = part.batch(np.arange(1))
+    batch = as_tensors(part.batch(np.arange(1)))
     assert isinstance(learner, Regressor)
     assert isinstance(batch, Batch)
     assert batch.targets is None

@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.tensors import as_tensors, tensor_batches
 from torch.nn import functional
 
 from unspool.cli.finish import compare
 from unspool.data.labelled import Raw
 from unspool.decoding.sequences import Decoded
 from unspool.errors import ArgumentError, DataError
-from unspool.models.translator import END, FIRST, PADDING, START, Translator
+from unspool.models.catalogue import make_learner as new_learner
+from unspool.models.translator import Translator
 from unspool.runs.train import Trained, train
 from unspool.settings.data import PairedData
 from unspool.settings.model import Seq2SeqSettings
 from unspool.tasks import seq2seq as translate
+from unspool.tasks.batch import END, FIRST, PADDING, START
 from unspool.tasks.examples import choose_examples
 from unspool.tasks.metrics import edit_distance
 from unspool.tasks.seq2seq import PairedPart, Translation, read_pairs
@@ -51,7 +54,7 @@ def make_learner(task: Translation, **settings: Any) -> Translator:
     """A small model in float64, set to evaluate, whose weights are large enough that it has opinions."""
     torch.manual_seed(3)
     chosen = make_settings(**{"hidden": 5, "embedding": 4, "init": 1.0, **settings})
-    return task.make_learner(chosen).double().eval()
+    return new_learner(task, chosen).double().eval()
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +104,7 @@ def test_predictions_after_restoring_are_those_before(run: tuple[Path, Trained])
     assert isinstance(learner, Translator)
     document = json.loads((trained.path / "vocabulary.json").read_text(encoding="utf-8"))
     restored = Translation.restore(document, task.data)
-    again = restored.make_learner(make_settings(**TINY))
+    again = new_learner(restored, make_settings(**TINY))
     again.load_state_dict(learner.state_dict())
     sources = ["12", "907", "55", "334"]
     (folder / "sources.tsv").write_text("\n".join(sources), encoding="utf-8")
@@ -134,7 +137,7 @@ def test_loss_is_the_mean_over_the_target_tokens_of_rows_read_alone(attention: b
         total -= sum(float(log_p[step, token]) for step, token in enumerate(target))
         right += sum(int(log_p[step].argmax()) == token for step, token in enumerate(target))
         units += len(target)
-    outcome = learner(part.batch(np.arange(len(PAIRS))))
+    outcome = learner(as_tensors(part.batch(np.arange(len(PAIRS)))))
     assert units == outcome.units == sum(len(target) + 1 for _, target in PAIRS)
     assert outcome.lengths.tolist() == [len(target) + 1 for _, target in PAIRS]
     assert float(outcome.loss) == pytest.approx(total / units, rel=1e-12)
@@ -147,7 +150,7 @@ def test_padding_changes_nothing(engine: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
     task = make_task()
     learner = make_learner(task, engine=engine)
-    batch = task.parts["training"].batch(np.arange(len(PAIRS)))
+    batch = as_tensors(task.parts["training"].batch(np.arange(len(PAIRS))))
     inputs = functional.pad(batch.inputs, (0, 0, 0, 3), value=FIRST + 1)  # lengths say where a source ends
     padded = batch._replace(inputs=inputs, targets=functional.pad(batch.targets, (0, 0, 0, 2), value=PADDING))
     assert float(learner(padded).loss) == pytest.approx(float(learner(batch).loss), rel=1e-12)
@@ -162,7 +165,7 @@ def test_without_truth_the_model_reads_its_own_words() -> None:
     learner = make_learner(task)
     letter = FIRST + task.target.vocabulary.ids("a")[0]
     learner.network.head.bias[letter] += 100  # the only thing that it ever says
-    batch = task.parts["training"].batch(np.arange(len(PAIRS)))
+    batch = as_tensors(task.parts["training"].batch(np.arange(len(PAIRS))))
     told = torch.full_like(batch.targets, letter)
     told[0] = START
     logits, found = learner.network.decode(told, learner.network.encode(batch.inputs.T, batch.lengths))
@@ -180,7 +183,7 @@ def test_losses_of_lower_layers_and_penalties_on_gates_are_added(monkeypatch: py
     plain = make_learner(task, engine="kernel", layers=2)
     learner = make_learner(task, engine="kernel", layers=2, deep_supervision=0.5, gate_penalty=0.25).train()
     learner.load_state_dict({**learner.state_dict(), **plain.state_dict()})
-    batch = task.parts["training"].batch(np.arange(len(PAIRS)))
+    batch = as_tensors(task.parts["training"].batch(np.arange(len(PAIRS))))
     for truth in (0.0, 1.0):
         losses = []
         for one in (learner, plain):
@@ -214,7 +217,7 @@ def _shut(side: Any, x: torch.Tensor, state: Any, lengths: torch.Tensor) -> floa
 def test_a_beam_of_one_is_greedy_and_a_wider_one_finds_no_less() -> None:
     task = make_task()
     learner = make_learner(task)
-    batch = task.parts["training"].batch(np.arange(len(PAIRS)))
+    batch = as_tensors(task.parts["training"].batch(np.arange(len(PAIRS))))
     greedy = list(learner.predictions(torch.empty(0), batch))
     assert learner.network.beam(batch.inputs.T, batch.lengths, learner.longest, width=1) == greedy
     learner.beam_size = 4
@@ -277,7 +280,10 @@ def test_ids_leave_room_for_padding_start_and_end() -> None:
         assert part.sources[row].tolist() == [FIRST + number for number in task.source.vocabulary.ids(source)]
         assert part.targets[row].tolist() == [FIRST + number for number in task.target.vocabulary.ids(target)] + [END]
     assert (PADDING, START, END, FIRST) == (0, 1, 2, 3)
-    assert part.batch(np.array([0, 1])).targets.tolist()[2:] == [[PADDING, part.targets[1][2]], [PADDING, END]]
+    assert as_tensors(part.batch(np.array([0, 1]))).targets.tolist()[2:] == [
+        [PADDING, part.targets[1][2]],
+        [PADDING, END],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -375,14 +381,14 @@ def test_bad_pairs_and_documents_are_refused(make: Callable[[], object], said: l
 
 def test_a_window_is_refused() -> None:
     with pytest.raises(ArgumentError, match="`bptt` .=8. is not for seq2seq"):
-        make_task().batches(2, 8, 0)
+        tensor_batches(make_task(), 2, 8, 0)
 
 
 def test_units_of_shared_batches_are_target_tokens() -> None:
     task = make_task()
     part = task.parts["training"]
     assert isinstance(part, PairedPart)
-    batches = [task.batches(4, None, 0, rank, 2)[0] for rank in range(2)]
+    batches = [tensor_batches(task, 4, None, 0, rank, 2)[0] for rank in range(2)]
     rows = sum(batch.targets.shape[1] for batch in batches)
     assert rows == 4
     tokens = sum(int((batch.targets != PADDING).sum()) for batch in batches)

@@ -8,11 +8,13 @@ import pytest
 import torch
 from tests.tasks.small_tags import small_learner, small_task
 from tests.tasks.test_seq2seq import make_learner, make_task
+from tests.tensors import tensor_batches
 from torch import Tensor
 
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.penalties import objective
 from unspool.settings.training import Training
+from unspool.tasks.contract import Task
 
 #: Of three lengths, so that one process has more steps than the other.
 SENTENCES = ["to rome", "from Rome to new delhi now", "fly", "fly to new york"]
@@ -60,7 +62,7 @@ def find_gradients(task: Task, learner: Learner, training: Training, processes: 
     found = []
     for rank in range(processes):
         learner.zero_grad()
-        batches = task.batches(4, None, 0, rank, processes)
+        batches = tensor_batches(task, 4, None, 0, rank, processes)
         assert len(batches) == 1
         objective(learner(batches[0], None), training).backward()
         found.append({name: one.grad.clone() for name, one in learner.named_parameters() if one.grad is not None})

@@ -16,11 +16,11 @@ from unspool.data.labelled import Raw
 from unspool.learning.contract import Outcome
 from unspool.learning.penalties import objective
 from unspool.models.encoder import Encoder
-from unspool.models.example_model import Batch
 from unspool.models.language_model import LanguageModel
 from unspool.models.pooled import Classifier
 from unspool.settings.model import Backbone, LanguageModelSettings, PooledSettings
 from unspool.settings.training import Training
+from unspool.tasks.batch import Batch
 
 STEPS, ROWS, FEATURES, LABELS, LENGTHS = 5, 4, 3, 6, (5, 2, 4, 1)
 

@@ -13,12 +13,14 @@ from tests.tasks.small_tags import TAGS, WORDS, data, sentences, small_learner, 
 
 from unspool.data.tagged import Sentence
 from unspool.errors import ArgumentTypeError, DataError, DataWarning, ShapeError
-from unspool.models.tagger import TagPrediction
+from unspool.models.catalogue import make_learner
 from unspool.runs.train import train
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
 from unspool.storage.documents import seal
-from unspool.tasks.tag import Lexicon, Sentences, Tagging, permitted
+from unspool.tasks.batch import TagPrediction
+from unspool.tasks.lexicon import Lexicon
+from unspool.tasks.tag import Sentences, Tagging, permitted
 
 
 def write(path: Path, text: str) -> str:
@@ -157,7 +159,7 @@ def test_a_run_learns_what_comes_before_and_is_restored(tmp_path: Path) -> None:
 
     document = json.loads((tmp_path / "run" / "vocabulary.json").read_text(encoding="utf-8"))
     task = Tagging.restore(document, data())
-    learner = task.make_learner(TaggerSettings(**{k: v for k, v in RUN.items() if k in TaggerSettings.model_fields}))
+    learner = make_learner(task, TaggerSettings(**{k: v for k, v in RUN.items() if k in TaggerSettings.model_fields}))
     learner.load_state_dict(trained.learner.state_dict())
     asked = write(tmp_path / "asked.txt", "to\nnew\nyork\nfrom\nBonn\n\nfrom\nnew\ndelhi\n")
     found = list(task.predict(learner, task.read(asked, targets=False)))

@@ -8,6 +8,7 @@ from tests.tasks.small_tags import small_learner, small_task
 
 from unspool.data.labelled import Raw
 from unspool.errors import DataError
+from unspool.models.catalogue import make_learner
 from unspool.settings.data import LabelledData
 from unspool.settings.model import PooledSettings
 from unspool.tasks.classify import Classification
@@ -43,7 +44,7 @@ def test_nothing_that_can_be_read_is_no_error() -> None:
 
 def test_numbers_that_are_missing_are_noted_and_texts_refused() -> None:
     task = of_numbers()
-    learner = task.make_learner(PooledSettings(hidden=2, engine="torch")).eval()
+    learner = make_learner(task, PooledSettings(hidden=2, engine="torch")).eval()
     series = [np.ones((3, 1)), np.array([[1.0], [np.nan]]), np.zeros((1, 1))]
     given = Raw(None, series, [*"abc"], "sequence {}".format, None)
     found = [row.predicted for row in task.predict_given(learner, given)]

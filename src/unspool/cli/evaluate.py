@@ -12,13 +12,14 @@ import typer
 
 from unspool.cli.terminal import console
 from unspool.errors import DataError
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.evaluation import refuse_nonfinite
 from unspool.learning.events import finite
 from unspool.learning.run_folder import RunFolder
 from unspool.runs.card import spell_metric
 from unspool.runs.config import Config
 from unspool.runs.load import load_run, use
+from unspool.tasks.contract import Task
 
 
 def evaluate(

@@ -20,10 +20,11 @@ from unspool.data.formats import find_format
 from unspool.data.problems import Problems
 from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.insight.states import check_npz, extract_states
-from unspool.learning.contract import Learner, PredictedRow, Task
+from unspool.learning.contract import Learner
 from unspool.learning.events import finite
 from unspool.runs.load import load_run, use
 from unspool.storage.files import write_file
+from unspool.tasks.contract import PredictedRow, Task
 from unspool.tasks.tolerant import NOTE
 
 FORMATS = (".csv", ".jsonl")

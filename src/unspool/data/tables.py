@@ -22,7 +22,7 @@ from unspool.data.problems import Problems
 from unspool.data.sources import find_items
 from unspool.data.text import Source
 from unspool.data.times import Times, read_times
-from unspool.errors import DataError
+from unspool.errors import DataError, MissingPackageError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -189,7 +189,8 @@ def read_table(
     """
     chunks: list[Chunk] = []
     for path, split in find_items(files):
-        chunk = read_chunk(path, header, split, tolerant)
+        with MissingPackageError.explaining(f"reading {path}"):
+            chunk = read_chunk(path, header, split, tolerant)
         if not len(chunk.frame):
             raise DataError(f"{path} has no rows below its header. Give a table with data.")
         known = chunk.frame.columns

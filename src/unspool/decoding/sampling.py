@@ -94,13 +94,15 @@ def draw_places(weights: Floats, uniform: Floats) -> Ids:
     """
     reached = weights.cumsum(-1)
     wanted = uniform[:, None] * reached[:, -1:]
-    return (reached <= wanted).sum(-1)  # of ascending numbers, how many are not above: the place to search for
+    found: Ids = (reached <= wanted).sum(-1)  # of ascending numbers, how many are not above: the place to search for
+    return found
 
 
 def _softmax(logits: Floats) -> Floats:
     """Of logits whose highest is 0."""
     weights: Floats = np.exp(logits)
-    return weights / weights.sum(-1, keepdims=True)
+    weights /= weights.sum(-1, keepdims=True)
+    return weights
 
 
 def _keep_nucleus(ranked: Floats, top_p: float) -> None:

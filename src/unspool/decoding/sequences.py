@@ -126,7 +126,8 @@ class Decoder:
 
 def choose_likeliest(log_p: Floats, rows: Ids, t: int) -> Ids:  # noqa: ARG001
     """The likeliest token of each sequence; of equal ones the first."""
-    return log_p.argmax(-1)
+    found: Ids = log_p.argmax(-1)
+    return found
 
 
 def choose_at_random(uniform: Floats, temperature: float) -> Choice:

@@ -20,6 +20,7 @@ from unspool.estimators.documentation import document_parameters
 from unspool.learning.events import Evaluated, Event
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
+from unspool.models.catalogue import make_learner
 from unspool.runs.cells import dump_cells, with_cells
 from unspool.runs.config import Config, read_config
 from unspool.runs.embeddings import make_model
@@ -154,7 +155,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self.config_ = read_config(with_cells(json.loads(fitted["config"]), own))
             self.task_ = self.config_.task.restore(json.loads(fitted["task"]), self.config_.data)
             with torch.random.fork_rng(devices=[]):  # initial weights are drawn only to be replaced
-                self.learner_ = self.task_.make_learner(self.config_.model).eval()
+                self.learner_ = make_learner(self.task_, self.config_.model).eval()
             self.learner_.load_state_dict(safetensors.torch.load(fitted["weights"]))
 
 

@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from unspool.data.memory import count_steps, read_arrays
 from unspool.data.series import Floats, Series
-from unspool.data.times import NUMBER, TimeAxis
-from unspool.errors import ArgumentTypeError, DTypeError, ShapeError
+from unspool.errors import ShapeError
 from unspool.estimators.base import AnyCell, Estimator
-
-#: Steps of series in memory are counted.
-COUNTED = TimeAxis(NUMBER, "fixed", 1)
 
 
 class Forecaster(Estimator):
@@ -97,7 +93,7 @@ class Forecaster(Estimator):
         -------
         self
         """
-        several, arrays = _arrays(X)
+        several, arrays = read_arrays(X)
         width = arrays[0].reshape(len(arrays[0]), -1).shape[1]
         names = ("value",) if width == 1 else tuple(f"value {place}" for place in range(1, width + 1))
         self._learn(self._plan(target=names), _series(arrays))
@@ -165,33 +161,12 @@ class Forecaster(Estimator):
         return 1.0 - float(self.task_.evaluate_part(self.learner_, part)["MASE"])
 
     def _seen(self, X: Any) -> list[Floats]:
-        several, arrays = _arrays(X)
+        several, arrays = read_arrays(X)
         if several != self.several_ or len(arrays) != len(self.past_):
             problem = f"is {len(arrays)} series, and the model was fitted on {len(self.past_)}"
             raise ShapeError.of("X", X, problem, "Give the same ones, in their order, in a list if they were in one")
         return arrays
 
 
-def _arrays(X: Any) -> tuple[bool, list[Floats]]:
-    """Whether X is a list of series, and their arrays."""
-    several = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) > 0
-    return several, [_array(one, f"X[{row}]" if several else "X") for row, one in enumerate(X if several else [X])]
-
-
-def _array(given: Any, name: str) -> Floats:
-    try:
-        array: NDArray[Any] = np.asarray(given)
-    except (ValueError, TypeError) as error:
-        raise ArgumentTypeError.of(name, given, f"is not an array ({error})", "Give an array (steps,)") from error
-    if array.dtype.kind not in "biuf":
-        raise DTypeError.of(name, array.dtype, "does not hold numbers", "Give an array (steps,) of numbers")
-    if array.ndim not in (1, 2) or len(array) < 2:
-        raise ShapeError.of(name, array.shape, "is not (steps,) or (steps, targets)", "Give at least two steps")
-    return array.astype(np.float64)
-
-
 def _series(arrays: list[Floats]) -> list[Series]:
-    return [
-        Series(f"X[{row}]", COUNTED, np.arange(len(one)), one.reshape(len(one), -1), *(np.empty((len(one), 0)),) * 2)
-        for row, one in enumerate(arrays)
-    ]
+    return [count_steps(f"X[{row}]", one) for row, one in enumerate(arrays)]

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
+from unspool.data.memory import Kind
 from unspool.estimators.base import AnyCell, Estimator
-from unspool.estimators.sequences import Kind, read_new
+from unspool.estimators.sequences import read_new
 
 
 class PooledEstimator(Estimator):

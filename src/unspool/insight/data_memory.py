@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.insight.measures.dependence import Dependence, measure_autocorrelation, measure_mutual_information
-from unspool.learning.contract import TrainingSequences
+from unspool.tasks.contract import TrainingSequences
 
 
 @dataclass(frozen=True, eq=False)

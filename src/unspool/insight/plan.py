@@ -17,10 +17,10 @@ from unspool.insight.data_memory import measure_memory
 from unspool.insight.gate_bias import propose_forget_bias, time_constant
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
-from unspool.learning.contract import Proposal, TrainingSequences, WholeSequence
 from unspool.runs.baselines import baselines_of
 from unspool.runs.config import Config
 from unspool.runs.train import plan as read_settings
+from unspool.tasks.contract import Proposal, TrainingSequences, WholeSequence
 
 #: Steps of memory for which a GRU is enough.
 SHORT = 20

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from unspool.errors import ArgumentError
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import record
-from unspool.learning.contract import Extent
+from unspool.learning.device import to_device_of
 from unspool.runs.load import load_run, use
 from unspool.storage.files import write_file
+from unspool.tasks.contract import Extent
 
 Tokens = Sequence[Sequence[str]]
 
@@ -91,7 +92,7 @@ def extract_states(run: str | Path, data: str | Path | None = None, layer: int |
     material = task.material(learner, EVERYTHING, None if data is None else str(data))
 
     def loss(model: nn.Module) -> Tensor:
-        found: Tensor = model(material.batch, learner.initial_state(material.batch_size)).loss
+        found: Tensor = model(to_device_of(learner, material.batch), learner.initial_state(material.batch_size)).loss
         return found
 
     recording = use(run, learner, lambda: record(learner, loss))

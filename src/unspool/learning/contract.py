@@ -1,33 +1,18 @@
-"""What a task and its model must offer. A new task is one class of each kind here, in its own file of tasks/."""
+"""What a model that is trained must offer: the loss of a batch, and its state. Tasks have their own contract."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from unspool.data.glance import Glance
-    from unspool.settings.defaults import DataFacts
-    from unspool.settings.training import Training
-
-
-class Batches(ABC):
-    """The training batches of one epoch, by number, so that training can resume in the middle."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __getitem__(self, number: int) -> Any:
-        """A batch: what the learner takes."""
 
 
 class Outcome(NamedTuple):
@@ -59,10 +44,24 @@ class Learner(nn.Module, ABC):
         """The loss of a batch.
 
         Args:
-            batch: An entry of the task's `Batches`.
+            batch: An entry of the task's `Batches`, as tensors on the device of the model.
             state: The state after the batch before it, or `initial_state`.
             teacher_forcing: The fraction of steps whose input is the target, not the model's own prediction.
         """
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """A context without gradients and dropout, after which the model is in the mode that it was in before."""
+        was_training = self.training
+        if was_training:
+            self.eval()
+        try:
+            # not inference_mode: a layer that caches such tensors could not be trained afterwards
+            with torch.no_grad():
+                yield
+        finally:
+            if was_training:
+                self.train()
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> Any:
@@ -80,199 +79,3 @@ class Learner(nn.Module, ABC):
     def surprise(self, batch: Any) -> NDArray[np.float64] | None:  # noqa: ARG002
         """−log P of each target (time, batch), in nats; None for models that do not predict step by step."""
         return None
-
-
-# ── what a task answers when plan, X-ray and the guess ask it ──
-
-
-class Proposal(NamedTuple):
-    """A value for a setting, and why."""
-
-    setting: str
-    value: str | int | float | bool
-    reason: str
-
-
-class WholeSequence(NamedTuple):
-    """That something is predicted from a whole sequence, in words."""
-
-    source: str  # what it is predicted from: "sequence", "source"
-    target: str  # what is predicted: "label", "number"
-    shortcut: str  # what in the model shortens the way from a step to the prediction
-
-
-@dataclass(frozen=True)
-class TrainingSequences:
-    """The sequences that a task trains on, as `plan` measures them."""
-
-    unit: str  # what a step is, in the plural
-    sides: Sequence[Sequence[NDArray[Any]]]  # ids (steps,) or numbers (steps, width); source and target are two sides
-    detrend: bool = False  # whether a straight line is taken off numbers before these are measured
-    whole: WholeSequence | None = None  # where something is predicted from a whole sequence
-    longest: int | None = None  # steps that a prediction reads at most; None: all before it
-
-
-class Extent(NamedTuple):
-    """How much data X-ray reads."""
-
-    batch_size: int
-    steps: int
-    bptt: int | None  # steps that gradients flow back in training; None: all of them
-
-
-class Material(NamedTuple):
-    """A batch for X-ray, and what is known about it."""
-
-    batch: Any
-    batch_size: int
-    tokens: Sequence[Sequence[str]] | None  # (time, batch), where steps are tokens
-    source: str  # where it is from, in words
-    missing: tuple[str, ...] = ()  # what could not be had, for the report
-
-
-class Claim(NamedTuple):
-    """That a file looks like the data of a task: of several tasks, the one with the highest priority gets it."""
-
-    priority: int
-    reason: str
-    settings: Mapping[str, Any] = {}  # with which it is read: the columns and what they are for
-
-
-class PredictedRow(NamedTuple):
-    """A prediction, and the entries of the table's row that it is for."""
-
-    given: Mapping[str, Any]  # by column; none where the data has no columns, or no row is meant
-    predicted: dict[str, Any]  # by `prediction_columns`, and `note` where there is none
-
-
-class Task(ABC):
-    """Data, and what is learned from it."""
-
-    #: The value of `task`; the task's settings have the same name in `settings/catalogue.py`.
-    name: ClassVar[str]
-    #: The metric by which the best model is chosen, and whether more of it is better.
-    chosen_by: str = "loss"
-    more_is_better: bool = False
-    #: Whether models of this task generate text; the others predict a table.
-    generates: ClassVar[bool] = False
-    #: The unit of the loss, where it has one.
-    loss_unit: ClassVar[str] = ""
-
-    # ── data ──
-
-    @classmethod
-    @abstractmethod
-    def prepare(cls, data: Any, seed: int) -> Self:
-        """Read the data that section `[data]` of a config names."""
-
-    @classmethod
-    def recognize(cls, glance: Glance) -> Claim | None:  # noqa: ARG003
-        """Whether a file looks like data of this task; None if it does not."""
-        return None
-
-    @property
-    @abstractmethod
-    def unit(self) -> str:
-        """What is counted in speeds: "characters", "examples"."""
-
-    @property
-    @abstractmethod
-    def digest(self) -> str:
-        """Of the data, so that a run is not resumed with other data."""
-
-    @abstractmethod
-    def describe(self) -> Mapping[str, str]:
-        """The data, in words."""
-
-    @abstractmethod
-    def batches(self, batch_size: int, bptt: int | None, epoch: int, rank: int = 0, ranks: int = 1) -> Batches:
-        """The batches of an epoch; of several processes, the part of each batch that belongs to this one."""
-
-    def facts(self) -> DataFacts | None:
-        """The size and kind of the training data, by which defaults are chosen; None where they depend on neither."""
-        return None
-
-    # ── the model ──
-
-    @abstractmethod
-    def make_learner(self, settings: Any) -> Learner:
-        """A new model for this data, from section `[model]` of a config."""
-
-    def embedded_tokens(self) -> Mapping[str, int]:
-        """Tokens and their rows in the model's embedding; none where tokens are not whole words or characters."""
-        return {}
-
-    @abstractmethod
-    def evaluate(self, learner: Any, part: str, batch_size: int = 1, limit: int | None = None) -> dict[str, float]:
-        """The loss and the metrics on "validation" or "test"; {} where there is no such data.
-
-        With a batch size of 1 a text is read once from start to end; larger ones are faster. At most `limit` units
-        are read.
-        """
-
-    @abstractmethod
-    def evaluate_files(self, learner: Any, source: Any) -> dict[str, float]:
-        """The loss and the metrics on other files."""
-
-    def predict_files(self, learner: Any, source: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
-        """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
-        raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
-
-    def predict_rows(self, learner: Any, source: Any) -> Iterator[PredictedRow]:
-        """The same as `predict_files`, with the rows that predictions are for. These have what the first column has."""
-        return (PredictedRow({}, record) for record in self.predict_files(learner, source))
-
-    def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002
-        """Predictions for texts in memory, as rows of a table with `prediction_columns`."""
-        raise ArgumentError.of("task", self.name, "does not predict from texts", "Give a file")
-
-    @property
-    def input_columns(self) -> tuple[str, ...]:
-        """Columns that are read from tables, by which a table without a name is recognized; none where none is."""
-        return ()
-
-    @property
-    def prediction_columns(self) -> tuple[str, ...]:
-        """The columns of `predict_files`; none for tasks whose models generate text."""
-        return ()
-
-    @abstractmethod
-    def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
-        """Metrics on "validation" or "test" of baselines that need no training, by name; {} without such data."""
-
-    @abstractmethod
-    def sample(self, learner: Any, seed: int) -> str:
-        """Some output of the model for people to look at."""
-
-    def prompt(self) -> str:
-        """The beginning of a text like the training data, for a task that generates text; else empty."""
-        return ""
-
-    # ── what plan and X-ray ask ──
-
-    def sequences(self) -> TrainingSequences:
-        """The training sequences, to be measured."""
-        raise ArgumentError.of("task", self.name, "has no sequences to measure", "Choose another task")
-
-    def propose(self, memory: int, training: Training) -> list[Proposal]:  # noqa: ARG002
-        """Settings of this task alone that fit data with a memory of so many steps."""
-        return []
-
-    def material(self, learner: Any, extent: Extent, source: Any = None) -> Material:  # noqa: ARG002
-        """A batch with targets from files, or, without a source, from the validation data."""
-        raise ArgumentError.of("task", self.name, "has no batch to record", "Choose another task")
-
-    def own_material(self, learner: Any, extent: Extent) -> Material | None:  # noqa: ARG002
-        """A batch that the model generates itself, for where data is missing; None if it cannot."""
-        return None
-
-    # ── what a run keeps ──
-
-    @abstractmethod
-    def dump(self) -> dict[str, Any]:
-        """What the model needs beside its weights, such as the vocabulary, as JSON has it; the run keeps it."""
-
-    @classmethod
-    @abstractmethod
-    def restore(cls, document: Mapping[str, Any], data: Any) -> Self:
-        """The task without its data, from what `dump` gave: enough to make the model and to use it."""

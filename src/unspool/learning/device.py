@@ -1,9 +1,10 @@
-"""Devices: which one a name means, nested tensors moved there, and the state of their random numbers."""
+"""Devices: which one a name means, nested arrays and tensors moved there, and the state of their random numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -52,31 +53,34 @@ def choose_device(name: str) -> torch.device:
 
 
 def to_device(tree: Any, device: torch.device) -> Any:
-    """Move every tensor in nested tuples (named ones too), lists and dicts to a device.
+    """Move every array and tensor in nested tuples (named ones too), lists and dicts to a device, as a tensor.
 
     Args:
-        tree: A batch, a state, or anything else; what is not a tensor stays as it is.
+        tree: A batch, a state, or anything else; what is neither an array nor a tensor stays as it is.
         device: Where to.
 
     Returns:
-        The same nesting. What is on the CPU and is to be there is returned as it is, unread.
+        The same nesting. A tensor that is there is returned as it is; that of an array on the CPU shares its memory.
 
     Example:
         batch = to_device(batches[0], choose_device("auto"))
     """
-    if device.type == "cpu":
-        return tree  # batches are made there
-    return map_leaves(lambda leaf: leaf.to(device) if isinstance(leaf, Tensor) else leaf, tree)
+    return map_leaves(lambda leaf: _move(leaf, device), tree, kinds=(Tensor, np.ndarray))
+
+
+def _move(leaf: Any, device: torch.device) -> Tensor:
+    tensor: Tensor = torch.from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf
+    return tensor.to(device)
 
 
 def to_device_of(module: nn.Module, tree: Any) -> Any:
-    """Move nested tensors to where the parameters of a module are.
+    """Move nested arrays and tensors to where the parameters of a module are; without any, to the CPU.
 
     Example:
         scores = learner.score(to_device_of(learner, batch))
     """
     parameter = next(module.parameters(), None)
-    return tree if parameter is None else to_device(tree, parameter.device)
+    return to_device(tree, torch.device("cpu") if parameter is None else parameter.device)
 
 
 def random_state(device: torch.device) -> Tensor:

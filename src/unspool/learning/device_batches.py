@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from unspool.learning.contract import Batches
 from unspool.learning.device import to_device
+from unspool.tasks.contract import Batches
 
 
 class BatchesOnDevice(Batches):
-    """Batches that are moved to a device when they are asked for."""
+    """Batches that become tensors on a device when they are asked for."""
 
     def __init__(self, batches: Batches, device: torch.device) -> None:
         self._batches, self._device = batches, device

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from unspool.errors import DivergenceError
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.nonfinite import NUMERIC, find_absurd_loss, refuse_huge_weights
+from unspool.tasks.contract import Task
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training

@@ -34,7 +34,7 @@ from unspool.learning.components import (
     schedule_of,
     teacher_forcing_of,
 )
-from unspool.learning.contract import Batches, Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.device_batches import BatchesOnDevice
 from unspool.learning.evaluation import measure, measure_best, merit
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
@@ -47,6 +47,7 @@ from unspool.learning.schedules import Progress
 from unspool.learning.stopping import Stop
 from unspool.learning.throughput import Throughput
 from unspool.learning.timetable import Timetable
+from unspool.tasks.contract import Batches, Task
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training
@@ -75,7 +76,7 @@ class Loop:
         stop: Asked before each update whether someone wants training to stop.
 
     Example:
-        loop = Loop(task, task.make_learner(config.model), config.training, None, print, Stop())
+        loop = Loop(task, make_learner(task, config.model), config.training, None, print, Stop())
         finished = loop.run()
     """
 
@@ -276,7 +277,7 @@ class Loop:
     def _batches(self, epoch: int) -> Batches:
         window = None if self.settings.bptt == "all" else self.settings.bptt
         found = self.task.batches(self.settings.batch_size, window, epoch, self.ranks.rank, self.ranks.count)
-        return found if self.device.type == "cpu" else BatchesOnDevice(found, self.device)
+        return BatchesOnDevice(found, self.device)
 
     def _agree(self, loss: float = 0.0, units: int = 0) -> float:
         """The mean loss of all processes; the first one's clock, and anyone's wish to stop, hold for all."""

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
-from unspool.learning.contract import Apart, Batches, Learner, Outcome
+from unspool.learning.contract import Apart, Learner, Outcome
 from unspool.learning.layer_dropout import LayerDropout, measure_rates
 from unspool.learning.penalties import objective
 from unspool.learning.predictive_coding import Local, PredictiveCoding, alignment
+from unspool.tasks.contract import Batches
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training

@@ -9,24 +9,10 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from unspool.learning.contract import Learner, Outcome
+from unspool.learning.device import to_device_of
 from unspool.models.backbone_model import with_lower
-
-#: The target of an example whose label training never saw. It is the number that torch's losses ignore.
-UNSEEN = -100
-
-
-class Batch(NamedTuple):
-    """Some examples, padded."""
-
-    inputs: Any  # what the model reads, time first
-    lengths: Tensor  # of each example
-    targets: Any  # None where they are not known
-    units: float  # by which a sum of losses is divided: where processes share a batch, its units / processes
-    steps: float | None = None  # where processes share a batch: its steps / processes
-
-    def penalty_share(self) -> float:
-        """How much a mean over the steps of these examples counts, so that that of all processes is over all steps."""
-        return 1.0 if self.steps is None else float(self.lengths.sum()) / self.steps
+from unspool.tasks.batch import Batch
+from unspool.tasks.contract import Inferred
 
 
 class Scores(NamedTuple):
@@ -54,6 +40,14 @@ class ExampleLearner(Learner):
     @abstractmethod
     def predictions(self, scores: Any, batch: Batch) -> Sequence[Any]:
         """The prediction for each example."""
+
+    def infer(self, batch: Batch) -> Inferred:
+        """The loss of a batch of arrays, and the prediction for each of its examples."""
+        with self.evaluating():
+            tensors = to_device_of(self, batch)
+            scores = self.score(tensors).levels[-1]
+            loss = None if batch.targets is None else float(self.summed_loss(scores, tensors))
+            return Inferred(loss, self.predictions(scores, tensors))
 
     def forward(self, batch: Batch, state: Any = None, teacher_forcing: float = 1.0) -> Outcome:  # noqa: ARG002
         return self.outcome(self.score(batch), batch)

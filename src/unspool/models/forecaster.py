@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,20 +13,13 @@ from unspool.models.backbone import initialize_weights, make_backbone
 from unspool.models.backbone_model import BackboneModel
 from unspool.models.baselines.encoders import MemorylessPast
 from unspool.models.baselines.memoryless import StatelessMLP
-from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.models.example_model import ExampleLearner, Scores
 from unspool.nn import make_pooling
 from unspool.settings.model import ForecasterSettings
+from unspool.tasks.batch import Batch
 
 #: The fraction of the unit that is added to the deviation of a past, so that a constant past has one.
 LEAST_DEVIATION = 0.1
-
-
-class Window(NamedTuple):
-    """The input of forecasts, standardized."""
-
-    past: Tensor  # (lookback, batch, targets + covariates)
-    future: Tensor  # (horizon, batch, future covariates)
-    unit: Tensor  # (batch, targets): the mean change over a season, in which errors are measured
 
 
 class Forecaster(ExampleLearner):

@@ -11,17 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.models.backbone import initialize_weights
-from unspool.models.example_model import UNSEEN, Batch, Scores
-from unspool.models.tagger import Tagger, TagPrediction
+from unspool.models.example_model import Scores
+from unspool.models.tagger import Tagger
 from unspool.nn import make_pooling
 from unspool.settings.model import JointSettings
-
-
-class JointTargets(NamedTuple):
-    """The tags (time, batch) and the labels (batch) of sentences."""
-
-    tags: Tensor
-    labels: Tensor
+from unspool.tasks.batch import UNSEEN, Batch, JointPrediction
 
 
 class JointScores(NamedTuple):
@@ -29,13 +23,6 @@ class JointScores(NamedTuple):
 
     tags: Tensor
     labels: Tensor
-
-
-class JointPrediction(NamedTuple):
-    """The tags of a sentence, and the probabilities of all labels."""
-
-    tags: TagPrediction
-    labels: NDArray[np.float64]
 
 
 class JointTagger(Tagger):

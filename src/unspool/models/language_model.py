@@ -95,13 +95,19 @@ class LanguageModel(BackboneModel, Learner):
         features = self.drop(output)
         return features if self.projection is None else self.projection(features)
 
-    @torch.no_grad()  # not inference_mode: a layer that caches such tensors could not be trained afterwards
     def predict(self, ids: NDArray[np.int64], state: Any) -> tuple[NDArray[np.float64], Any]:
         """Logits of what follows the last of `ids` (time, batch), and the state."""
-        found = self.encode(to_device_of(self, torch.from_numpy(ids)), state)
-        features = self.features(found.sequences[-1])
-        logits = functional.linear(features[-1], self.head, self.head_bias)
+        with self.evaluating():
+            found = self.encode(to_device_of(self, ids), state)
+            features = self.features(found.sequences[-1])
+            logits = functional.linear(features[-1], self.head, self.head_bias)
         return logits.to("cpu", torch.float64).numpy(), found.state
+
+    def measure(self, window: tuple[NDArray[np.int64], NDArray[np.int64]], state: Any) -> tuple[float, Any]:
+        """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats; and the state after them."""
+        with self.evaluating():
+            found = self(to_device_of(self, window), state)
+        return float(found.loss), found.state
 
     def _run_free(self, ids: Tensor, targets: Tensor, state: Any, teacher_forcing: float) -> Outcome:
         readings: list[Reading] = []  # one per step

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
-from unspool.models.example_model import Batch
 from unspool.models.pooled import PooledModel
+from unspool.tasks.batch import Batch
 
 
 class MultiLabelClassifier(PooledModel):

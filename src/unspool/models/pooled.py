@@ -19,10 +19,11 @@ from unspool.models.backbone import initialize_weights
 from unspool.models.backbone_model import with_lower
 from unspool.models.baselines.encoders import MemorylessEncoder
 from unspool.models.encoder import Encoder, embedding_width
-from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.models.example_model import ExampleLearner, Scores
 from unspool.models.token_embedding import TokenEmbedding, check_tokens
 from unspool.nn import make_pooling
 from unspool.settings.model import PooledSettings
+from unspool.tasks.batch import Batch
 
 
 class PooledModel(ExampleLearner):

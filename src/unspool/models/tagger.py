@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,27 +14,12 @@ from torch.nn import functional
 from unspool.models.backbone import initialize_weights, make_backbone
 from unspool.models.baselines.encoders import WordwiseEncoder
 from unspool.models.encoder import Encoder, embedding_width
-from unspool.models.example_model import UNSEEN, Batch, ExampleLearner, Scores
+from unspool.models.example_model import ExampleLearner, Scores
 from unspool.models.token_embedding import drop_words
 from unspool.nn import LastState, LinearChainCRF
 from unspool.nn.layer import valid_steps
 from unspool.settings.model import TaggerSettings
-
-
-class WordBatch(NamedTuple):
-    """A batch of words; the characters of each different word are there once."""
-
-    ids: Tensor  # (time, batch)
-    forms: Tensor  # (time, batch): which of the different words it is
-    characters: Tensor  # (characters, forms)
-    lengths: Tensor  # of each form, in characters
-
-
-class TagPrediction(NamedTuple):
-    """The tags of a sentence, and the probability of each of them."""
-
-    tags: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
+from unspool.tasks.batch import UNSEEN, Batch, TagPrediction, WordBatch
 
 
 class WordVectors(nn.Module):

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,6 +10,7 @@ from unspool.data.inputs import Inputs, TextInputs
 from unspool.data.vocabulary import Listed, Words
 from unspool.errors import ArgumentError
 from unspool.settings.model import PooledSettings
+from unspool.tasks.batch import SpelledWords
 
 #: The id of all words, characters and other listed tokens that have none of their own.
 UNKNOWN = 0
@@ -50,17 +46,6 @@ def drop_words(ids: Tensor, fraction: float) -> Tensor:
         drop_words(torch.tensor([[3, 7]]), 0.5)  # perhaps [[0, 7]]
     """
     return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < fraction, UNKNOWN) if fraction else ids
-
-
-class SpelledWords(NamedTuple):
-    """A batch of words, and what finds their n-grams, which only an embedding with `subwords` reads.
-
-    `spell` returns which of the batch's different forms each word is, (time, batch); the hashes of all forms, one form
-    after the other; and where those of each form start.
-    """
-
-    ids: Tensor  # (time, batch)
-    spell: Callable[[], Iterable[NDArray[np.int64]]]
 
 
 class TokenEmbedding(nn.Embedding):

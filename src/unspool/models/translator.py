@@ -11,18 +11,17 @@ from torch.nn import functional
 
 from unspool.decoding.sequences import Decoded
 from unspool.learning.contract import Outcome
+from unspool.learning.device import to_device_of
 from unspool.learning.teacher_forcing import free_run
 from unspool.models.backbone import initialize_weights
 from unspool.models.backbone_model import BackboneModel, Reading
 from unspool.models.encoder import embedding_width
-from unspool.models.example_model import Batch, ExampleLearner, Scores
+from unspool.models.example_model import ExampleLearner, Scores
 from unspool.nn import Seq2Seq, Stack
 from unspool.nn.leaves import map_leaves
 from unspool.nn.seq2seq import Lengths
 from unspool.settings.model import Seq2SeqSettings
-
-#: Ids of both sides that stand for no text, and the first that does.
-PADDING, START, END, FIRST = range(4)
+from unspool.tasks.batch import PADDING, START, Batch
 
 
 class Side(BackboneModel):
@@ -124,6 +123,14 @@ class Translator(ExampleLearner):
         state, extra = self.network.read(batch.inputs.T, batch.lengths)
         logits, found = self.network.decode(_before(batch.targets), state, _lengths(batch.targets))
         return self._score(logits, found, extra, batch)
+
+    def measure(self, batch: Batch) -> tuple[float, int]:
+        """The loss summed over the target tokens, each after the true ones, and how many of them are the likeliest."""
+        with self.evaluating():
+            tensors = to_device_of(self, batch)
+            logits, targets = self.score(tensors).levels[-1], tensors.targets
+            right = ((logits.argmax(-1) == targets) & (targets != PADDING)).sum()
+            return float(self.summed_loss(logits, tensors)), int(right)
 
     def summed_loss(self, scores: Tensor, batch: Batch) -> Tensor:
         flat = scores.flatten(0, 1), batch.targets.flatten()

@@ -11,7 +11,7 @@ from torch import Tensor
 LEAVES = (Tensor, torch.Size)
 
 
-def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
+def map_leaves(function: Callable[..., Any], *trees: Any, kinds: tuple[type, ...] = LEAVES) -> Any:
     """Apply a function to every leaf, and keep the nesting.
 
     Leaves are tensors and shapes (`torch.Size`). Anything else that is not a container, such as None, is left as it is.
@@ -19,6 +19,7 @@ def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
     Args:
         function: takes one leaf of each tree, all from the same place.
         *trees: tuples (named ones too), lists and dicts, nested alike.
+        kinds: the types of leaves, where others than these are meant.
 
     Returns:
         The nesting of the first tree, with the function's results as leaves.
@@ -27,12 +28,12 @@ def map_leaves(function: Callable[..., Any], *trees: Any) -> Any:
         >>> map_leaves(torch.Tensor.detach, (h, [c, None]))
     """
     first = trees[0]
-    if isinstance(first, LEAVES):
+    if isinstance(first, kinds):
         return function(*trees)
     if isinstance(first, dict):
-        return {key: map_leaves(function, *(tree[key] for tree in trees)) for key in first}
+        return {key: map_leaves(function, *(tree[key] for tree in trees), kinds=kinds) for key in first}
     if isinstance(first, tuple | list):
-        return _rebuild(first, [map_leaves(function, *several) for several in zip(*trees, strict=True)])
+        return _rebuild(first, [map_leaves(function, *several, kinds=kinds) for several in zip(*trees, strict=True)])
     return first
 
 

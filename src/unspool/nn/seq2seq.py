@@ -183,8 +183,9 @@ class Seq2Seq(nn.Module):
         check_beams(width, length_penalty, best)
         with self._decoding() as decoder:
             state = self.encode(source, source_lengths)
-            of_beams = {"width": width, "length_penalty": length_penalty, "best": best or 1}
-            ranked = decoder.search(state, len(source), max_length, **of_beams)
+            ranked = decoder.search(
+                state, len(source), max_length, width=width, length_penalty=length_penalty, best=best or 1
+            )
         return [beams[0] for beams in ranked] if best is None else ranked
 
     def _write(self, source: Tensor, source_lengths: Lengths, max_length: int, choose: Choice) -> list[Decoded]:

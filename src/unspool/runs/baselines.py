@@ -8,13 +8,13 @@ from typing import Any, get_args
 import torch
 
 from unspool.errors import DivergenceError
-from unspool.learning.contract import Task
 from unspool.learning.events import Advised, Event, Finished, Listener
 from unspool.learning.loop import Loop
 from unspool.learning.stopping import Stop
 from unspool.models.baselines.encoders import KERNEL_SIZE
 from unspool.runs.config import Config
 from unspool.runs.embeddings import make_model
+from unspool.tasks.contract import Task
 
 #: Values of `backbone` without memory, and how tables call them.
 NAMES = {

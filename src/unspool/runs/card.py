@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.events import Finished
 from unspool.learning.run_folder import RunFolder
 from unspool.runs.config import Config
+from unspool.tasks.contract import Task
 
 PACKAGES = ("unspool", "torch", "numpy", "safetensors")
 

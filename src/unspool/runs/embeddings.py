@@ -9,8 +9,10 @@ from torch import nn
 
 from unspool.data.vectors import Vectors, read_vectors, read_width
 from unspool.errors import ArgumentError
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
+from unspool.models.catalogue import make_learner
 from unspool.runs.config import Config
+from unspool.tasks.contract import Task
 
 #: A coverage below this fraction of the tokens looks like a mistake.
 FEW = 0.2
@@ -41,7 +43,7 @@ def make_model(task: Task, config: Config, new: bool = True) -> tuple[Learner, d
     Returns:
         The model, and notes on it for people.
     """
-    learner = task.make_learner(config.model)
+    learner = make_learner(task, config.model)
     notes = {}
     if new and getattr(config.model, "pretrained_embeddings", None):
         notes["embeddings"] = _load_embeddings(learner, task, config)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from unspool.errors import DataError
-from unspool.learning.contract import Task
 from unspool.runs.config import Config, to_sections
 from unspool.runs.effects import keep_effective
 from unspool.settings.catalogue import SECTIONS, find_task_settings
 from unspool.settings.defaults import choose_defaults
 from unspool.settings.training import ENDS
+from unspool.tasks.contract import Task
 
 
 def prepare_task(settings: Config) -> tuple[Config, Task]:

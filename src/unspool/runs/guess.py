@@ -9,9 +9,9 @@ from unspool.data.glance import Glance
 from unspool.data.sources import exists, first_path
 from unspool.data.text import Source
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
 from unspool.settings.catalogue import SETTINGS
 from unspool.tasks.catalogue import TASKS
+from unspool.tasks.contract import Claim
 
 #: Columns that a message lists.
 SHOWN = 12

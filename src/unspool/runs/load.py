@@ -10,15 +10,17 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from unspool.errors import DataError, DivergenceError
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.files import forms_of, read_tensors
 from unspool.learning.nonfinite import REMEDY, diagnose
 from unspool.learning.run_folder import RunFolder, read_origin
+from unspool.models.catalogue import make_learner
 from unspool.runs.cells import read_run_config
 from unspool.runs.config import Config
 from unspool.storage.documents import read_sealed
 from unspool.storage.run import MODEL, VOCABULARY, check_run
 from unspool.storage.tensors import Form, find_mismatch, read_header
+from unspool.tasks.contract import Task
 
 T = TypeVar("T")
 #: What a document of the right digest and the wrong content may raise.
@@ -62,7 +64,7 @@ def load_run(run: str | Path) -> Loaded:
             "files that the run was started with."
         )
     tensors, _ = read_tensors(model)
-    learner = task.make_learner(config.model)
+    learner = make_learner(task, config.model)
     learner.load_state_dict(tensors)
     use(path, learner, lambda: None)  # refuses weights that are not finite
     return Loaded(config, task, learner.eval())
@@ -71,7 +73,7 @@ def load_run(run: str | Path) -> Loaded:
 def expected_forms(task: Task, config: Config) -> dict[str, Form]:
     """What the header of a file with the model's weights says; no memory is taken, however large the model would be."""
     with torch.device("meta"):
-        return forms_of(task.make_learner(config.model).state_dict())
+        return forms_of(make_learner(task, config.model).state_dict())
 
 
 def use(run: str | Path, learner: Learner, call: Callable[[], T]) -> T:

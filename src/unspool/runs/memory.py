@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import torch
 
 from unspool.errors import TrainingError
-from unspool.learning.contract import Task
+from unspool.models.catalogue import make_learner
 from unspool.nn.checks import machine_memory
 from unspool.runs.config import Config
+from unspool.tasks.contract import Task
 
 #: Tensors of a parameter's size that every optimizer needs: the weight and its gradient.
 COPIES = 2
@@ -63,7 +64,7 @@ def is_about_memory(error: Exception) -> bool:
 def count_bytes(task: Task, config: Config) -> int:
     """The bytes of the model's weights and their gradients; no memory is taken."""
     with torch.device("meta"):
-        parameters = task.make_learner(config.model).parameters()
+        parameters = make_learner(task, config.model).parameters()
     return COPIES * sum(one.numel() * one.element_size() for one in parameters)
 
 

@@ -14,7 +14,7 @@ from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.advice import points_of
 from unspool.learning.checkpoint_facts import check_same
-from unspool.learning.contract import Learner, Task
+from unspool.learning.contract import Learner
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Started
 from unspool.learning.loop import Loop
 from unspool.learning.position import check_model_forms
@@ -51,6 +51,7 @@ from unspool.runs.network import keep_network
 from unspool.runs.progress import print_progress, silent
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
 from unspool.settings.training import ENDS
+from unspool.tasks.contract import Task
 
 #: What to do where a run was started with other settings.
 REMEDY = f"Leave them out, or start a new run; {', '.join(f'`{name}`' for name in RESUMABLE)} may change"

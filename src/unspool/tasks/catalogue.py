@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from unspool.errors import UnknownNameError
-from unspool.learning.contract import Task
 from unspool.tasks.classify import Classification
+from unspool.tasks.contract import Task
 from unspool.tasks.forecast import Forecasting
 from unspool.tasks.joint import JointTagging
 from unspool.tasks.lm import LanguageModelling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,19 @@ from unspool.data.labelled import Raw
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
-from unspool.models.baselines.counting import Probabilities, by_ngrams, majority
-from unspool.models.example_model import UNSEEN
-from unspool.models.pooled import Classifier
-from unspool.settings.data import LabelledData
 from unspool.settings.defaults import DataFacts
-from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
+from unspool.tasks.baselines.counting import Probabilities, by_ngrams, majority
+from unspool.tasks.batch import UNSEEN
+from unspool.tasks.contract import Claim
 from unspool.tasks.examples import check_validation, digest_files
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.labelled import LabelledPart, TargetColumns
 from unspool.tasks.labels import LabelTask
 from unspool.tasks.metrics import accuracy, macro_f1
+
+if TYPE_CHECKING:
+    from unspool.settings.data import LabelledData
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Classification(LabelTask):
 
     Example:
         task = Classification.prepare(LabelledData(files=("intents.csv",)), seed=0)
-        model = task.make_learner(PooledSettings(hidden=64))
+        model = make_learner(task, PooledSettings(hidden=64))
         task.evaluate(model, "validation")["accuracy"]
     """
 
@@ -123,14 +123,14 @@ class Classification(LabelTask):
             warn_unseen("label", "examples", len(labels), names, raw.place(int(unseen[0])))
         return ClassifiedPart(inputs, labels, raw, spellings)
 
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        return (target,)
+
     def facts(self) -> DataFacts:
         lengths = self.parts["training"].lengths
         return DataFacts(len(lengths), int(np.median(lengths)), len(self.labels), self.inputs.unit)
 
     # ── the model ──
-
-    def make_learner(self, settings: PooledSettings) -> Classifier:
-        return Classifier(settings, self.inputs, len(self.labels))
 
     def metrics(self, part: LabelledPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.targets is not None

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from unspool.data.sequences import Indices, divide, shuffled_batches, sorted_batches
 from unspool.data.sources import find_parts, held_out, list_all_files
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import Batches, Extent, Material, Task
-from unspool.learning.device import to_device_of
-from unspool.models.example_model import Batch, ExampleLearner
+from unspool.tasks.batch import Batch
+from unspool.tasks.contract import Batches, ExampleModel, Extent, Material, Task
 from unspool.tasks.tokens import Tokens
 
 #: Examples per batch in evaluation.
@@ -38,7 +36,7 @@ class Part(Protocol):
         """Units of each example, over which losses are averaged."""
 
     def batch(self, indices: Indices) -> Batch:
-        """Some examples as tensors."""
+        """Some examples, padded."""
 
 
 class ExampleBatches(Batches):
@@ -82,6 +80,13 @@ class ExampleTask(Task):
         """A part from files, encoded as the training data is; without `targets`, these need not be known."""
 
     @abstractmethod
+    def part_of(self, examples: Any, targets: Any = None) -> Any:
+        """A part from examples in memory, encoded as the training data is; without `targets`, to predict them.
+
+        What examples and targets are is said by the task.
+        """
+
+    @abstractmethod
     def metrics(self, part: Any, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         """The metrics of the predictions for some examples."""
 
@@ -111,31 +116,33 @@ class ExampleTask(Task):
     def evaluate_files(self, learner: Any, source: Source) -> dict[str, float]:
         return self.evaluate_part(learner, self.read(held_out(source)))
 
-    def evaluate_part(self, learner: ExampleLearner, part: Part, limit: int | None = None) -> dict[str, float]:
+    def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:
+        return self.evaluate_part(learner, self.part_of(examples, targets))
+
+    def predict_examples(self, learner: Any, examples: Any) -> Iterator[dict[str, Any]]:
+        return self.predict(learner, self.part_of(examples))
+
+    def evaluate_part(self, learner: ExampleModel, part: Part, limit: int | None = None) -> dict[str, float]:
         """The loss and the metrics on a part, or on about `limit` units of it; no loss where training saw no target."""
         indices = choose_examples(part, limit)
         loss, predictions = self.infer(learner, part, indices)
         metrics = self.metrics(part, indices, predictions)
         return {"loss": loss, **metrics} if part.counts[indices].any() else metrics
 
-    @torch.no_grad()
-    def infer(self, learner: ExampleLearner, part: Part, indices: Indices) -> tuple[float, list[Any]]:
+    def infer(self, learner: ExampleModel, part: Part, indices: Indices) -> tuple[float, list[Any]]:
         """The mean loss of some examples, NaN where targets are not known, and the predictions."""
-        was_training = learner.training
-        learner.eval()
         predictions: list[Any] = [None] * len(indices)
         total, units = 0.0, 0.0
         for places in sorted_batches(part.lengths[indices], TOGETHER):
-            batch = to_device_of(learner, part.batch(indices[places]))
-            scores = learner.score(batch).levels[-1]
-            if batch.targets is not None:
-                total, units = total + float(learner.summed_loss(scores, batch)), units + batch.units
-            for place, prediction in zip(places, learner.predictions(scores, batch), strict=True):
+            batch = part.batch(indices[places])
+            found = learner.infer(batch)
+            if found.loss is not None:
+                total, units = total + found.loss, units + batch.units
+            for place, prediction in zip(places, found.predictions, strict=True):
                 predictions[place] = prediction
-        learner.train(was_training)
         return total / units if units else float("nan"), predictions
 
-    def predict(self, learner: ExampleLearner, part: Part) -> Iterator[dict[str, Any]]:
+    def predict(self, learner: ExampleModel, part: Part) -> Iterator[dict[str, Any]]:
         """A row of a table for each example."""
         _, predictions = self.infer(learner, part, np.arange(len(part.lengths)))
         return (self.record(part, index, prediction) for index, prediction in enumerate(predictions))

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from unspool.data.corpus import PARTS
 from unspool.data.glance import Glance
+from unspool.data.memory import count_steps, read_array
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, standardize
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import Claim, Proposal, TrainingSequences
-from unspool.models.baselines.forecasts import AR, seasonal_naive
-from unspool.models.forecaster import Forecaster
-from unspool.settings.data import SeriesData
-from unspool.settings.model import ForecasterSettings
-from unspool.settings.training import Training
+from unspool.tasks.baselines.forecasts import AR, seasonal_naive
+from unspool.tasks.contract import Claim, Proposal, TrainingSequences
 from unspool.tasks.examples import ExampleTask, digest_files
 from unspool.tasks.forecast_columns import (
     claim_wide,
@@ -37,7 +34,13 @@ from unspool.tasks.forecast_data import (
     check_series,
     choose_horizon,
 )
+from unspool.tasks.label_lists import list_some
 from unspool.tasks.metrics import coverage, mae, pinball, rmse
+from unspool.tasks.plain_settings import with_changes
+
+if TYPE_CHECKING:
+    from unspool.settings.data import SeriesData
+    from unspool.settings.training import Training
 
 #: Past values that a line of a sample shows.
 SHOWN = 3
@@ -55,7 +58,7 @@ class Forecasting(ExampleTask):
 
     Example:
         task = Forecasting.prepare(SeriesData(files=("co2.csv",), horizon=12), seed=0)
-        model = task.make_learner(ForecasterSettings())
+        model = make_learner(task, ForecasterSettings())
         task.evaluate(model, "validation")["MASE"]
     """
 
@@ -96,7 +99,7 @@ class Forecasting(ExampleTask):
         """From series in memory; `data` names as many targets and covariates as they have."""
         check_series(series, data)
         horizon = choose_horizon(series, data)
-        data = data.model_copy(update={"horizon": horizon.steps})
+        data = with_changes(data, {"horizon": horizon.steps})
         shortest = min(map(len, series))
         ahead = [data.count_steps(given, shortest) for given in (data.validation, data.test)]
         if not ahead[0]:
@@ -121,7 +124,7 @@ class Forecasting(ExampleTask):
                 f"the run's vocabulary.json has scales that are not of {width} columns. Take the run's own."
             )
         columns = {"time_column": terms.time, "series_column": terms.series, "target": terms.targets}
-        return cls({}, terms, data.model_copy(update={**columns, "horizon": terms.horizon}))
+        return cls({}, terms, with_changes(data, {**columns, "horizon": terms.horizon}))
 
     def dump(self) -> dict[str, Any]:
         return self.terms.dump()
@@ -146,13 +149,37 @@ class Forecasting(ExampleTask):
 
     def part(self, series: Sequence[Series], targets: bool = True) -> ForecastPart:
         """Every origin of series whose next steps are known, or, without `targets`, the end of each series."""
-        terms = self.terms
         check_series(series, self.data)
-        if str(series[0].axis) != terms.step:
+        if str(series[0].axis) != self.terms.step:
             raise DataError(
-                f"the series {series[0].name!r} has a step of {series[0].axis}, and the model one of {terms.step}. "
-                "Give series of the same step."
+                f"the series {series[0].name!r} has a step of {series[0].axis}, and the model one of "
+                f"{self.terms.step}. Give series of the same step."
             )
+        return self._encode(series, targets)
+
+    def part_of(self, examples: Any, targets: Any = None) -> ForecastPart:
+        """A part from series without times, whose steps are taken for those of the model, and are counted.
+
+        Args:
+            examples: The name of a series → an array (steps,) or (steps, targets); or, for a model of one series, its
+                array alone.
+            targets: Whether the next steps are among the examples: every origin of a series is then forecast, and
+                without them the steps after its end.
+        """
+        named = examples if isinstance(examples, Mapping) else {next(iter(self.terms.scales)): examples}
+        if len(self.terms.scales) > 1 and named is not examples:
+            remedy = f"Give a dict of arrays, by the names {list_some([*self.terms.scales])}"
+            raise ArgumentError.of("examples", examples, "does not say which series it is", remedy)
+        series = [count_steps(name, read_array(one, f"examples[{name!r}]")) for name, one in named.items()]
+        check_series(series, self.data)
+        return self._encode(series, bool(targets))
+
+    def evaluate_examples(self, learner: Any, examples: Any, targets: Any = True) -> dict[str, float]:
+        """The metrics of forecasts from every step of series that has enough steps before and after it."""
+        return super().evaluate_examples(learner, examples, targets)
+
+    def _encode(self, series: Sequence[Series], targets: bool) -> ForecastPart:
+        terms = self.terms
         scaled = [standardize(one, terms.scales) for one in series]
         if targets:
             origins = Origins(scaled, terms.lookback, terms.horizon)
@@ -177,16 +204,6 @@ class Forecasting(ExampleTask):
         ]
 
     # ── the model ──
-
-    def make_learner(self, settings: ForecasterSettings) -> Forecaster:
-        terms, data = self.terms, self.data
-        if settings.relative_to == "season" and terms.lookback < terms.season:
-            problem = f"is less than the season ({terms.season}) to which forecasts are relative"
-            remedy = f"Give {terms.season} or more, or `season=1`, or `relative_to='last'`"
-            raise ArgumentError.of("lookback", terms.lookback, problem, remedy)
-        targets, future = len(data.target), len(data.future_covariates)
-        width = targets + len(data.past_covariates) + future
-        return Forecaster(settings, data.quantiles, terms.season, targets=targets, width=width, future=future)
 
     def metrics(self, part: ForecastPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         pairs = zip(indices, predictions, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unspool.data.columns import LABEL_NAMES, SERIES_NAMES, TIME_NAMES, find_column, guess_column
 from unspool.data.glance import Glance
@@ -12,8 +12,11 @@ from unspool.data.tables import Table, read_table, require_columns
 from unspool.data.text import Source
 from unspool.data.wide import VALUE, find_wide, unfold
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
-from unspool.settings.data import SeriesData
+from unspool.tasks.contract import Claim
+from unspool.tasks.plain_settings import with_changes
+
+if TYPE_CHECKING:
+    from unspool.settings.data import SeriesData
 
 #: Names of columns of labels: a table that has one is not taken for one of series.
 LABELS = ("label", "labels", "class", "category", "intent", "sentiment", "tag")
@@ -33,7 +36,7 @@ def read_series_table(source: Source, data: SeriesData) -> tuple[Table, SeriesDa
     if wide is None or {*data.target} & {*table.columns}:
         return table, data
     own = {"time_column": wide.time, "series_column": wide.series, "target": (VALUE,)}
-    return unfold(table, wide), data.model_copy(update=own)
+    return unfold(table, wide), with_changes(data, own)
 
 
 def claim_wide(glance: Glance) -> Claim | None:
@@ -59,10 +62,10 @@ def name_columns(table: Table, data: SeriesData) -> SeriesData:
     found = Roles(table).find_series(data.time_column, data.series_column, data.target, covariates)
     if found is not None:
         update = {"time_column": found.time, "series_column": found.series, "target": found.targets}
-        return data.model_copy(update=update)
+        return with_changes(data, update)
     time = data.time_column or guess_column(table, TIME_NAMES, "the times", "time_column", others)
     targets = data.target or (guess_column(table, SERIES_NAMES, "the values to forecast", "target", [time, *others]),)
-    return data.model_copy(update={"time_column": time, "target": targets})
+    return with_changes(data, {"time_column": time, "target": targets})
 
 
 def _refuse_single_column(table: Table) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from unspool.data import saved
@@ -17,9 +16,10 @@ from unspool.data.seasons import Steps, guess_horizon, guess_lookback, guess_ord
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, find_scale, fit_scales
 from unspool.errors import ArgumentError, DataError
-from unspool.models.example_model import Batch
-from unspool.models.forecaster import Window
-from unspool.settings.data import SeriesData
+from unspool.tasks.batch import Batch, Window
+
+if TYPE_CHECKING:
+    from unspool.settings.data import SeriesData
 
 #: Of many series, so many are looked at for season and lookback.
 LOOKED_AT = 7
@@ -127,11 +127,11 @@ class ForecastPart:
             target = None
         else:
             found = self.origins.batch(pairs)
-            past, future, target = found.past, found.future, _tensor(found.target)
+            past, future, target = found.past, found.future, _single(found.target)
         units = self.units(indices)
         deviations = np.stack([self._scale(one).deviation for one in pairs[:, 0]])
-        window = Window(_tensor(past), _tensor(future), _tensor(units / deviations[:, : units.shape[1]]))
-        return Batch(window, torch.from_numpy(self.lengths[indices]), target, len(indices))
+        window = Window(_single(past), _single(future), _single(units / deviations[:, : units.shape[1]]))
+        return Batch(window, self.lengths[indices], target, len(indices))
 
     def history(self, index: int, steps: int) -> Floats:
         """The last values before an origin, (steps, targets), in their own units."""
@@ -203,8 +203,8 @@ def _some(series: Sequence[Series], ends: Sequence[int]) -> list[tuple[Series, i
     return [pairs[place] for place in places]
 
 
-def _tensor(values: ArrayLike) -> torch.Tensor:
-    return torch.from_numpy(np.asarray(values, np.float32))
+def _single(values: ArrayLike) -> NDArray[np.float32]:
+    return np.asarray(values, np.float32)
 
 
 def _season_change(name: str, values: Floats, season: int, targets: Sequence[str]) -> Floats:

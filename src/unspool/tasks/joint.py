@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unspool.data import saved
@@ -16,14 +15,14 @@ from unspool.data.glance import Glance
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
-from unspool.models.example_model import UNSEEN, Batch
-from unspool.models.joint import JointPrediction, JointTagger, JointTargets
-from unspool.settings.data import TaggedData
-from unspool.settings.model import JointSettings, TaggerSettings
+from unspool.tasks.batch import UNSEEN, Batch, JointPrediction, JointTargets
+from unspool.tasks.contract import Claim
 from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
 from unspool.tasks.metrics import accuracy
-from unspool.tasks.tag import Sentences, TaggedPart, Tagging, permitted
+from unspool.tasks.tag import Sentences, TaggedPart, Tagging
+
+if TYPE_CHECKING:
+    from unspool.settings.data import TaggedData
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class JointPart(TaggedPart):
         found = super().batch(indices)
         if self.labels is None or found.targets is None:
             return found._replace(targets=None)
-        return found._replace(targets=JointTargets(found.targets, torch.from_numpy(self.labels[indices])))
+        return found._replace(targets=JointTargets(found.targets, self.labels[indices]))
 
     @cached_property
     def right_tags(self) -> list[list[int]]:
@@ -50,7 +49,7 @@ class JointTagging(Tagging):
 
     Example:
         task = JointTagging.prepare(TaggedData(files=("snips",)), seed=0)
-        model = task.make_learner(JointSettings())
+        model = make_learner(task, JointSettings())
         task.evaluate(model, "validation")["exact match"]
     """
 
@@ -100,6 +99,14 @@ class JointTagging(Tagging):
         labels = self._number_labels(found.sentences) if known else None
         return JointPart(found.sentences, found.forms, found.ids, found.spellings, found.tags, labels)
 
+    def part_of(self, examples: Any, targets: Any = None) -> JointPart:
+        """As `Tagging`; a target is a pair of the tags and the label of a sentence."""
+        if targets is None:
+            return self.part(super().part_of(examples).sentences)
+        tags, labels = zip(*targets, strict=True)
+        tagged = super().part_of(examples, tags).sentences
+        return self.part(Sentences(replace(one, label=label) for one, label in zip(tagged, labels, strict=True)))
+
     def _number_labels(self, sentences: Sentences) -> NDArray[np.int64]:
         number = {label: place for place, label in enumerate(self.labels)}
         found = np.array([number.get(sentence.label, UNSEEN) for sentence in sentences], np.int64)
@@ -109,11 +116,6 @@ class JointTagging(Tagging):
         return found
 
     # ── the model ──
-
-    def make_learner(self, settings: TaggerSettings) -> JointTagger:
-        assert isinstance(settings, JointSettings)
-        sizes = 1 + len(self.lexicon.words), 1 + len(self.lexicon.characters), len(self.tags)
-        return JointTagger(settings, *sizes, permitted(self.tags, self.scheme), len(self.labels))
 
     def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert isinstance(part, JointPart)

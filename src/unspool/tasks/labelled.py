@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unspool.data.columns import LABEL_NAMES, TEXT_NAMES, find_column, guess_column
@@ -17,6 +16,7 @@ from unspool.data.formats import find_format, has_columns
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, NumberInputs, TextInputs
 from unspool.data.labelled import Raw, of_texts, read_array_items, read_steps, read_texts
+from unspool.data.memory import read_examples
 from unspool.data.problems import warn
 from unspool.data.roles import Roles
 from unspool.data.sequences import Indices, Sequences
@@ -25,14 +25,16 @@ from unspool.data.subwords import Spellings
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
-from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import TrainingSequences, WholeSequence
-from unspool.models.example_model import Batch
-from unspool.models.token_embedding import SpelledWords
-from unspool.settings.data import SequenceData
+from unspool.errors import ArgumentError, DataError, ShapeError
+from unspool.tasks.batch import Batch, SpelledWords
+from unspool.tasks.contract import TrainingSequences, WholeSequence
 from unspool.tasks.examples import read_divided
+from unspool.tasks.plain_settings import with_changes
 from unspool.tasks.tokens import Tokens, decode_steps
 from unspool.tasks.tolerant import TolerantTask
+
+if TYPE_CHECKING:
+    from unspool.settings.data import SequenceData
 
 #: Characters of a text that a line of a sample shows.
 SHOWN = 60
@@ -68,9 +70,9 @@ class LabelledPart:
         return np.ones(len(self.inputs), np.int64)
 
     def batch(self, indices: Indices) -> Batch:
-        targets = None if self.targets is None else torch.from_numpy(self.targets[indices])
-        lengths, units = torch.from_numpy(self.inputs.lengths[indices]), float(self.counts[indices].sum())
-        inputs: Any = torch.from_numpy(self.inputs.padded(indices))
+        targets = None if self.targets is None else self.targets[indices]
+        lengths, units = self.inputs.lengths[indices], float(self.counts[indices].sum())
+        inputs: Any = self.inputs.padded(indices)
         if self.spellings is not None:
             inputs = SpelledWords(inputs, partial(self.spellings.batch, indices))
         return Batch(inputs, lengths, targets, units)
@@ -228,7 +230,7 @@ def _only_target(roles: Roles, text: str) -> str | None:
 
 def remember_columns(data: Any, columns: Mapping[str, Any]) -> Any:
     """The settings with columns where none was named, so that later files of a run are read by the same ones."""
-    return data.model_copy(update={name: one for name, one in columns.items() if one and not getattr(data, name)})
+    return with_changes(data, {name: one for name, one in columns.items() if one and not getattr(data, name)})
 
 
 def text_column(raw: Raw) -> str | None:
@@ -269,6 +271,27 @@ class LabelledTask(TolerantTask):
         if self.inputs.tokens is None:
             raise DataError("the model reads sequences of numbers, and these are texts. Give a file with numbers.")
         return of_texts(texts, place)
+
+    def part_of(self, examples: Any, targets: Any = None) -> Any:
+        """A part from texts, or from sequences of numbers: arrays (steps, features) or (steps,), rows of a table.
+
+        Args:
+            examples: As `data.memory.read_examples` takes them.
+            targets: One per example; None where they are not known.
+        """
+        raw = read_examples(examples)
+        return self.part(raw if targets is None else replace(raw, targets=self.read_targets(targets, len(raw))))
+
+    def read_targets(self, targets: Any, count: int) -> list[tuple[Any, ...]]:
+        """Targets in memory as entries of target columns, as many as there are examples."""
+        found = list(targets)
+        if len(found) != count:
+            raise ShapeError.of("targets", len(found), f"are not as many as the {count} examples", "Give one for each")
+        return [self.read_target(target) for target in found]
+
+    @abstractmethod
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        """The target of an example as entries of target columns."""
 
     def show_given(self, given: Raw, index: int) -> str:
         return show_input(given, index)

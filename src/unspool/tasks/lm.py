@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import takewhile
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from unspool.data.batches import Windows
 from unspool.data.corpus import PARTS, Corpus, Division, prepare
@@ -18,17 +17,16 @@ from unspool.data.sources import find_folder_parts, held_out, list_paths
 from unspool.data.text import Source
 from unspool.data.tokens import Ids
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
-from unspool.decoding.generation import generate
+from unspool.decoding.generation import Predictor, generate
 from unspool.decoding.sampling import Sampling
 from unspool.errors import DataError
-from unspool.learning.contract import Batches, Claim, Extent, Material, Proposal, Task, TrainingSequences
-from unspool.learning.device import to_device_of
-from unspool.models.baselines.ngram import NGram
-from unspool.models.language_model import LanguageModel, make_model
-from unspool.settings.data import TextData
-from unspool.settings.model import LanguageModelSettings
-from unspool.settings.training import Training
+from unspool.tasks.baselines.ngram import NGram
+from unspool.tasks.contract import Batches, Claim, Extent, Material, Proposal, Task, TextModel, TrainingSequences
 from unspool.tasks.tokens import decode_steps
+
+if TYPE_CHECKING:
+    from unspool.settings.data import TextData
+    from unspool.settings.training import Training
 
 #: Steps of a window in evaluation: many, so that the loop costs nothing, and few enough to stay in cache.
 READING = 512
@@ -48,7 +46,7 @@ SPANS = 3
 
 
 class TextWindows(Batches):
-    """Windows of a text as tensors."""
+    """Windows of a text."""
 
     def __init__(self, tokens: Ids, batch_size: int, steps: int | None, rank: int = 0, ranks: int = 1) -> None:
         self._windows = Windows(tokens, batch_size, steps or max(1, (len(tokens) - 1) // batch_size))
@@ -57,10 +55,8 @@ class TextWindows(Batches):
     def __len__(self) -> int:
         return len(self._windows)
 
-    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
-        inputs, targets = (
-            torch.from_numpy(np.ascontiguousarray(part[:, self._own])) for part in self._windows.window(number)
-        )
+    def __getitem__(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        inputs, targets = (np.ascontiguousarray(part[:, self._own]) for part in self._windows.window(number))
         return inputs, targets
 
 
@@ -69,7 +65,7 @@ class LanguageModelling(Task):
 
     Example:
         task = LanguageModelling.prepare(TextData(files=("book.txt",)), seed=0)
-        model = task.make_learner(LanguageModelSettings(hidden=128))
+        model = make_learner(task, LanguageModelSettings(hidden=128))
         task.evaluate(model, "validation")["perplexity"]
     """
 
@@ -139,10 +135,6 @@ class LanguageModelling(Task):
 
     # ── the model ──
 
-    def make_learner(self, settings: LanguageModelSettings) -> LanguageModel:
-        return make_model(self.vocabulary, settings)
-
-    @torch.no_grad()
     def evaluate(self, learner: Any, part: str, batch_size: int = 1, limit: int | None = None) -> dict[str, float]:
         tokens = getattr(self.corpus, part)[: None if limit is None else limit + 1]
         if len(tokens) < 2:
@@ -155,24 +147,23 @@ class LanguageModelling(Task):
 
         A token that does not occur in training counts as the unknown one, which is easier to predict than what it is.
         """
-        ids = self._read(source)
+        return self._evaluate(learner, self._read(source), str(source))
+
+    def _evaluate(self, learner: TextModel, ids: Ids, source: str) -> dict[str, float]:
         if len(ids) < 2:
             raise DataError(f"{source} has {len(ids)} token(s). Give text of two at least.")
         unknown = sum(np.count_nonzero(ids == token) for token in textless_ids(self.vocabulary)) / len(ids)
         return loss_metrics(self.measure(learner, ids)) | ({"unknown": unknown} if unknown else {})
 
     @staticmethod
-    @torch.no_grad()
-    def measure(learner: LanguageModel, tokens: Ids, batch_size: int = 1) -> float:
+    def measure(learner: TextModel, tokens: Ids, batch_size: int = 1) -> float:
         """Mean cross-entropy of a text that is read once, in `batch_size` parallel parts, with the state carried on."""
-        was_training = learner.training
-        learner.eval()
         total, count, state = 0.0, 0, learner.initial_state(batch_size)
         windows = TextWindows(tokens, batch_size, READING)
         for number in range(len(windows)):
-            found = learner(to_device_of(learner, windows[number]), state)
-            total, count, state = total + float(found.loss) * found.units, count + found.units, found.state
-        learner.train(was_training)
+            window = windows[number]
+            loss, state = learner.measure(window, state)
+            total, count = total + loss * window[1].size, count + window[1].size
         return total / count
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
@@ -193,15 +184,10 @@ class LanguageModelling(Task):
         return found
 
     def sample(self, learner: Any, seed: int) -> str:
-        was_training = learner.training
-        learner.eval()
-        try:
-            generator = np.random.default_rng(seed)
-            sampling = Sampling(temperature=0.8, banned=textless_ids(self.vocabulary))
-            ids = generate(learner, first_prompt(learner, self.vocabulary), SAMPLE, sampling, generator)
-            return self.vocabulary.decode(list(ids))
-        finally:
-            learner.train(was_training)
+        generator = np.random.default_rng(seed)
+        sampling = Sampling(temperature=0.8, banned=textless_ids(self.vocabulary))
+        ids = generate(learner, first_prompt(learner, self.vocabulary), SAMPLE, sampling, generator)
+        return self.vocabulary.decode(list(ids))
 
     def prompt(self) -> str:
         words = self.vocabulary.decode(self.corpus.validation[:PROMPT].tolist()).split()
@@ -251,6 +237,10 @@ class LanguageModelling(Task):
         batch = TextWindows(ids, batch_size, steps)[0]
         return Material(batch, batch_size, decode_steps(batch[0], self.vocabulary), source)
 
+    def evaluate_examples(self, learner: Any, examples: str, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
+        """As `evaluate_files`, of one text."""
+        return self._evaluate(learner, np.array(self.vocabulary.ids(examples), np.int64), "the text")
+
     def _read(self, source: Source) -> Ids:
         """The tokens of files, in the vocabulary of the model; of a folder that comes divided, of its test part."""
         source = held_out(source) if find_folder_parts(source) else source
@@ -277,8 +267,7 @@ def _explain_bptt(wanted: int, memory: int) -> str:
     return f"Twice the memory of {memory:,}: then at least half of all steps have their whole past within reach."
 
 
-@torch.no_grad()
-def first_prompt(model: LanguageModel, vocabulary: Vocabulary) -> list[int]:
+def first_prompt(model: Predictor, vocabulary: Vocabulary) -> list[int]:
     """Ids to start from where there is no prompt: a line that the model generates, and its end.
 
     In its initial state a model has read nothing; that a line starts it knows only after the end of another. Where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,17 @@ from unspool.data.labelled import Raw
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
-from unspool.learning.contract import Claim
-from unspool.models.multilabel import MultiLabelClassifier
-from unspool.settings.data import MultiLabelData
-from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
+from unspool.tasks.contract import Claim
 from unspool.tasks.examples import digest_files
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.labelled import LabelledPart, TargetColumns
 from unspool.tasks.labels import LabelTask
 from unspool.tasks.metrics import label_set_scores
+from unspool.tasks.plain_settings import with_changes
+
+if TYPE_CHECKING:
+    from unspool.settings.data import MultiLabelData
 
 #: An example has a label if its probability is at least this.
 THRESHOLD = 0.5
@@ -37,7 +38,7 @@ class MultiLabelClassification(LabelTask):
 
     Example:
         task = MultiLabelClassification.prepare(MultiLabelData(files=("topics.csv",)), seed=0)
-        model = task.make_learner(PooledSettings(hidden=64))
+        model = make_learner(task, PooledSettings(hidden=64))
         task.evaluate(model, "validation")["micro-F1"]
     """
 
@@ -71,7 +72,7 @@ class MultiLabelClassification(LabelTask):
         data = labelled.remember_columns(data, columns)
         if len(data.label_column) == 1 and data.label_separator is None:
             cells = [str(target[0]) for target in training.targets or ()]
-            data = data.model_copy(update={"label_separator": guess_separator(cells)})
+            data = with_changes(data, {"label_separator": guess_separator(cells)})
         inputs = fit_inputs(training, data.tokenizer, data.vocab_size, data.lowercase, data.features)
         sets = list(_label_sets(training, data))
         labels = sorted({label for own in sets for label in own})
@@ -129,10 +130,12 @@ class MultiLabelClassification(LabelTask):
             warn_unseen("label", "examples", len(raw), names, raw.place(unseen[0][0]), having=having, how=how)
         return LabelledPart(inputs, targets, raw, spellings)
 
-    # ── the model ──
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        """The labels of an example, as one cell of a table has them."""
+        separator: str = self.data.label_separator or "|"
+        return (target if isinstance(target, str) else separator.join(target),)
 
-    def make_learner(self, settings: PooledSettings) -> MultiLabelClassifier:
-        return MultiLabelClassifier(settings, self.inputs, len(self.labels))
+    # ── the model ──
 
     def metrics(self, part: LabelledPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         chosen = part.raw.take(indices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,14 @@ from unspool.data.scale import Scale
 from unspool.data.sequences import Indices
 from unspool.data.subwords import Spellings
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.contract import Claim
-from unspool.models.example_model import ExampleLearner
-from unspool.models.pooled import Regressor
-from unspool.settings.data import MeasuredData
-from unspool.settings.model import PooledSettings
 from unspool.tasks import labelled
+from unspool.tasks.contract import Claim, ExampleModel
 from unspool.tasks.examples import Part, digest_files
 from unspool.tasks.labelled import LabelledPart, LabelledTask, TargetColumns
 from unspool.tasks.metrics import mae, r_squared, rmse
+
+if TYPE_CHECKING:
+    from unspool.settings.data import MeasuredData
 
 Floats = NDArray[np.float64]
 #: The metrics of one target.
@@ -46,7 +45,7 @@ class Regression(LabelledTask):
 
     Example:
         task = Regression.prepare(MeasuredData(files=("solubility.csv",), target=("logS",)), seed=0)
-        model = task.make_learner(PooledSettings(hidden=64))
+        model = make_learner(task, PooledSettings(hidden=64))
         task.evaluate(model, "validation")["RMSE"]
     """
 
@@ -147,12 +146,12 @@ class Regression(LabelledTask):
             )
         return inputs, scaled, raw, spellings
 
+    def read_target(self, target: Any) -> tuple[Any, ...]:
+        return tuple(np.ravel(target).tolist())
+
     # ── the model ──
 
-    def make_learner(self, settings: PooledSettings) -> Regressor:
-        return Regressor(settings, self.inputs, self.scale)
-
-    def infer(self, learner: ExampleLearner, part: Part, indices: Indices) -> tuple[float, list[Any]]:
+    def infer(self, learner: ExampleModel, part: Part, indices: Indices) -> tuple[float, list[Any]]:
         """As every task; of a molecule with several SMILES, the means of their losses and predictions."""
         variants: Sequence[Part] = getattr(part, "variants", ())
         found = [super(Regression, self).infer(learner, one, indices) for one in (part, *variants)]

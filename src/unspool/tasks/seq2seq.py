@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 
 from unspool.data import saved
 from unspool.data.columns import LABEL_NAMES, SOURCE_NAMES, TRANSLATION_NAMES, guess_column
@@ -15,23 +14,24 @@ from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
 from unspool.data.inputs import TextInputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw, of_texts, read_texts
+from unspool.data.memory import read_examples
 from unspool.data.sequences import Indices, Sequences, sorted_batches
 from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
 from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.decoding.sequences import Decoded
-from unspool.errors import DataError
-from unspool.learning.contract import Claim, TrainingSequences, WholeSequence
-from unspool.learning.device import to_device_of
-from unspool.models.example_model import Batch
-from unspool.models.translator import END, FIRST, PADDING, Translator
-from unspool.settings.data import PairedData
-from unspool.settings.model import Seq2SeqSettings
+from unspool.errors import DataError, ShapeError
+from unspool.tasks.batch import END, FIRST, Batch
+from unspool.tasks.contract import Claim, PairModel, TrainingSequences, WholeSequence
 from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided
 from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_input
 from unspool.tasks.metrics import exact_match, mean_edit_distance
+from unspool.tasks.plain_settings import with_changes
 from unspool.tasks.tolerant import TolerantTask
+
+if TYPE_CHECKING:
+    from unspool.settings.data import PairedData
 
 #: Words from which on both entries of a first line are taken for texts, and not for the names of columns.
 SENTENCE = 3
@@ -56,9 +56,9 @@ class PairedPart:
         return np.ones(len(self.sources), np.int64) if self.targets is None else self.targets.lengths
 
     def batch(self, indices: Indices) -> Batch:
-        targets = None if self.targets is None else torch.from_numpy(self.targets.padded(indices))
-        lengths, units = torch.from_numpy(self.lengths[indices]), float(self.counts[indices].sum())
-        return Batch(torch.from_numpy(self.sources.padded(indices)), lengths, targets, units)
+        targets = None if self.targets is None else self.targets.padded(indices)
+        units = float(self.counts[indices].sum())
+        return Batch(self.sources.padded(indices), self.lengths[indices], targets, units)
 
 
 class Translation(TolerantTask):
@@ -66,7 +66,7 @@ class Translation(TolerantTask):
 
     Example:
         task = Translation.prepare(PairedData(files=("dates.tsv",)), seed=0)
-        model = task.make_learner(Seq2SeqSettings(hidden=64))
+        model = make_learner(task, Seq2SeqSettings(hidden=64))
         task.evaluate(model, "validation")["exact match"]
     """
 
@@ -162,6 +162,19 @@ class Translation(TolerantTask):
     def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Raw:
         return of_texts(texts, place)
 
+    def part_of(self, examples: Any, targets: Any = None) -> PairedPart:
+        """A part from texts.
+
+        Args:
+            examples: The sources.
+            targets: The text to write for each; None where they are not known.
+        """
+        raw = read_examples(examples)
+        if targets is not None and len(targets) != len(raw):
+            problem = f"are not as many as the {len(raw)} examples"
+            raise ShapeError.of("targets", len(targets), problem, "Give one for each")
+        return self.part(raw if targets is None else replace(raw, targets=[(target,) for target in targets]))
+
     @property
     def input_columns(self) -> tuple[str, ...]:
         return tuple(filter(None, (self.data.source_column,)))
@@ -187,9 +200,6 @@ class Translation(TolerantTask):
 
     # ── the model ──
 
-    def make_learner(self, settings: Seq2SeqSettings) -> Translator:
-        return Translator(settings, FIRST + self.source.tokens, FIRST + self.target.tokens, self.longest)
-
     def evaluate_part(self, learner: Any, part: Any, limit: int | None = None) -> dict[str, float]:
         indices = choose_examples(part, limit)
         loss, right = self.measure(learner, part, indices)
@@ -197,18 +207,13 @@ class Translation(TolerantTask):
         _, predictions = self.infer(learner, part, decoded)
         return {"loss": loss, "token accuracy": right, **self.metrics(part, decoded, predictions)}
 
-    @torch.no_grad()
-    def measure(self, learner: Translator, part: PairedPart, indices: Indices) -> tuple[float, float]:
+    def measure(self, learner: PairModel, part: PairedPart, indices: Indices) -> tuple[float, float]:
         """The mean loss of target tokens, ends included, and their accuracy, each after the true ones."""
-        was_training = learner.training
-        learner.eval()
         total, right, units = 0.0, 0, 0.0
         for places in sorted_batches(part.lengths[indices], TOGETHER):
-            batch = to_device_of(learner, part.batch(indices[places]))
-            logits = learner.score(batch).levels[-1]
-            total, units = total + float(learner.summed_loss(logits, batch)), units + batch.units
-            right += int(((logits.argmax(-1) == batch.targets) & (batch.targets != PADDING)).sum())
-        learner.train(was_training)
+            batch = part.batch(indices[places])
+            loss, likeliest = learner.measure(batch)
+            total, right, units = total + loss, right + likeliest, units + batch.units
         return total / units, right / units
 
     def metrics(self, part: PairedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
@@ -333,5 +338,5 @@ def _fit(sources: Raw, targets: Raw, data: PairedData) -> tuple[TextInputs, Text
     if not isinstance(source, TextInputs) or not isinstance(target, TextInputs):
         raise DataError("the sources are numbers, and this task reads texts. Give strings.")
     if source.unit != target.unit:  # "auto" found words on one side: characters do for both
-        return _fit(sources, targets, data.model_copy(update={"tokenizer": "char"}))
+        return _fit(sources, targets, with_changes(data, {"tokenizer": "char"}))
     return source, target

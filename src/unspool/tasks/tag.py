@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unspool.data import saved
@@ -24,21 +22,20 @@ from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import Sentence, mend_sentences, split_columns
 from unspool.data.text import LINES, Source, read_lines
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
-from unspool.learning.contract import Claim, TrainingSequences
-from unspool.models.example_model import UNSEEN, Batch
-from unspool.models.tagger import Tagger, TagPrediction, WordBatch
-from unspool.settings.data import TaggedData
-from unspool.settings.model import TaggerSettings
+from unspool.tasks.batch import UNSEEN, Batch, TagPrediction, WordBatch
+from unspool.tasks.contract import Claim, TrainingSequences
 from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.label_lists import list_some
+from unspool.tasks.lexicon import Lexicon
 from unspool.tasks.metrics import accuracy, span_f1
 from unspool.tasks.tokens import Tokens
 from unspool.tasks.tolerant import TolerantTask
 
+if TYPE_CHECKING:
+    from unspool.settings.data import TaggedData
+
 #: Suffixes of files with one word and its tag per line.
 SUFFIXES = (".conll", ".conll03", ".bio", ".iob", ".iob2", ".bioes")
-#: Characters of a word that are read; of a longer one the middle is left out, as its start and its end tell most.
-SPELLED = 40
 #: Characters of a sentence with its tags that a line of a sample shows.
 SHOWN = 160
 
@@ -83,56 +80,6 @@ def _strings(name: str, given: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Lexicon:
-    """The words and the characters that have ids of their own, from 1 up; all others share 0.
-
-    Those that occur once in the training data share it too, so that the unknown is learned from the rare.
-    """
-
-    words: tuple[str, ...]
-    characters: tuple[str, ...]
-    lowercase: bool
-
-    @classmethod
-    def fit(cls, sentences: Iterable[Sentence], lowercase: bool) -> Self:
-        """The lexicon of training data."""
-        counts = Counter(word for sentence in sentences for word in sentence.words)
-        words: Counter[str] = Counter()
-        characters: Counter[str] = Counter()
-        for word, count in counts.items():
-            words[word.lower() if lowercase else word] += count
-            for character in spelled(word):
-                characters[character] += count
-        return cls(_repeated(words), _repeated(characters), lowercase)
-
-    def encode(self, forms: Sequence[str]) -> tuple[NDArray[np.int64], Sequences]:
-        """The ids of words, and the ids of the characters of each."""
-        known = [form.lower() for form in forms] if self.lowercase else forms
-        characters = _number(self.characters)
-        letters = (_encode(spelled(form), characters) for form in forms)
-        return _encode(known, _number(self.words)), Sequences.of(letters)
-
-
-def _number(known: Iterable[str]) -> dict[str, int]:
-    return {form: number for number, form in enumerate(known, 1)}
-
-
-def _encode(forms: Iterable[str], numbers: Mapping[str, int]) -> NDArray[np.int64]:
-    """The numbers of words or characters; 0 for those that are not known."""
-    return np.array([numbers.get(form, 0) for form in forms], np.int64)
-
-
-def spelled(word: str) -> str:
-    """The characters of a word that are read."""
-    half = SPELLED // 2
-    return word if len(word) <= SPELLED else word[:half] + word[-half:]
-
-
-def _repeated(counts: Counter[str]) -> tuple[str, ...]:
-    return tuple(sorted(entry for entry, count in counts.items() if count > 1))
-
-
-@dataclass(frozen=True)
 class TaggedPart:
     """Sentences as numbers of word forms, each of which is encoded once, and as numbers of tags."""
 
@@ -163,9 +110,9 @@ class TaggedPart:
             self.spellings.padded(distinct),
             self.spellings.lengths[distinct],
         )
-        targets = None if self.tags is None else torch.from_numpy(self.tags.padded(indices))
-        lengths, units = torch.from_numpy(self.forms.lengths[indices]), float(self.counts[indices].sum())
-        return Batch(WordBatch(*map(torch.from_numpy, arrays)), lengths, targets, units)
+        targets = None if self.tags is None else self.tags.padded(indices)
+        units = float(self.counts[indices].sum())
+        return Batch(WordBatch(*arrays), self.forms.lengths[indices], targets, units)
 
 
 class Tagging(TolerantTask):
@@ -173,7 +120,7 @@ class Tagging(TolerantTask):
 
     Example:
         task = Tagging.prepare(TaggedData(files=("train.conll",)), seed=0)
-        model = task.make_learner(TaggerSettings())
+        model = make_learner(task, TaggerSettings())
         task.evaluate(model, "validation")["span F1"]
     """
 
@@ -276,6 +223,16 @@ class Tagging(TolerantTask):
     def gather_texts(self, texts: Sequence[str], place: Callable[[int], str]) -> Sentences:  # noqa: ARG002
         return Sentences(Sentence(tuple(text.split()), (), row, None) for row, text in enumerate(texts))
 
+    def part_of(self, examples: Any, targets: Any = None) -> TaggedPart:
+        """A part from sentences: lists of words, or texts whose words are separated by white space.
+
+        Args:
+            examples: The sentences.
+            targets: A list of tags for each; None where they are not known.
+        """
+        words = [one.split() if isinstance(one, str) else one for one in examples]
+        return self.part(Sentences.of(words, targets))
+
     def show_given(self, given: Sentences, index: int) -> list[str]:
         return list(given[index].words)
 
@@ -308,10 +265,6 @@ class Tagging(TolerantTask):
         return [[own[t] if t < len(own) else "" for own in words] for t in range(steps)]
 
     # ── the model ──
-
-    def make_learner(self, settings: TaggerSettings) -> Tagger:
-        sizes = 1 + len(self.lexicon.words), 1 + len(self.lexicon.characters), len(self.tags)
-        return Tagger(settings, *sizes, permitted(self.tags, self.scheme))
 
     def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.tags is not None

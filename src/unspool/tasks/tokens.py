@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from unspool.data.vocabulary import Vocabulary
 
@@ -12,7 +13,7 @@ from unspool.data.vocabulary import Vocabulary
 Tokens = Sequence[Sequence[str]]
 
 
-def decode_steps(ids: Tensor, vocabulary: Vocabulary) -> Tokens:
+def decode_steps(ids: NDArray[np.int64], vocabulary: Vocabulary) -> Tokens:
     """The text of every id of (time, batch)."""
-    known = {int(one): vocabulary.decode([int(one)]) for one in ids.unique()}
+    known = {int(one): vocabulary.decode([int(one)]) for one in np.unique(ids)}
     return [[known[int(one)] for one in step] for step in ids]

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from unspool.data.formats import find_format
 from unspool.data.sequences import Indices
 from unspool.data.sources import find_items, held_out
 from unspool.data.text import Source, read_lines
 from unspool.errors import DataError
-from unspool.learning.contract import PredictedRow
-from unspool.models.example_model import ExampleLearner
+from unspool.tasks.contract import ExampleModel, PredictedRow
 from unspool.tasks.examples import ExampleTask
 
 #: The column of predictions that says why there is none.
@@ -76,11 +74,11 @@ class TolerantTask(ExampleTask):
     def _is_plain(self, file: Path) -> bool:
         return not file.is_dir() and find_format(file) == "text" and not self.is_column_file(file)
 
-    def predict_given(self, learner: ExampleLearner, given: Any) -> Iterator[PredictedRow]:
+    def predict_given(self, learner: ExampleModel, given: Any) -> Iterator[PredictedRow]:
         """A row of a table for each example; one that cannot be read has no prediction, and a note that says why."""
         part, notes = self._encode_readable(given)
         predicted = iter(()) if part is None else self.predict(learner, part)
-        rows: pl.DataFrame | None = getattr(given, "rows", None)
+        rows = getattr(given, "rows", None)
         for index in range(len(given)):
             entries = {} if rows is None else rows.row(index, named=True)
             if index in notes:

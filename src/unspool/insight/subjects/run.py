@@ -14,11 +14,13 @@ from unspool.insight.recording import record
 from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
 from unspool.language import Message, words
-from unspool.learning.contract import Extent, Learner, Material, Task
+from unspool.learning.contract import Learner
+from unspool.learning.device import to_device_of
 from unspool.learning.evaluation import refuse_nonfinite
 from unspool.runs.config import Config
 from unspool.runs.follow_up import read_follow_up
 from unspool.runs.load import load_run, use
+from unspool.tasks.contract import Extent, Material, Task
 
 #: Sequences and steps that are read: enough for stable means, few enough for a minute.
 BATCH_SIZE, STEPS = 8, 192
@@ -104,10 +106,10 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
     Returns:
         The recorded model.
     """
-    state = learner.initial_state(material.batch_size)
+    batch, state = to_device_of(learner, material.batch), learner.initial_state(material.batch_size)
 
     def look(model: nn.Module) -> Tensor:
-        loss: Tensor = model(material.batch, state).loss
+        loss: Tensor = model(batch, state).loss
         return loss
 
     recording = record(learner, look)
@@ -126,7 +128,7 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         title=Message("X-ray of {name}", name=Path(run).name),
         facts=facts,
         tokens=material.tokens,
-        surprise=learner.surprise(material.batch),
+        surprise=learner.surprise(batch),
         bptt=_bptt(config),
         retrain=Retrain.of(run),
         missing=material.missing,

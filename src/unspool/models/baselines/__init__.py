@@ -1,1 +1,1 @@
-"""Baselines: models without memory, n-grams, counts and plain forecasts, against which a recurrence is compared."""
+"""Baselines: models without memory, against which a recurrence is compared."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unspool.data.sequences import Sequences
-from unspool.models.baselines.counting import ORDER, by_ngrams, majority
-from unspool.models.baselines.ngram import NGram
+from unspool.tasks.baselines.counting import ORDER, by_ngrams, majority
+from unspool.tasks.baselines.ngram import NGram
 
 
 def test_ngrams_of_each_label_are_asked_about_each_text_alone() -> None:

@@ -8,7 +8,7 @@ from statsmodels.datasets import co2, sunspots
 from statsmodels.tsa.ar_model import AutoReg, ar_select_order
 
 from unspool.errors import ArgumentError, DataError, ShapeError
-from unspool.models.baselines.forecasts import AR, persistence, seasonal_naive
+from unspool.tasks.baselines.forecasts import AR, persistence, seasonal_naive
 
 SUNSPOTS = sunspots.load_pandas().data["SUNACTIVITY"].to_numpy()
 CO2 = co2.load_pandas().data["co2"].resample("MS").mean().interpolate().to_numpy()

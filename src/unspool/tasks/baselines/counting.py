@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.sequences import Sequences
-from unspool.models.baselines.ngram import NGram
+from unspool.tasks.baselines.ngram import NGram
 
 #: Words of an n-gram: the predicted one and those before it.
 ORDER = 3

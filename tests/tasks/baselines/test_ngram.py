@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
-from unspool.models.baselines.ngram import NGram
+from unspool.tasks.baselines.ngram import NGram
 
 
 class Twin:
