@@ -81,7 +81,7 @@ class Caller:
         """Forward on matrices that are packed before, as they are and as whole numbers."""
         kernel, size = self.kernel, self.dtype.itemsize
         for int8 in (False, True)[: 1 + (size == 4)]:
-            packed = np.empty(kernel.packed_size(size, int8) or 1, np.uint8)
+            packed = np.empty(kernel.packed_size(size, every(parameters), int8) or 1, np.uint8)
             kernel.pack(size, every(parameters), at(packed), int8)
             states = [self.drawn(shape[1], width) for width in kernel.state_widths]
             out = self.blank(*shape, kernel.state_widths[0])

@@ -12,7 +12,7 @@ from tests.variants import LENGTHS, VARIANTS, each_cell, random_batch, random_pa
 from unspool.cells import Cell, find_cell
 from unspool.engine import reference
 from unspool.engine.kernel import Kernel
-from unspool.engine.packed import PackedCell
+from unspool.engine.packed import PackedCell, address
 from unspool.errors import ArgumentError, DTypeError
 
 Array = NDArray[np.float32]
@@ -91,8 +91,11 @@ def round_rows(matrix: Array) -> NDArray[np.float64]:
 
 
 def test_whole_numbers_take_a_quarter_of_the_memory() -> None:
-    kernel = Kernel(find_cell("lstm").equations(), 256, 256)
-    assert kernel.packed_size(4, int8=True) < 0.26 * kernel.packed_size(4)
+    equations = find_cell("lstm").equations()
+    kernel = Kernel(equations, 256, 256)
+    arrays = [np.zeros(shape, np.float32) for shape in equations.shapes(256, 256).values()]
+    places = [address(array) for array in arrays]
+    assert kernel.packed_size(4, places, int8=True) < 0.26 * kernel.packed_size(4, places)
 
 
 def test_a_copy_of_the_parameters_is_played() -> None:

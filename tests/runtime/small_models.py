@@ -14,14 +14,12 @@ from torch import Tensor, nn
 from unspool.data.inputs import TextInputs
 from unspool.data.scale import Scale
 from unspool.data.vocabulary import Words
-from unspool.models.example_model import UNSEEN, Batch
-from unspool.models.forecaster import Forecaster, Window
-from unspool.models.joint import JointTagger, JointTargets
+from unspool.models.forecaster import Forecaster
+from unspool.models.joint import JointTagger
 from unspool.models.language_model import LanguageModel
 from unspool.models.multilabel import MultiLabelClassifier
 from unspool.models.pooled import Classifier, Regressor
-from unspool.models.tagger import Tagger, WordBatch
-from unspool.models.token_embedding import SpelledWords
+from unspool.models.tagger import Tagger
 from unspool.models.translator import Translator
 from unspool.nn.leaves import map_leaves
 from unspool.settings.model import (
@@ -32,6 +30,7 @@ from unspool.settings.model import (
     Seq2SeqSettings,
     TaggerSettings,
 )
+from unspool.tasks.batch import UNSEEN, Batch, JointTargets, SpelledWords, Window, WordBatch
 
 TOKENS, LENGTHS = 9, (4, 6, 0, 1)
 STEPS, ROWS = 6, len(LENGTHS)

@@ -37,7 +37,7 @@ def random_weights(module: torch_nn.Module) -> torch_nn.Module:
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
+            parameter.add_(0.2 * torch.randn_like(parameter))
     return module.eval()
 
 
@@ -113,7 +113,7 @@ def _options(layer: Any) -> dict[str, Any]:
 def test_every_cell_against_the_reference_in_float64(cell: Cell, engine: str) -> None:
     layer = random_weights(nn.Recurrent(cell, INPUT, HIDDEN))
     player = player_of(layer)
-    assert (player.layers[0].directions[0].kernel is None) == (engine == "eager" or not kernels.enabled())
+    assert (player.layers[0].directions[0].packed is None) == (engine == "eager" or not kernels.enabled())
     x = np.random.default_rng(0).normal(size=(STEPS, len(LENGTHS), INPUT)).astype(np.float32)
     parameters = {name: tensor.detach().numpy() for name, tensor in layer.named_parameters()}
     expected, states, _ = run_reference(cell, parameters, x, lengths=[*LENGTHS])

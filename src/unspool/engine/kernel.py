@@ -129,10 +129,12 @@ class Kernel:
         self._check(itemsize, shape, needed, 2 + count - len(d_final))
         self._run("backward", itemsize, words)
 
-    def packed_size(self, itemsize: int, int8: bool = False) -> int:
-        """How many bytes the packed matrices take, on this machine."""
+    def packed_size(self, itemsize: int, parameters: Addresses, int8: bool = False) -> int:
+        """How many bytes the matrices among the parameters take when they are packed, on this machine."""
+        self._check(itemsize, (1, 1), parameters, self._fixed[2])
         size = ctypes.c_int64()
-        self._run("pack", itemsize, (*self._playing((1, 1), 1, False, 0, int8), 0, ctypes.addressof(size), *[0] * 4))
+        head = self._playing((1, 1), 1, False, 0, int8)
+        self._run("pack", itemsize, (*head, 0, ctypes.addressof(size), 0, 0, 0, 0, *parameters))
         return size.value
 
     def pack(self, itemsize: int, parameters: Addresses, packed: int, int8: bool = False) -> None:

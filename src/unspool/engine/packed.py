@@ -52,7 +52,9 @@ class PackedCell:
         self._arrays = [np.array(array, self.dtype, order="C") for array in arrays]
         self._places = [address(array) for array in self._arrays]
         size = self.dtype.itemsize
-        self._packed = np.empty(self.kernel.packed_size(size, int8) or 1, np.uint8)  # a cell may have no matrix
+        self._packed = np.empty(
+            self.kernel.packed_size(size, self._places, int8) or 1, np.uint8
+        )  # a cell may have no matrix
         self.kernel.pack(size, self._places, address(self._packed), int8)
         self.widths = self.kernel.state_widths
 
