@@ -106,7 +106,7 @@ def play(network: Any, made: Made) -> None:
         player: Any = make_player(network, **made.extras)
         with np.errstate(all="ignore"):
             if isinstance(network, Language):
-                player(as_numpy(made.batch), player.initial_state(ROWS))
+                player.measure(as_numpy(made.batch), player.initial_state(ROWS))
             else:
                 player.score(as_numpy(made.batch))
     except ArgumentError:  # the batch is for another network
