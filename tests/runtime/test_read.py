@@ -15,12 +15,13 @@ import pytest
 import torch
 from tests.runtime.small_models import CASES, ROWS, Made, as_numpy, tensors_of
 
+import unspool.models.describe as described
 from unspool.errors import ArgumentError, DataError
 from unspool.models.baselines.encoders import MemorylessEncoder
 from unspool.models.describe import describe, has_network
 from unspool.models.pooled import Classifier
 from unspool.runtime.entries import Entry
-from unspool.runtime.network import Language
+from unspool.runtime.network import FORMAT, Language
 from unspool.runtime.play import make_player
 from unspool.runtime.read import read_network
 from unspool.runtime.sources import Sources
@@ -105,7 +106,7 @@ def play(network: Any, made: Made) -> None:
         player: Any = make_player(network, **made.extras)
         with np.errstate(all="ignore"):
             if isinstance(network, Language):
-                player(as_numpy(made.batch), player.initial_state(ROWS))
+                player.measure(as_numpy(made.batch), player.initial_state(ROWS))
             else:
                 player.score(as_numpy(made.batch))
     except ArgumentError:  # the batch is for another network
@@ -252,6 +253,10 @@ def test_baselines_have_no_network() -> None:
     assert not has_network(model)
     with pytest.raises(ArgumentError, match="no recurrent layers.*`backbone='recurrent'`"):
         describe(model)
+
+
+def test_both_sides_write_and_read_one_format() -> None:
+    assert described.FORMAT == FORMAT
 
 
 def test_weights_are_not_copied() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,6 @@ from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.packing import LinearPlayer, play_linear
 from unspool.runtime.player import Player
 from unspool.runtime.stack import StackPlayer, States
-
-
-class Measured(NamedTuple):
-    """What a call gives: the mean loss, of how many tokens, and the state after them."""
-
-    loss: float
-    units: int
-    state: States
 
 
 class LanguagePlayer(Player):
@@ -40,11 +32,10 @@ class LanguagePlayer(Player):
         self.network, self.stack = network, StackPlayer(network.stack, options)
         self._projection, self._head = play_linear(network.projection, options), LinearPlayer(network.head, options)
 
-    def __call__(self, batch: tuple[Any, Any], state: States) -> Measured:
-        """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats."""
-        ids, targets = batch
-        nats, state = self._surprise(ids, targets, state)
-        return Measured(float(nats.mean()), nats.size, state)
+    def measure(self, window: tuple[Any, Any], state: States) -> tuple[float, States]:
+        """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats; and the state after them."""
+        nats, state = self._surprise(*window, state)
+        return float(nats.mean()), state
 
     def initial_state(self, batch_size: int) -> States:
         """The state before the first token."""

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.runtime.network import Array
-
-#: The target of an example whose label training never saw.
-UNSEEN = -100
+from unspool.tasks.contract import Inferred
 
 
 class Scores(NamedTuple):
@@ -21,25 +19,11 @@ class Scores(NamedTuple):
     levels: list[Any]
 
 
-class TagPrediction(NamedTuple):
-    """The tags of a sentence, and the probability of each of them."""
-
-    tags: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
-
-
 class JointScores(NamedTuple):
     """Scores of tags (time, batch, tags) and of labels (batch, labels)."""
 
     tags: Array
     labels: Array
-
-
-class JointPrediction(NamedTuple):
-    """The tags of a sentence, and the probabilities of all labels."""
-
-    tags: TagPrediction
-    labels: NDArray[np.float64]
 
 
 class Player:
@@ -63,6 +47,12 @@ class ExamplePlayer(Player, ABC):
     A batch has `inputs` (what the network reads, time first), `lengths` (of each example) and `targets` (None where
     they are not known), all NumPy arrays.
     """
+
+    def infer(self, batch: Any) -> Inferred:
+        """The loss of a batch, and the prediction for each of its examples."""
+        scores = self.score(batch).levels[-1]
+        loss = None if batch.targets is None else self.summed_loss(scores, batch)
+        return Inferred(loss, self.predictions(scores, batch))
 
     @abstractmethod
     def score(self, batch: Any) -> Scores:

@@ -13,9 +13,10 @@ from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Member, Pooled
 from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.packing import LinearPlayer, play_linear
-from unspool.runtime.player import UNSEEN, ExamplePlayer, Scores, as_lengths
+from unspool.runtime.player import ExamplePlayer, Scores, as_lengths
 from unspool.runtime.pooling import pool
 from unspool.runtime.stack import StackPlayer
+from unspool.tasks.batch import UNSEEN
 
 
 class MemberPlayer:

@@ -14,17 +14,10 @@ from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Pooling, Tagger
 from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.packing import LinearPlayer
-from unspool.runtime.player import (
-    UNSEEN,
-    ExamplePlayer,
-    JointPrediction,
-    JointScores,
-    Scores,
-    TagPrediction,
-    as_lengths,
-)
+from unspool.runtime.player import ExamplePlayer, JointScores, Scores, as_lengths
 from unspool.runtime.pooling import pool
 from unspool.runtime.stack import StackPlayer
+from unspool.tasks.batch import UNSEEN, JointPrediction, TagPrediction
 
 #: Where both directions over the characters of a word end.
 ENDS = Pooling("last", True, None, None)

@@ -17,9 +17,7 @@ from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.packing import LinearPlayer, play_linear
 from unspool.runtime.player import ExamplePlayer, Scores, as_lengths
 from unspool.runtime.stack import StackPlayer, States
-
-#: Ids of both sides that stand for no text.
-PADDING, START, END = range(3)
+from unspool.tasks.batch import END, PADDING, START
 
 
 class Decoding(NamedTuple):
@@ -74,6 +72,12 @@ class TranslatorPlayer(ExamplePlayer):
         before = np.concatenate((np.full_like(targets[:1], START), targets[:-1]))
         state = self.encode(batch.inputs, batch.lengths)
         return Scores([self.decode(before, state, as_lengths((targets != PADDING).sum(0)))[0]])
+
+    def measure(self, batch: Any) -> tuple[float, int]:
+        """The loss summed over the target tokens, each after the true ones, and how many of them are the likeliest."""
+        scores, targets = self.score(batch).levels[-1], np.asarray(batch.targets)
+        likeliest = (scores.argmax(-1) == targets) & (targets != PADDING)
+        return self.summed_loss(scores, batch), int(likeliest.sum())
 
     def summed_loss(self, scores: Array, batch: Any) -> float:
         return cross_entropy(scores, batch.targets, PADDING)
