@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unspool.nn.accelerate import accelerate as accelerate
     from unspool.nn.accelerate import restore as restore
     from unspool.runs.train import train as train
+    from unspool.runtime.run_player import load as load
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "insight",
     "lab",
     "learning",
+    "load",
     "nn",
     "restore",
     "sigmoid",
@@ -48,6 +50,7 @@ __all__ = [
 _HOMES = {
     "Cell": "unspool.cells",
     "accelerate": "unspool.nn.accelerate",
+    "load": "unspool.runtime.run_player",
     "restore": "unspool.nn.accelerate",
     "sigmoid": "unspool.cells",
     "tanh": "unspool.cells",

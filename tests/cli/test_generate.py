@@ -129,7 +129,7 @@ def test_pieces_come_as_they_are_drawn(tiny_run: TinyRun, monkeypatch: pytest.Mo
             heard.append("token")
             yield token
 
-    monkeypatch.setattr("unspool.runs.generator.generate", listened)
+    monkeypatch.setattr("unspool.tasks.text_generator.generate", listened)
     monkeypatch.setattr(sys, "stdout", Pipe())
     assert call("generate", tiny_run.path, "--prompt", "床", "--count", 5, "--seed", 1) == 0
     kinds = [one.split()[0] for one in heard]

@@ -76,7 +76,7 @@ TASKS = ("lm", "own cell", *DATA, "multilabel", "joint")
 def make_subject(folder: Path, task: str) -> Subject:
     """Train the runs of a task, and use the first."""
     folder.mkdir()
-    data, used = _write_data(folder, task)
+    data, used = write_data(folder, task)
     own = {**OWN.get(task, {"engine": "torch"}), **({"cell": Minimal} if task == "own cell" else {})}
     options = {**OPTIONS, **own, "task": "lm" if task == "own cell" else task}
     for seed, name in enumerate(("run", "other")):
@@ -86,7 +86,7 @@ def make_subject(folder: Path, task: str) -> Subject:
     return found._replace(expected={name: action(found, folder / "copy") for name, action in ACTIONS.items()})
 
 
-def _write_data(folder: Path, task: str) -> tuple[Path, Path]:
+def write_data(folder: Path, task: str) -> tuple[Path, Path]:
     """Write the data to train on, and the data to use the runs on."""
     if task == "joint":
         lines = travel_lines(24)

@@ -51,11 +51,11 @@ class Plain:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(97 + one) for one in ids)
 
-    def refuse_generation(self) -> None:
-        pass
+    def encode_step(self, x: Any) -> Any:
+        return x
 
-    def sampling(self, **options: Any) -> Sampling:
-        return Sampling(**options)
+    def sampling(self, temperature: float, top_k: int | None, top_p: float | None) -> Sampling:
+        return Sampling(temperature, top_k, top_p)
 
 
 def make(kind: str, layers: dict[str, Any]) -> tuple[Made, Plain]:

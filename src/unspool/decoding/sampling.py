@@ -155,3 +155,10 @@ def check_ids(name: str, ids: Sequence[int]) -> list[int]:
 def is_finite(value: object) -> bool:
     """Whether a value is a number, and a finite one."""
     return is_number(value) and math.isfinite(value)
+
+
+def check_seed(seed: Any) -> int | None:
+    """A seed of random numbers; None stands for another one each time."""
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**63):
+        raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 to 2⁶³ − 1")
+    return seed

@@ -21,10 +21,9 @@ from unspool.storage.documents import read_sealed
 from unspool.storage.run import MODEL, VOCABULARY, check_run
 from unspool.storage.tensors import Form, find_mismatch, read_header
 from unspool.tasks.contract import Task
+from unspool.tasks.restoring import KEEP, restore
 
 T = TypeVar("T")
-#: What a document of the right digest and the wrong content may raise.
-WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Loaded(NamedTuple):
@@ -105,15 +104,7 @@ def use(run: str | Path, learner: Learner, call: Callable[[], T]) -> T:
 
 def restore_task(run: Path, config: Config) -> Task:
     """The task without its data, from the run's vocabulary.json."""
-    path, remedy = run / VOCABULARY, "Restore it, or resume the run with `resume=True`, which writes it again"
-    document = read_sealed(path, remedy)
-    try:
-        return config.task.restore(document, config.data)
-    except WRONG as error:
-        if isinstance(error.__cause__, ImportError):  # nothing is wrong with the file
-            raise
-        said = str(error).partition(". ")[0].removesuffix(".")
-        raise DataError(f"{path} cannot be read: {said}. {remedy}.") from error
+    return restore(config.task, run / VOCABULARY, read_sealed(run / VOCABULARY, KEEP), config.data)
 
 
 def is_kept(run: Path, document: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from unspool.decoding.sampling import Sampling
+from unspool.decoding.sampling import Sampling, check_seed
 from unspool.decoding.text_stream import TextStream
 from unspool.errors import ArgumentError, DivergenceError
 from unspool.runtime import blob
@@ -21,21 +21,29 @@ RECENT = TextStream.CONTEXT
 class Reader(Protocol):
     """What a session asks of the player that started it."""
 
-    stream: Stream
-    digest: bytes
-    tokens: int
+    @property
+    def stream(self) -> Stream:
+        """The network, step by step."""
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are; 0 where steps are not tokens."""
+
+    @property
+    def digest(self) -> bytes:
+        """Of the network and its weights, 32 bytes."""
 
     def encode(self, given: Any) -> Any:
-        """What the user gives, as inputs (time, 1, …) of the stream."""
+        """What the user feeds, as inputs (time, 1, …) of the stream."""
+
+    def encode_step(self, x: Any) -> Any:
+        """One step of numbers, as the stream reads it."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
 
-    def refuse_generation(self) -> None:
-        """Raise an error, unless the model generates text."""
-
-    def sampling(self, **options: Any) -> Sampling:
-        """How tokens are sampled."""
+    def sampling(self, temperature: float, top_k: int | None, top_p: float | None) -> Sampling:
+        """How tokens are sampled; refused where the model generates no text."""
 
 
 class Session:
@@ -87,9 +95,10 @@ class Session:
         """
         if self._quick is None:
             self._quick, self._memory = self._reader.stream.quick(self._memory)
-        output = self._quick(x)
+        reads_ids = self._reader.stream.reads_ids
+        output = self._quick(x if reads_ids else self._reader.encode_step(x))
         self.position += 1
-        if self._reader.stream.reads_ids:
+        if reads_ids:
             self._recent = [*self._recent[1 - RECENT :], int(x)]
         return output
 
@@ -116,12 +125,11 @@ class Session:
         Returns:
             Pieces of text, each as soon as it is certain.
         """
-        self._reader.refuse_generation()
+        sampling = self._reader.sampling(temperature, top_k, top_p)
         if not self.position:
             raise ArgumentError.of(
                 "session", "new", "has read nothing that text could follow", "Feed it a prompt first"
             )
-        sampling = self._reader.sampling(temperature=temperature, top_k=top_k, top_p=top_p)
         text = TextStream(self._reader.decode, (stop,) if isinstance(stop, str) else tuple(stop), self._recent)
         return self._generate(check_count(count), sampling, text, np.random.default_rng(check_seed(seed)))
 
@@ -183,7 +191,8 @@ def step_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> list[Array]
         return []
     stream = sessions[0]._reader.stream
     memory = [np.concatenate(parts) for parts in zip(*(session._memory for session in sessions), strict=True)]
-    output, memory = stream.run(np.asarray(inputs)[None], memory)
+    encoded = inputs if stream.reads_ids else [sessions[0]._reader.encode_step(x) for x in inputs]
+    output, memory = stream.run(np.asarray(encoded)[None], memory)
     for row, (session, x) in enumerate(zip(sessions, inputs, strict=True)):
         session._memory, session._quick = [part[row : row + 1] for part in memory], None
         session.position += 1
@@ -208,10 +217,3 @@ def check_count(count: Any) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise ArgumentError.of("count", count, "is not a number of tokens", "Give a whole number from 0 on")
     return count
-
-
-def check_seed(seed: Any) -> int | None:
-    """A seed of random numbers."""
-    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**63):
-        raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 to 2⁶³ − 1")
-    return seed

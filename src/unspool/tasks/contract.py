@@ -246,6 +246,20 @@ class Task(ABC):
         """The beginning of a text like the training data, for a task that generates text; else empty."""
         return ""
 
+    # ── what a player of its network asks ──
+
+    def player_facts(self) -> dict[str, Any]:
+        """What a player must know beside the network: arguments of `runtime.play.make_player`."""
+        return {}
+
+    def encode_steps(self, given: Any) -> Any:  # noqa: ARG002
+        """What a session is fed, as the network reads it: (time, 1, …)."""
+        raise ArgumentError.of("task", self.name, "is not played step by step", "Predict whole sequences")
+
+    def encode_step(self, x: Any) -> Any:
+        """One step of numbers as the network reads it."""
+        return x
+
     # ── what plan and X-ray ask ──
 
     def sequences(self) -> TrainingSequences:
@@ -274,3 +288,10 @@ class Task(ABC):
     @abstractmethod
     def restore(cls, document: Mapping[str, Any], data: Any) -> Self:
         """The task without its data, from what `dump` gave: enough to make the model and to use it."""
+
+
+def refuse_generation(task: Task, run: Any) -> None:
+    """Refuse the run of a task that generates no text."""
+    if not task.generates:
+        problem = f"is of the task {task.name}, which generates no text"
+        raise ArgumentError.of("run", str(run), problem, "Give the run of a language model")

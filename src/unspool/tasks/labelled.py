@@ -25,7 +25,7 @@ from unspool.data.subwords import Spellings
 from unspool.data.tables import Table, read_table
 from unspool.data.text import Source
 from unspool.data.units import common_unit
-from unspool.errors import ArgumentError, DataError, ShapeError
+from unspool.errors import ArgumentError, ArgumentTypeError, DataError, ShapeError
 from unspool.tasks.batch import Batch, SpelledWords
 from unspool.tasks.contract import TrainingSequences, WholeSequence
 from unspool.tasks.examples import read_divided
@@ -281,6 +281,26 @@ class LabelledTask(TolerantTask):
         """
         raw = read_examples(examples)
         return self.part(raw if targets is None else replace(raw, targets=self.read_targets(targets, len(raw))))
+
+    def encode_steps(self, given: Any) -> Any:
+        """The steps of one text, or of one sequence of numbers (steps, features)."""
+        return self.part_of([given]).batch(np.array([0])).inputs
+
+    def encode_step(self, x: Any) -> Any:
+        if isinstance(self.inputs, TextInputs):
+            return x
+        return self.inputs.scale.apply(self._read_step(x))
+
+    def _read_step(self, x: Any) -> NDArray[np.float64]:
+        """One number per feature."""
+        try:
+            values = np.asarray(x, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ArgumentTypeError.of("x", x, f"is not a list of numbers: {error}", "Give one per feature") from error
+        if values.shape != (self.inputs.features,) or not np.isfinite(values).all():
+            problem = f"is not {self.inputs.features} finite number(s)"
+            raise ShapeError.of("x", np.shape(x), problem, "Give one per feature")
+        return values
 
     def read_targets(self, targets: Any, count: int) -> list[tuple[Any, ...]]:
         """Targets in memory as entries of target columns, as many as there are examples."""

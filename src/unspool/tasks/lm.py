@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ from unspool.data.text import Source
 from unspool.data.tokens import Ids
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
 from unspool.decoding.generation import Predictor, generate
-from unspool.decoding.sampling import Sampling
+from unspool.decoding.sampling import Sampling, check_ids
 from unspool.errors import DataError
 from unspool.tasks.baselines.ngram import NGram
 from unspool.tasks.contract import Batches, Claim, Extent, Material, Proposal, Task, TextModel, TrainingSequences
@@ -245,6 +245,13 @@ class LanguageModelling(Task):
         """The tokens of files, in the vocabulary of the model; of a folder that comes divided, of its test part."""
         source = held_out(source) if find_folder_parts(source) else source
         return prepare(source, Division(validation=0.0), vocabulary=self.vocabulary).training
+
+    # ── what a player of its network asks ──
+
+    def encode_steps(self, given: str | Sequence[int]) -> Ids:
+        """The ids (time, 1) of a text, or ids as they are."""
+        ids = self.vocabulary.ids(given) if isinstance(given, str) else check_ids("ids", given)
+        return np.array(ids, np.int64)[:, None]
 
     # ── what a run keeps ──
 

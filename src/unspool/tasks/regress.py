@@ -158,6 +158,9 @@ class Regression(LabelledTask):
         loss = float(np.mean([loss for loss, _ in found]))
         return loss, list(np.mean([predictions for _, predictions in found], axis=0))
 
+    def player_facts(self) -> dict[str, Any]:
+        return {"undo": self.scale.undo}
+
     def metrics(self, part: MeasuredPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         """Means over the targets, and those of each where there are several; R² only of a target that changes."""
         y_true, y_pred = read_targets(part.raw)[indices], np.stack(predictions)

@@ -266,6 +266,9 @@ class Tagging(TolerantTask):
 
     # ── the model ──
 
+    def player_facts(self) -> dict[str, Any]:
+        return {"allowed": permitted(self.tags, self.scheme)}
+
     def metrics(self, part: TaggedPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         assert part.tags is not None
         y_true = np.concatenate([part.tags[int(index)] for index in indices])
