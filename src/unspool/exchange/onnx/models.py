@@ -68,7 +68,7 @@ def emit_layers(stack: Stack, *, batch_first: bool = False, lengths: bool = True
 
 
 def emit_language(network: Language) -> GraphBuilder:
-    """`tokens` (batch, time) and the states in; `probabilities` and `logits` of what follows each, and the states, out."""
+    """`tokens` (batch, time) and states in; `probabilities` and `logits` of what follows each, and states, out."""
     graph = GraphBuilder()
     tokens = graph.input("tokens", INTEGER, ("batch", "time"))
     start = input_states(graph, network.stack)

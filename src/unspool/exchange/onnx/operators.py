@@ -85,7 +85,9 @@ def _rnn(activation: str) -> Operator:
 
 @dataclass(frozen=True)
 class Match:
-    """A recurrence as an operator of ONNX: W (gates · hidden, input), R (gates · hidden, hidden), B (2 · gates · hidden,).
+    """A recurrence as an operator of ONNX.
+
+    W is (gates · hidden, input), R (gates · hidden, hidden) and B (2 · gates · hidden,).
 
     B has the biases beside W and then those beside R; None if there are none. `order` says at which place each state
     of ONNX's, h and then c, stands among the recurrence's own.
