@@ -35,9 +35,10 @@ ROOMS = (
     Room("cache", "the user's cache folder"),
     Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
-    Room("nn", "torch modules; one place decides how a recurrence runs", ("engine",)),
+    Room("decoding", "from what a model computes to tokens and text: sampling and search, without torch", ("cells",)),
+    Room("nn", "torch modules; one place decides how a recurrence runs", ("engine", "decoding")),
     Room("data", "from files to batches, without torch", ("errors", "cache")),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "data")),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data")),
     Room("exchange", "other libraries' models, both ways", ("nn", "runtime")),
     Room("export", "`unspool.export`: layers in forms that run without unspool", ("exchange",)),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
@@ -63,7 +64,7 @@ ROOMS = (
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
 STANDARD_LIBRARY_ONLY = ("errors", "harmless", "language", "cells")
-WITHOUT_TORCH = ("cache", "engine", "data", "settings", "runtime", "server")
+WITHOUT_TORCH = ("cache", "engine", "decoding", "data", "settings", "runtime", "server")
 
 
 def below() -> Mapping[str, tuple[str, ...]]:

@@ -81,7 +81,8 @@ class ChainPlayer:
         joint = ahead + back
         highest = joint.max(-1, keepdims=True)
         powers = np.exp(joint - np.where(np.isfinite(highest), highest, 0))
-        return np.asarray(np.where(inside, powers / powers.sum(-1, keepdims=True), 0.0))
+        total = powers.sum(-1, keepdims=True)
+        return np.asarray(np.where(inside, powers / np.where(total, total, 1.0), 0.0))
 
     def log_likelihood(self, emissions: Array, tags: Tags, lengths: Array) -> Array:
         """Log P(tags | emissions), (batch,), in float64."""
