@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,16 +93,16 @@ def make_layer(make: Make) -> Any:
     layer = make().eval()
     with torch.no_grad():
         for parameter in layer.parameters():
-            parameter.copy_(0.5 * torch.randn_like(parameter))
+            parameter.copy_(0.4 * torch.randn_like(parameter) / (max(parameter.shape) / 4) ** 0.5)
     return layer
 
 
 def expect(layer: Any, x: Array, lengths: Array | None, states: list[Array]) -> list[Array]:
     """Output and final states, one after the other as a file has them, by torch in float64."""
-    precise = layer.double()
+    precise = copy.deepcopy(layer).double()
     more = {} if lengths is None else {"lengths": torch.from_numpy(lengths)}
     with torch.no_grad():
-        start = _nest(layer, x, states)
+        start = _nest(precise, states)
         output, final = precise(torch.from_numpy(x).double(), start, **more)
     return [output.numpy(), *(part.numpy() for part in _in_order(layer, final))]
 
@@ -114,7 +115,7 @@ def state_sizes(layer: Any) -> list[int]:
     return [part.shape[-1] for part in flat(layer.initial_state(1, torch.zeros(1)))]
 
 
-def _nest(layer: Any, x: Array, states: list[Array]) -> Any:
+def _nest(layer: Any, states: list[Array]) -> Any:
     if not states:
         return None
     parts = [torch.from_numpy(state).double() for state in states]

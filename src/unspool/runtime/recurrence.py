@@ -102,7 +102,9 @@ class RecurrencePlayer:
         with np.errstate(all="ignore"):  # as a kernel, which says nothing about infinity
             for t in reversed(range(steps)) if self.recurrence.reverse else range(steps):
                 live: Any = slice(None) if lengths is None else t < lengths
-                new, _ = self._step(self._parameters, x[t][live], [state[live] for state in now])
+                # copies: a new state may be an old one, such as where states move up, and would be written over
+                before = [np.array(state[live]) for state in now]
+                new, _ = self._step(self._parameters, x[t][live], before)
                 for state, value in zip(now, new, strict=True):
                     state[live] = value
                 out[t, live] = new[0]
