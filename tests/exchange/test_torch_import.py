@@ -99,6 +99,7 @@ def test_relu_can_be_said() -> None:
     torch.testing.assert_close(ours(x), theirs(x)[0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
 def test_single_cells_and_projections_are_read() -> None:
     cell = nn.LSTMCell(3, 4)
     x = torch.randn(2, 3)

@@ -44,7 +44,12 @@ def from_onnx(path: str | Path) -> ImportedModel:
     path = Path(path)
     graph = read_model(path).graph
     tensors = constants(graph)
-    parts = [Part(node.name or node.output[0], _layer(node, tensors)) for node in recurrent_nodes(graph)]
+    try:
+        parts = [Part(node.name or node.output[0], _layer(node, tensors)) for node in recurrent_nodes(graph)]
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} has a recurrent node that cannot be read: {error}. Save it again.") from error
     if not parts:
         raise DataError(f"{path} has no RNN, GRU or LSTM node. Give a model with recurrent layers.")
     names = [part.name for part in parts]
@@ -86,6 +91,8 @@ def constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
 def _layer(node: onnx.NodeProto, tensors: dict[str, onnx.TensorProto]) -> nn.Module:
     options = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     direction = options.get("direction", b"forward").decode()
+    if direction not in ("forward", "reverse", "bidirectional"):
+        raise DataError(f"node {node.name!r} has the direction {direction!r}, which is none.")
     count = 2 if direction == "bidirectional" else 1
     cell = _check_options(node, options, count)
     W, R, B = _weights(node, tensors, count)

@@ -137,7 +137,7 @@ def _recurrent(tensors: Mapping[str, Tensor], nonlinearity: str, notes: list[str
             )
         parts.append(Part(prefix.rstrip(".") or "recurrent", layer))
         used.update(names.values())
-    return parts, used
+    return chained(parts) if parts else [], used
 
 
 def _make(prefix: str, own: Mapping[str, Tensor], nonlinearity: str) -> nn.Module:
@@ -183,11 +183,12 @@ def _around(
     embeddings = {name for name in matrices if _is_embedding(name, matrices, biases, first, last)}
     before = [Part(_stem(name), _embedding(matrices[name])) for name in embeddings]
     after, reached = [], set(last)
-    for name, matrix in matrices.items():
-        if name not in embeddings and matrix.shape[1] in reached:
-            bias = biases.pop(name.removesuffix("weight"), None)
-            after.append(Part(_stem(name), _linear(matrix, bias)))
-            reached.add(matrix.shape[0])
+    left = [name for name in matrices if name not in embeddings]
+    while found := next((name for name in left if matrices[name].shape[1] in reached), None):  # files may sort names
+        left.remove(found)
+        bias = biases.pop(found.removesuffix("weight"), None)
+        after.append(Part(_stem(found), _linear(matrices[found], bias)))
+        reached.add(matrices[found].shape[0])
     _tie(before, after, biases, last, notes)
     kept = {f"{part.name}.{own}" for part in (*before, *after) for own in ("weight", "bias")}
     return (before[:1], after), {name for name in rest if name not in kept} - {"weight", "bias"}
