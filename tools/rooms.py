@@ -50,7 +50,7 @@ ROOMS = (
     ),
     Room("models", "torch models for the tasks: embedding, backbone, head", ("learning",)),
     Room("tasks", "what is learned: one task per file", ("models",)),
-    Room("runs", "from settings to a finished run: config, recipes, train, load", ("tasks", "harmless")),
+    Room("runs", "from settings to a finished run: config, recipes, train, load", ("tasks", "exchange", "harmless")),
     Room("estimators", "the tasks in scikit-learn's manner, on data in memory", ("runs",)),
     Room("insight", "X-ray: measures, figures, verdicts, report; and `plan`", ("runs", "language")),
     Room(

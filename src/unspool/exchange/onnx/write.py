@@ -20,6 +20,7 @@ from unspool.exchange.onnx.graph import OPSET, GraphBuilder
 from unspool.exchange.onnx.models import emit_layers, emit_network
 from unspool.exchange.onnx.stack import state_names
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
+from unspool.runtime.run import read_run
 
 #: What a difference from the player may be: rounding in float32, also over many steps.
 TOLERANCE = 1e-4
@@ -118,6 +119,29 @@ def write_network(
     expect = partial(expect_network, network)
     targets = {_place(path, name): (graph, expect) for name, graph in graphs.items()}
     return _write(targets, _facts(network), _bounds(network), _beside(network, document), overwrite)
+
+
+def write_run(run: str | Path, path: str | Path, *, overwrite: bool = False) -> OnnxExport:
+    """Write the model of a run folder as an ONNX file, and beside it, as JSON, its vocabulary, labels and scales.
+
+    Args:
+        run: The folder.
+        path: The file; of a translator, two: see `write_network`.
+        overwrite: Whether files that exist are replaced.
+
+    Returns:
+        What was written.
+
+    Raises:
+        DataError: It is not the folder of a run, or its model has no recurrent layers.
+        ArgumentError: A file exists already.
+        StorageError: One cannot be written.
+
+    Example:
+        print(write_run("runs/book", "book.onnx"))
+    """
+    kept = read_run(run)
+    return write_network(kept.network, path, document=kept.vocabulary, overwrite=overwrite)
 
 
 def _place(path: Path, name: str) -> Path:
