@@ -47,6 +47,7 @@ def import_(
     - `unspool import lm.pt --vocabulary vocabulary.txt --out runs/lm`
     """
     model = _read(file)
+    path = None if out is None else _adopt(model, file, out, vocabulary, tokenizer, overwrite)
     for line in model.report().split("\n"):
         console().print(harmless(line), soft_wrap=True, markup=False, highlight=False)
     difference, how = compare_with_source(model, file)
@@ -54,8 +55,7 @@ def import_(
         console().print(f"not compared: {how}", soft_wrap=True, markup=False)
     else:
         console().print(f"largest difference from {how}: {difference:.1e}", soft_wrap=True, markup=False)
-    if out is not None:
-        path = _adopt(model, file, out, vocabulary, tokenizer, overwrite)
+    if path is not None:
         console().print(f"written: {path}", soft_wrap=True, markup=False)
 
 
