@@ -19,7 +19,7 @@ from torch import nn
 from unspool.errors import DataError
 from unspool.exchange.gates import Parameters, gru_parameters, lstm_parameters, make_layer, rnn_parameters
 from unspool.exchange.imported import ACTIVATIONS, ImportedModel, Part, chained
-from unspool.exchange.limits import LONGEST_TEXT, SLACK, check_archive, check_file
+from unspool.exchange.limits import LONGEST_TEXT, SLACK, check_archive, check_file, is_archive
 
 Array = NDArray[Any]
 WEIGHTS = "model.weights.h5"
@@ -59,7 +59,7 @@ def from_keras(path: str | Path) -> ImportedModel:
     path = Path(path)
     size = check_file(path, ".keras or .weights.h5")
     try:
-        if zipfile.is_zipfile(path):
+        if is_archive(path):
             with zipfile.ZipFile(path) as archive:
                 check_archive(archive, path, size)
                 config = json.loads(_read(archive, "config.json", LONGEST_TEXT))

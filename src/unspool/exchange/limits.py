@@ -31,6 +31,14 @@ def check_file(path: Path, kind: str) -> int:
     return found.st_size
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip archive that can be read."""
+    try:
+        return zipfile.is_zipfile(path)
+    except (zipfile.BadZipFile, OSError):  # an end that says nonsense
+        return False
+
+
 def check_archive(archive: zipfile.ZipFile, path: Path, size: int) -> None:
     """Refuse a zip archive whose entries say that they are larger than the archive: neither library compresses them.
 

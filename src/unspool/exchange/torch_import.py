@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from unspool.errors import ArgumentTypeError, DataError
 from unspool.exchange.imported import ImportedModel, Part, chained
-from unspool.exchange.limits import check_archive, check_file
+from unspool.exchange.limits import check_archive, check_file, is_archive
 from unspool.nn import GRU, LSTM, RNN
 
 #: What ends the names of a recurrent layer's weights: of torch.nn's layers, and of its cells, which have no number.
@@ -82,7 +82,7 @@ def _read(source: Any) -> Mapping[str, Any]:
 
 def _load(path: Path, size: int) -> Any:
     """What torch.save wrote, without running anything in it."""
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise DataError(f"{path} is not a file of torch.save since torch 1.6. Save it again, or as .safetensors.")
     try:
         with zipfile.ZipFile(path) as archive:
