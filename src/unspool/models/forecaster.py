@@ -50,7 +50,8 @@ class Forecaster(ExampleLearner):
     ) -> None:
         super().__init__()
         self.season = {"season": season, "last": 1, "none": 0}[settings.relative_to]
-        self.targets, self.middle = targets, list(quantiles).index(0.5)
+        self.targets, self.quantiles = targets, tuple(quantiles)
+        self.middle = self.quantiles.index(0.5)
         self.register_buffer("levels", torch.tensor(quantiles), persistent=False)
         self.encoder = Past(settings, width) if settings.backbone == "recurrent" else MemorylessPast(settings, width)
         recurrent = isinstance(self.encoder, Past)

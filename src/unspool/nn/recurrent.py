@@ -152,6 +152,11 @@ class Recurrent(Layer):
         if rates != Rates():
             self._regularized = Regularized(rates, self._runner, self.input_size, self.hidden_size)
 
+    @property
+    def regularization(self) -> Rates:
+        """The rates of dropout and zoneout in the recurrent connections."""
+        return self._rates
+
     def state_shapes(self, rows: int) -> Any:
         shapes = tuple(torch.Size((rows, width)) for width in self._widths.values())
         return shapes[0] if len(shapes) == 1 else shapes
