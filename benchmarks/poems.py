@@ -13,9 +13,10 @@ import argparse
 import re
 from pathlib import Path
 
-import torch
+import numpy as np
 
-from unspool.models.generation import Sampling, generate_many
+from unspool.decoding.generation import generate_many
+from unspool.decoding.sampling import Sampling
 from unspool.runs.generator import TextGenerator
 
 #: Four times seven characters that are no punctuation, and what ends a line of verse.
@@ -32,7 +33,7 @@ def main() -> None:
     writer = TextGenerator.load(asked.run)
     (end,) = writer.vocabulary.ids("\n")
     sampling = Sampling(asked.temperature, banned=writer.banned)
-    generator = torch.Generator().manual_seed(asked.seed)
+    generator = np.random.default_rng(asked.seed)
     rows = generate_many(writer.model, writer.prompt(""), asked.count, 100, sampling, generator, stop_id=end)
     poems = [writer.vocabulary.decode(row) for row in rows]
     good = [poem for poem in poems if FORM.fullmatch(poem)]

@@ -35,7 +35,8 @@ ROOMS = (
     Room("cache", "the user's cache folder"),
     Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
-    Room("nn", "torch modules; one place decides how a recurrence runs", ("engine",)),
+    Room("decoding", "from what a model computes to tokens and text: sampling and search, without torch", ("cells",)),
+    Room("nn", "torch modules; one place decides how a recurrence runs", ("engine", "decoding")),
     Room("exchange", "other libraries' models, both ways", ("nn",)),
     Room("data", "from files to batches, without torch", ("errors", "cache")),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
@@ -50,7 +51,7 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "data")),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",
@@ -62,7 +63,7 @@ ROOMS = (
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
 STANDARD_LIBRARY_ONLY = ("errors", "harmless", "language", "cells")
-WITHOUT_TORCH = ("cache", "engine", "data", "settings", "runtime", "server")
+WITHOUT_TORCH = ("cache", "engine", "decoding", "data", "settings", "runtime", "server")
 
 
 def below() -> Mapping[str, tuple[str, ...]]:

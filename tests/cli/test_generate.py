@@ -15,8 +15,8 @@ from tests.cli.calling import call, refused
 from tests.runs.tiny_run import ByHand, TinyRun, content
 
 from unspool.cli.generate import unescape
+from unspool.decoding.generation import generate
 from unspool.learning.files import read_tensors, write_tensors
-from unspool.models.generation import generate
 from unspool.runs.generator import TextGenerator
 
 pytestmark = pytest.mark.usefixtures("own_cache")

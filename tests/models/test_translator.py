@@ -11,10 +11,10 @@ import torch
 from tests.nn.torch_weights import copy_stack
 from torch import Tensor, nn
 
+from unspool.decoding.sequences import Decoded
 from unspool.models.backbone import TorchBackbone
 from unspool.models.translator import END, FIRST, START, AttentionSeq2Seq, Side
 from unspool.nn import Seq2Seq, Stack
-from unspool.nn.seq2seq import Decoded
 from unspool.settings.model import Seq2SeqSettings
 
 LAYERS, HIDDEN, WIDTH, SOURCES, TARGETS = 2, 4, 3, 7, 5

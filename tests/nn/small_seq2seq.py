@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from unspool.cells import CATALOGUE, LSTM, Jordan, Skip
-from unspool.nn.seq2seq import Decoded, Seq2Seq
+from unspool.decoding.sequences import Decoded
+from unspool.nn.seq2seq import Seq2Seq
 
 PADDING, START, END = 0, 1, 2
 LETTERS = (3, 4, 5)

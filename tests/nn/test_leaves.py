@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 
-from unspool.nn.leaves import leaves, map_leaves, take_rows
+from unspool.nn.leaves import leaves, map_leaves
 
 
 class Pair(NamedTuple):
@@ -46,10 +46,3 @@ def test_leaves_come_in_order() -> None:
     assert leaves("text") == leaves(None) == []
     packed = pack_sequence([torch.ones(2, 1), torch.ones(1, 1)])
     assert leaves(packed)[0] is packed.data
-
-
-def test_rows_are_taken_from_every_tensor() -> None:
-    state = (torch.arange(6).view(3, 2), [torch.arange(3)])
-    found = take_rows(state, torch.tensor([2, 0, 2]))
-    assert found[0].tolist() == [[4, 5], [0, 1], [4, 5]]
-    assert found[1][0].tolist() == [2, 0, 2]

@@ -31,8 +31,9 @@ from tests.nn.small_seq2seq import (
 from torch import Tensor
 from torch.nn import functional
 
+from unspool.decoding.sequences import Decoded
 from unspool.errors import DivergenceError
-from unspool.nn.seq2seq import Decoded, Seq2Seq
+from unspool.nn.seq2seq import Seq2Seq
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -15,9 +15,9 @@ from tests.tasks.slot_folders import travel_lines, write_slots
 
 from unspool import Cell, sigmoid, tanh
 from unspool.cli.evaluate import own_data
+from unspool.decoding.sampling import Sampling
 from unspool.insight.subjects.run import take_run
 from unspool.learning.run_folder import RunFolder
-from unspool.models.generation import Sampling
 from unspool.runs.generator import TextGenerator
 from unspool.runs.load import load_run, use
 from unspool.runs.train import train

@@ -13,10 +13,10 @@ import torch
 from tests.runs.tiny_run import LINES, ByHand, TinyRun, content
 
 from unspool.data.vocabulary import Bytes, Characters, Vocabulary, Words
+from unspool.decoding.sampling import Sampling
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.documents import seal
 from unspool.learning.files import read_tensors, write_tensors
-from unspool.models.generation import Sampling
 from unspool.models.language_model import make_model
 from unspool.runs.generator import TextGenerator
 from unspool.runs.train import plan, train

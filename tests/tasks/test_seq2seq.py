@@ -17,9 +17,9 @@ from torch.nn import functional
 
 from unspool.cli.finish import compare
 from unspool.data.labelled import Raw
+from unspool.decoding.sequences import Decoded
 from unspool.errors import ArgumentError, DataError
 from unspool.models.translator import END, FIRST, PADDING, START, Translator
-from unspool.nn.seq2seq import Decoded
 from unspool.runs.train import Trained, train
 from unspool.settings.data import PairedData
 from unspool.settings.model import Seq2SeqSettings

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from unspool.cli.terminal import console
+from unspool.decoding.sampling import Sampling
 from unspool.errors import ArgumentError
 from unspool.harmless import harmless
-from unspool.models.generation import Sampling
 from unspool.runs.generator import TextGenerator
 
 

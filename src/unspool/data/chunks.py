@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from unspool.data.text import read_pieces
 from unspool.errors import DataError
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Lines = NDArray[np.int64]
 #: The columns of a file, and the line of every row; rows are counted where a format has no lines.
-Columns = tuple[pl.DataFrame, Lines]
+Columns = tuple["pl.DataFrame", Lines]
 
 
 class Chunk(NamedTuple):
@@ -31,6 +33,8 @@ class Chunk(NamedTuple):
 
 def make_columns(columns: dict[str, list[str | None]], lines: list[int]) -> Columns:
     """Columns of text."""
+    import polars as pl
+
     frame = pl.DataFrame([pl.Series(name, entries, pl.String) for name, entries in columns.items()])
     return frame, np.array(lines, np.int64)
 

@@ -8,15 +8,17 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, islice, pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import polars as pl
 
 from unspool.data.chunks import Columns, Lines, read_whole
 from unspool.data.problems import Problems
 from unspool.data.text import LINES, read_lines
 from unspool.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Rows that are turned into columns at a time: fewer lists than trigger a garbage collection of all objects, which
 #: would take four times as long as the reading.
@@ -119,6 +121,8 @@ def _first_entries(lines: Sequence[str], suffix: str) -> list[str]:
 def _read_rows(
     file: Path, reader: Any, delimiter: str, header: bool | None, bad: dict[int, str], keep_empty: bool
 ) -> Columns:
+    import polars as pl
+
     frames: list[pl.DataFrame] = []
     lines: list[Lines] = []
     names: list[str] = []
@@ -151,6 +155,8 @@ def _find_ragged(
 
 def _make_frame(rows: Sequence[Sequence[str]], names: Sequence[str]) -> pl.DataFrame:
     """Rows as columns of text; of a row with too few or too many entries, all are missing."""
+    import polars as pl
+
     whole = [row if len(row) == len(names) else [None] * len(names) for row in rows]
     columns = zip(names, zip(*whole, strict=True), strict=True)
     return pl.DataFrame([pl.Series(name, column, pl.String) for name, column in columns])

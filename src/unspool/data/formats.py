@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import polars as pl
 
 from unspool.data.arrays import is_series_file
 from unspool.data.chunks import Chunk, Columns
@@ -167,6 +166,8 @@ def _read_labelled(path: Path, kind: Format) -> Columns:
 
 
 def _read_parquet(file: Path) -> Columns:
+    import polars as pl
+
     try:
         frame = pl.read_parquet(file, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from unspool.data.arrays import Arrays, join_arrays, read_arrays
@@ -17,6 +16,9 @@ from unspool.data.sources import Item
 from unspool.data.tables import Table, group_rows
 from unspool.data.times import Moments, read_times
 from unspool.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Entry = TypeVar("Entry")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import polars as pl
 
 from unspool.data.chunks import Chunk, read_whole
 from unspool.data.names import PART_NAMES, are_numbered_classes, are_shards, is_about
@@ -95,6 +94,8 @@ def _has_examples(file: Path) -> bool:
 
 def read_layout(folder: Path, layout: Layout) -> Chunk:
     """The texts and labels of a folder, in the columns `text` and `label`."""
+    import polars as pl
+
     if layout == "slots":
         return _read_slot_texts(folder)
     if layout == "class files":
@@ -106,6 +107,8 @@ def read_layout(folder: Path, layout: Layout) -> Chunk:
 
 
 def _read_class_files(files: Sequence[Path]) -> Chunk:
+    import polars as pl
+
     texts: list[str] = []
     labels: list[str] = []
     numbers: list[int] = []
@@ -123,6 +126,8 @@ def _read_class_files(files: Sequence[Path]) -> Chunk:
 
 
 def _read_slot_texts(folder: Path) -> Chunk:
+    import polars as pl
+
     texts = _read_column(folder / WORDS)
     columns = {"text": texts}
     if (folder / LABELS).is_file():

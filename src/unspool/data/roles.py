@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from unspool.data.columns import ID_WORDS, SERIES_NAMES, TIME_NAMES, TIME_WORDS, find_column, is_code, split_name
 from unspool.data.tables import Table
 from unspool.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Kind = Literal["time", "number", "label", "text", "empty"]
 
@@ -160,6 +162,8 @@ class Roles:
         return [column for column in self.table.columns if NUMBERED_NAME.fullmatch(column)]
 
     def _kind(self, column: str) -> Kind:
+        import polars as pl
+
         entries = self.head.frame[column]
         if entries.dtype in (pl.Date, pl.Datetime):
             return "time"

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from unspool.data.chunks import Chunk
@@ -23,6 +23,9 @@ from unspool.data.sources import find_items
 from unspool.data.text import Source
 from unspool.data.times import Times, read_times
 from unspool.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: How a missing number is written, in lower case; a missing text is empty.
 MISSING = ("", "nan", "na", "n/a", "null", "none", "?")
@@ -62,6 +65,8 @@ class Table:
 
     def numbers(self, column: str, *, empty: bool = False) -> NDArray[np.float64]:
         """A column of finite numbers; with `empty`, NaN where an entry is missing."""
+        import polars as pl
+
         entries = self._find(column)
         if entries.dtype == pl.String:
             text = entries.str.strip_chars().str.to_lowercase()
@@ -95,6 +100,8 @@ class Table:
         return [entry if entry.strip() else "" for entry in found] if self.tolerant else found
 
     def _as_text(self, column: str, entries: pl.Series) -> pl.Series:
+        import polars as pl
+
         try:
             return entries.cast(pl.String)
         except pl.exceptions.PolarsError as error:
@@ -104,6 +111,8 @@ class Table:
 
     def times(self, column: str) -> Times:
         """A column of stamps: dates, date-times, months, years or numbers."""
+        import polars as pl
+
         entries = self._find(column)
         if entries.dtype in (pl.Date, pl.Datetime):
             self._refuse(column, entries.is_null())
@@ -134,6 +143,8 @@ class Table:
 
 def _dump_lists(entries: pl.Series) -> pl.Series:
     """A column of lists as JSON writes them; any other as it is."""
+    import polars as pl
+
     if not isinstance(entries.dtype, pl.List):
         return entries
     lists = entries.fill_null([]).to_list()
@@ -142,6 +153,8 @@ def _dump_lists(entries: pl.Series) -> pl.Series:
 
 def _cast(text: pl.Series) -> pl.Series:
     """Entries as numbers; null where they are none."""
+    import polars as pl
+
     found = text.cast(pl.Float64, strict=False)
     if found.null_count() == text.null_count():
         return found
@@ -206,6 +219,8 @@ def _join(chunks: Sequence[Chunk], tolerant: bool) -> Table:
 
 
 def _concatenate(chunks: Sequence[Chunk]) -> pl.DataFrame:
+    import polars as pl
+
     try:
         return pl.concat([chunk.frame for chunk in chunks], how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:

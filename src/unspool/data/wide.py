@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from unspool.data.roles import Roles
 from unspool.data.tables import MISSING, Table
 from unspool.data.times import read_times
 from unspool.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: The columns of the long form; the first where the steps have no dates.
 STEP, DATE, VALUE, NAME = "step", "date", "value", "series"
@@ -69,6 +71,8 @@ def unfold(table: Table, columns: WideColumns) -> Table:
     Raises:
         DataError: A series has no values.
     """
+    import polars as pl
+
     frame = table.frame.with_row_index(ROW)
     names = pl.col(columns.name).cast(pl.String) if columns.name else (pl.col(ROW) + 1).cast(pl.String)
     order = pl.Enum(columns.steps)
@@ -93,6 +97,8 @@ def unfold(table: Table, columns: WideColumns) -> Table:
 
 def _names_rows(entries: pl.Series) -> bool:
     """Whether every row has an entry of its own."""
+    import polars as pl
+
     text = entries.cast(pl.String, strict=False).fill_null("").str.strip_chars()
     return bool((text != "").all()) and text.n_unique() == len(text)
 

@@ -95,11 +95,13 @@ class LanguageModel(BackboneModel, Learner):
         features = self.drop(output)
         return features if self.projection is None else self.projection(features)
 
-    def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    @torch.no_grad()  # not inference_mode: a layer that caches such tensors could not be trained afterwards
+    def predict(self, ids: NDArray[np.int64], state: Any) -> tuple[NDArray[np.float64], Any]:
         """Logits of what follows the last of `ids` (time, batch), and the state."""
-        found = self.encode(to_device_of(self, ids), state)
+        found = self.encode(to_device_of(self, torch.from_numpy(ids)), state)
         features = self.features(found.sequences[-1])
-        return functional.linear(features[-1], self.head, self.head_bias), found.state
+        logits = functional.linear(features[-1], self.head, self.head_bias)
+        return logits.to("cpu", torch.float64).numpy(), found.state
 
     def _run_free(self, ids: Tensor, targets: Tensor, state: Any, teacher_forcing: float) -> Outcome:
         readings: list[Reading] = []  # one per step

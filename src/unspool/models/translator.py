@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool.decoding.sequences import Decoded
 from unspool.learning.contract import Outcome
 from unspool.learning.teacher_forcing import free_run
 from unspool.models.backbone import initialize_weights
@@ -17,7 +18,7 @@ from unspool.models.encoder import embedding_width
 from unspool.models.example_model import Batch, ExampleLearner, Scores
 from unspool.nn import Seq2Seq, Stack
 from unspool.nn.leaves import map_leaves
-from unspool.nn.seq2seq import Decoded, Lengths
+from unspool.nn.seq2seq import Lengths
 from unspool.settings.model import Seq2SeqSettings
 
 #: Ids of both sides that stand for no text, and the first that does.

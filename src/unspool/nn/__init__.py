@@ -1,5 +1,6 @@
 """torch modules: cells over time, and the ways in which they compose."""
 
+from unspool.decoding.sequences import Decoded as Decoded
 from unspool.nn import init as init
 from unspool.nn import operator as _operator  # noqa: F401 - registers the operators
 from unspool.nn.attention import DecoderTransformer as DecoderTransformer
@@ -19,7 +20,6 @@ from unspool.nn.recurrent import Recurrent as Recurrent
 from unspool.nn.rnn import GRU as GRU
 from unspool.nn.rnn import LSTM as LSTM
 from unspool.nn.rnn import RNN as RNN
-from unspool.nn.seq2seq import Decoded as Decoded
 from unspool.nn.seq2seq import Seq2Seq as Seq2Seq
 from unspool.nn.stack import Stack as Stack
 from unspool.nn.time_delay import TimeDelay as TimeDelay

@@ -53,12 +53,3 @@ def leaves(tree: Any) -> list[Tensor]:
     if isinstance(tree, Mapping):
         tree = list(tree.values())
     return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, tuple | list) else []
-
-
-def take_rows(state: Any, rows: Tensor) -> Any:
-    """The given rows of every tensor of a nested state, in that order.
-
-    Example:
-        >>> take_rows(state, torch.tensor([2, 0]))  # the third sequence of the batch, then the first
-    """
-    return map_leaves(lambda part: part[rows.to(part.device)], state)

@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from unspool.cells.cell import check_size
-from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DivergenceError, DTypeError, ShapeError
+from unspool.decoding.sequences import Choice, Decoded, Decoder, check_beams, choose_at_random, choose_likeliest
+from unspool.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from unspool.nn.checks import check_lengths, check_memory, has_whole_numbers
-from unspool.nn.leaves import take_rows
 from unspool.nn.stack import AnyCell, Stack
 
 Lengths = Sequence[int] | Tensor | None
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """A sequence that a decoder generated.
-
-    Attributes:
-        tokens: without start and end.
-        log_probability: what the model assigns to the tokens, and to the end if it was reached. Temperature and length
-            penalty do not change it.
-        finished: whether the end was reached.
-    """
-
-    tokens: tuple[int, ...] = ()
-    log_probability: float = 0.0
-    finished: bool = False
-
-    def then(self, token: int, log_probability: float, end: int) -> Decoded:
-        """This sequence with one more token; the log-probability is that of the longer sequence."""
-        if token == end:
-            return replace(self, log_probability=log_probability, finished=True)
-        return Decoded((*self.tokens, token), log_probability)
 
 
 class Seq2Seq(nn.Module):
@@ -139,7 +118,7 @@ class Seq2Seq(nn.Module):
 
     def greedy(self, source: Tensor, source_lengths: Lengths = None, max_length: int = 100) -> list[Decoded]:
         """Greedy decoding: for each source the sequence whose every token is the likeliest given those before it."""
-        return self._write(source, source_lengths, max_length, lambda log_p, *_: log_p.argmax(-1))
+        return self._write(source, source_lengths, max_length, choose_likeliest)
 
     def sample(
         self,
@@ -161,12 +140,7 @@ class Seq2Seq(nn.Module):
         device = None if generator is None else generator.device
         uniform = torch.rand(len(source), max_length, dtype=torch.float64, generator=generator, device=device).cpu()
 
-        def draw(log_p: Tensor, rows: Tensor, t: int) -> Tensor:
-            highest = log_p.amax(-1, keepdim=True)  # taken off first, so that no temperature sends all of them to −∞
-            reached = ((log_p - highest) / temperature).exp().cumsum(-1)
-            return torch.searchsorted(reached, uniform[rows, t, None] * reached[:, -1:], right=True).squeeze(-1)
-
-        return self._write(source, source_lengths, max_length, draw)
+        return self._write(source, source_lengths, max_length, choose_at_random(uniform.numpy(), temperature))
 
     @overload
     def beam(
@@ -206,67 +180,32 @@ class Seq2Seq(nn.Module):
         log_probability / length**length_penalty, the end counting as a token.
         """
         check_size("max_length", max_length)
-        _check_beam(width, length_penalty, best)
-        with self._decoding():
+        check_beams(width, length_penalty, best)
+        with self._decoding() as decoder:
             state = self.encode(source, source_lengths)
-            searches = [_Beams(width, self.end, max_length, length_penalty, best or 1) for _ in range(len(source))]
-            for _ in range(max_length):
-                last = self._last_tokens(searches)
-                if not last:
-                    break
-                log_p, state = self._choices(state, torch.tensor(last))
-                state = take_rows(state, torch.tensor(_grow(searches, log_p), dtype=torch.long))
-        ranked = [search.ranked() for search in searches]
-        return [beams[0] for beams in ranked] if best is None else [beams[:best] for beams in ranked]
+            of_beams = {"width": width, "length_penalty": length_penalty, "best": best or 1}
+            ranked = decoder.search(state, len(source), max_length, **of_beams)
+        return [beams[0] for beams in ranked] if best is None else ranked
 
-    def _last_tokens(self, searches: list[_Beams]) -> list[int]:
-        """What every live beam ends with."""
-        live = [beam for search in searches for beam in search.live]
-        return [beam.tokens[-1] if beam.tokens else self.start for beam in live]
-
-    def _write(
-        self,
-        source: Tensor,
-        source_lengths: Lengths,
-        max_length: int,
-        choose: Callable[[Tensor, Tensor, int], Tensor],
-    ) -> list[Decoded]:
-        """One sequence per source, its tokens chosen from (log-probabilities, places in the batch, step)."""
+    def _write(self, source: Tensor, source_lengths: Lengths, max_length: int, choose: Choice) -> list[Decoded]:
+        """One sequence per source."""
         check_size("max_length", max_length)
-        with self._decoding():
-            state = self.encode(source, source_lengths)
-            written = [Decoded()] * len(source)
-            rows = torch.arange(len(source))
-            tokens = torch.full((len(source),), self.start)
-            for t in range(max_length):
-                if not len(rows):
-                    break
-                log_p, state = self._choices(state, tokens)
-                tokens = choose(log_p, rows, t)
-                gains = log_p.gather(1, tokens.unsqueeze(1)).squeeze(1)
-                for row, token, gain in zip(rows.tolist(), tokens.tolist(), gains.tolist(), strict=True):
-                    written[row] = written[row].then(token, written[row].log_probability + gain, self.end)
-                live = (tokens != self.end).nonzero().squeeze(1)
-                rows, tokens, state = rows[live], tokens[live], take_rows(state, live)
-        return written
+        with self._decoding() as decoder:
+            return decoder.write(self.encode(source, source_lengths), len(source), max_length, choose)
 
-    def _choices(self, state: Any, tokens: Tensor) -> tuple[Tensor, Any]:
-        """`step` on the CPU in float64, where sequences are kept, with −∞ for tokens that must not be chosen."""
-        log_p, state = self.step(state, tokens.to(self._device()))
-        log_p = log_p.to("cpu", torch.float64)
-        if log_p.isnan().any():
-            raise DivergenceError("the model gives NaN for log-probabilities: training may have diverged")
-        log_p[:, [token for token in (self.start, self.padding) if token != self.end]] = -math.inf
-        return log_p, state
+    def _next(self, state: Any, tokens: NDArray[np.int64]) -> tuple[NDArray[np.float64], Any]:
+        """`step` for a decoder, which keeps sequences on the CPU in float64."""
+        log_p, state = self.step(state, torch.from_numpy(tokens).to(self._device()))
+        return log_p.to("cpu", torch.float64).numpy(), state
 
     @contextmanager
-    def _decoding(self) -> Iterator[None]:
-        """No gradient and no dropout; afterwards each module is in the mode that it was in before."""
+    def _decoding(self) -> Iterator[Decoder]:
+        """A decoder without gradient and dropout; afterwards each module is in the mode that it was in before."""
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
             with torch.no_grad():
-                yield
+                yield Decoder(self._next, self.start, self.end, self.padding)
         finally:
             for module, mode in modes:
                 module.training = mode
@@ -314,74 +253,6 @@ def _check_range(name: str, tokens: Tensor, size: int) -> None:
         raise ArgumentError.of(
             name, int(outside[0]), f"is not a token from 0 to {size - 1}", "Check the size of the vocabulary"
         )
-
-
-@dataclass
-class _Beams:
-    """The search for one source: the beams that are still growing, and those that are done."""
-
-    width: int
-    end: int
-    max_length: int
-    length_penalty: float
-    best: int
-    live: list[Decoded] = field(default_factory=lambda: [Decoded()])
-    done: list[Decoded] = field(default_factory=list)
-
-    def grow(self, log_p: Tensor) -> list[int]:
-        """Extend the live beams by the likeliest next tokens. Returns which beam each new live one came from."""
-        totals = log_p + torch.tensor([beam.log_probability for beam in self.live], dtype=log_p.dtype).unsqueeze(1)
-        likeliest, places = totals.flatten().topk(min(self.width - len(self.done), totals.numel()))
-        grown, parents = [], []
-        for total, place in zip(likeliest.tolist(), places.tolist(), strict=True):
-            if total == -math.inf:
-                break
-            parent, token = divmod(place, log_p.shape[1])
-            beam = self.live[parent].then(token, total, self.end)
-            if beam.finished:
-                self.done.append(beam)
-            else:
-                grown.append(beam)
-                parents.append(parent)
-        self.live = grown
-        if self._settled():
-            self.live, parents = [], []
-        return parents
-
-    def ranked(self) -> list[Decoded]:
-        """All beams, the best first."""
-        return sorted(self.done + self.live, key=self._score, reverse=True)
-
-    def _score(self, beam: Decoded) -> float:
-        """Log-probability / length**length_penalty. The first step makes every beam at least one long."""
-        return beam.log_probability * math.pow(len(beam.tokens) + beam.finished, -self.length_penalty)
-
-    def _settled(self) -> bool:
-        """Whether no live beam can still be among the best: log-probabilities only fall, lengths have a limit."""
-        if len(self.done) < self.best:
-            return False
-        likeliest = max((beam.log_probability for beam in self.live), default=-math.inf)
-        hope = likeliest * math.pow(self.max_length, -self.length_penalty)
-        return sorted(map(self._score, self.done), reverse=True)[self.best - 1] >= hope
-
-
-def _grow(searches: Sequence[_Beams], log_p: Tensor) -> list[int]:
-    """Let every search grow by its part of the log-probabilities; which of all beams each new live one came from."""
-    parents: list[int] = []
-    first = 0
-    for search in searches:
-        after = first + len(search.live)
-        parents += [first + parent for parent in search.grow(log_p[first:after])]
-        first = after
-    return parents
-
-
-def _check_beam(width: int, length_penalty: float, best: int | None) -> None:
-    check_size("width", width)
-    if best is not None and check_size("best", best) > width:
-        raise ArgumentError.of("best", best, f"is more than the {width} beams", "Raise `width`")
-    if not (isinstance(length_penalty, int | float) and math.isfinite(length_penalty) and length_penalty >= 0):
-        raise ArgumentError.of("length_penalty", length_penalty, "is not a number from 0 on", "Give 0 for none")
 
 
 def _check_token(name: str, value: object, size: int) -> int:

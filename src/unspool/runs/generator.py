@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, cast
 
-import torch
+import numpy as np
 
 from unspool.data.vocabulary import Vocabulary
+from unspool.decoding.generation import beam_search, generate
+from unspool.decoding.sampling import Sampling
+from unspool.decoding.text_stream import TextStream
 from unspool.errors import ArgumentError, DivergenceError
-from unspool.models.generation import Sampling, beam_search, generate
 from unspool.models.language_model import LanguageModel
-from unspool.models.text_stream import TextStream
 from unspool.runs.config import Config
 from unspool.runs.load import load_run, use
 from unspool.tasks.lm import LanguageModelling, first_prompt, textless_ids
@@ -59,8 +60,7 @@ class TextGenerator:
         """
         if seed is not None and not 0 <= seed < 2**63:
             raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 to 2⁶³ − 1")
-        generator = torch.Generator()
-        generator.seed() if seed is None else generator.manual_seed(seed)
+        generator = np.random.default_rng(seed)
         ids = self.prompt(prompt)
         text = TextStream(self.vocabulary.decode, tuple(stop), ids)
         return self._explained(ids, _pieces(text, generate(self.model, ids, count, sampling, generator)))
@@ -117,7 +117,7 @@ class TextGenerator:
             reason = error
 
             def read_again() -> None:
-                self.model.predict(torch.tensor(ids).unsqueeze(1), None)
+                self.model.predict(np.array(ids, np.int64)[:, None], None)
                 raise reason
 
             use(self.run, self.model, read_again)

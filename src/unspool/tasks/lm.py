@@ -18,11 +18,12 @@ from unspool.data.sources import find_folder_parts, held_out, list_paths
 from unspool.data.text import Source
 from unspool.data.tokens import Ids
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
+from unspool.decoding.generation import generate
+from unspool.decoding.sampling import Sampling
 from unspool.errors import DataError
 from unspool.learning.contract import Batches, Claim, Extent, Material, Proposal, Task, TrainingSequences
 from unspool.learning.device import to_device_of
 from unspool.models.baselines.ngram import NGram
-from unspool.models.generation import Sampling, generate
 from unspool.models.language_model import LanguageModel, make_model
 from unspool.settings.data import TextData
 from unspool.settings.model import LanguageModelSettings
@@ -195,7 +196,7 @@ class LanguageModelling(Task):
         was_training = learner.training
         learner.eval()
         try:
-            generator = torch.Generator().manual_seed(seed)
+            generator = np.random.default_rng(seed)
             sampling = Sampling(temperature=0.8, banned=textless_ids(self.vocabulary))
             ids = generate(learner, first_prompt(learner, self.vocabulary), SAMPLE, sampling, generator)
             return self.vocabulary.decode(list(ids))
@@ -236,7 +237,7 @@ class LanguageModelling(Task):
     def own_material(self, learner: Any, extent: Extent) -> Material:
         sampling = Sampling(temperature=1.0, banned=textless_ids(self.vocabulary))
         prompt, count = first_prompt(learner, self.vocabulary), extent.batch_size * extent.steps + 1
-        ids = np.array(list(generate(learner, prompt, count, sampling, torch.Generator().manual_seed(0))))
+        ids = np.array(list(generate(learner, prompt, count, sampling, np.random.default_rng(0))))
         return self._material(ids, extent, "text that the model generated")
 
     def _material(self, ids: Ids, extent: Extent, source: str) -> Material:
@@ -287,7 +288,7 @@ def first_prompt(model: LanguageModel, vocabulary: Vocabulary) -> list[int]:
     if len(ends) != 1 or vocabulary.decode(ends) != "\n":
         return [min(1, len(vocabulary) - 1)]
     sampling = Sampling(temperature=0.8, banned=textless_ids(vocabulary))
-    generated = generate(model, ends, LINE, sampling, torch.Generator().manual_seed(0))
+    generated = generate(model, ends, LINE, sampling, np.random.default_rng(0))
     return [*ends, *takewhile(lambda token: token != ends[0], generated), *ends]
 
 

@@ -20,12 +20,12 @@ from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
 from unspool.data.text import Source
 from unspool.data.units import common_unit
+from unspool.decoding.sequences import Decoded
 from unspool.errors import DataError
 from unspool.learning.contract import Claim, TrainingSequences, WholeSequence
 from unspool.learning.device import to_device_of
 from unspool.models.example_model import Batch
 from unspool.models.translator import END, FIRST, PADDING, Translator
-from unspool.nn.seq2seq import Decoded
 from unspool.settings.data import PairedData
 from unspool.settings.model import Seq2SeqSettings
 from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided

@@ -13,38 +13,40 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 
+from unspool.decoding.generation import Predictor, beam_search, generate, generate_many
+from unspool.decoding.sampling import Sampling
 from unspool.errors import ArgumentError, DivergenceError
-from unspool.models.generation import Predictor, Sampling, beam_search, generate, generate_many
 from unspool.nn.recurrent import Recurrent
 
 GREEDY = Sampling(temperature=0)
 SIZE = 4
 
 
-def luck(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+def luck(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
 
 
 class Markov:
     """Logits from a table by the last two ids; 0 stands before the first."""
 
     def __init__(self, seed: int = 0, size: int = SIZE) -> None:
-        self.logits = 2 * torch.randn(size, size, size, generator=luck(seed), dtype=torch.float64)
+        drawn = torch.randn(size, size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        self.logits = 2 * drawn.numpy()
 
-    def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        assert not torch.is_grad_enabled()
-        before = torch.zeros(ids.shape[1], 1, dtype=torch.long) if state is None else state[0][0]
-        rows = torch.cat((before, ids.T), 1)
+    def predict(self, ids: NDArray[np.int64], state: Any) -> tuple[NDArray[Any], Any]:
+        before = np.zeros((ids.shape[1], 1), np.int64) if state is None else state[0][0]
+        rows = np.concatenate((before, ids.T), 1)
         return self.logits[rows[:, -2], rows[:, -1]], ([rows[:, -1:]],)
 
     def log_p(self, prompt: Sequence[int], ids: Sequence[int]) -> float:
         """The log-probability of ids after a prompt, by NumPy."""
         history, total = [0, *prompt], 0.0
         for token in ids:
-            row = self.logits[history[-2], history[-1]].numpy()
+            row = self.logits[history[-2], history[-1]]
             total += float(row[token] - np.log(np.exp(row).sum()))
             history.append(token)
         return total
@@ -63,9 +65,10 @@ class Network(nn.Module):
             for parameter in self.parameters():
                 parameter.mul_(3)
 
-    def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        output, state = self.layer(self.embedding(ids), state)
-        return self.head(output[-1]), state
+    def predict(self, ids: NDArray[np.int64], state: Any) -> tuple[NDArray[Any], Any]:
+        with torch.no_grad():
+            output, state = self.layer(self.embedding(torch.as_tensor(ids)), state)
+            return self.head(output[-1]).numpy(), state
 
 
 class Rereading:
@@ -74,8 +77,8 @@ class Rereading:
     def __init__(self, model: Predictor) -> None:
         self.model = model
 
-    def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
-        rows = ids.T if state is None else torch.cat((state, ids.T), 1)
+    def predict(self, ids: NDArray[np.int64], state: Any) -> tuple[NDArray[Any], Any]:
+        rows = ids.T if state is None else np.concatenate((state, ids.T), 1)
         return self.model.predict(rows.T, None)[0], rows
 
 
@@ -106,21 +109,21 @@ def test_probabilities_are_those_by_hand(
     rows: list[list[int]], temperature: float, top_k: int | None, top_p: float | None, banned: set[int]
 ) -> None:
     logits = np.array(rows, float)  # whole numbers, so that many are equal
-    found = Sampling(temperature, top_k, top_p, tuple(banned)).probabilities(torch.tensor(logits, dtype=torch.float32))
-    assert found.dtype == torch.float64
+    found = Sampling(temperature, top_k, top_p, tuple(banned)).probabilities(logits.astype(np.float32))
+    assert found.dtype == np.float64
     expected = [by_hand(row, temperature, top_k, top_p, banned) for row in logits]
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_probabilities_at_the_limits() -> None:
-    tenths = torch.zeros(1, 10)
+    tenths = np.zeros((1, 10))
     for count in range(1, 11):  # the sum of eight tenths is below 0.8 in floating point
         expected = [[1 / count] * count + [0.0] * (10 - count)]
         np.testing.assert_allclose(Sampling(top_p=count / 10).probabilities(tenths), expected, rtol=1e-14)
-    rare = torch.tensor([[0.0, -50.0]], dtype=torch.float64)
+    rare = np.array([[0.0, -50.0]])
     assert Sampling(top_p=1.0).probabilities(rare)[0, 1] == pytest.approx(math.exp(-50), rel=1e-12)
     for temperature in (1e-300, 1e300):
-        p = Sampling(temperature).probabilities(torch.tensor([[3.0, -math.inf, 7.0, 2.0]]))
+        p = Sampling(temperature).probabilities(np.array([[3.0, -math.inf, 7.0, 2.0]]))
         assert p.tolist() == [[0, 0, 1, 0] if temperature < 1 else pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])]
 
 
@@ -128,8 +131,8 @@ def test_draws_are_as_frequent_as_they_are_probable() -> None:
     model, rows = Markov(3), 20_000
     drawn = generate_many(model, [1, 2], rows, 2, Sampling(0.8, top_p=0.95), luck(4))
     counts = Counter((first, second) for first, second in drawn)
-    first_p = by_hand(model.logits[1, 2].numpy(), 0.8, None, 0.95, set())
-    p = np.stack([first_p[a] * by_hand(model.logits[2, a].numpy(), 0.8, None, 0.95, set()) for a in range(SIZE)])
+    first_p = by_hand(model.logits[1, 2], 0.8, None, 0.95, set())
+    p = np.stack([first_p[a] * by_hand(model.logits[2, a], 0.8, None, 0.95, set()) for a in range(SIZE)])
     possible = list(zip(*np.nonzero(p), strict=True))
     assert set(counts) <= set(possible)
     assert len(possible) > 5
@@ -138,28 +141,29 @@ def test_draws_are_as_frequent_as_they_are_probable() -> None:
 
 
 def test_luck_at_its_limits_draws_nothing_impossible() -> None:
-    logits = torch.log(torch.tensor([[0.0, 0.25, 0.0, 0.75, 0.0]], dtype=torch.float64)).expand(4, -1)
-    drawn = Sampling().draw(logits, torch.tensor([0.0, 0.2499, 0.2501, 1 - 2**-53], dtype=torch.float64))
+    with np.errstate(divide="ignore"):
+        logits = np.log(np.array([[0.0, 0.25, 0.0, 0.75, 0.0]])).repeat(4, axis=0)
+    drawn = Sampling().draw(logits, np.array([0.0, 0.2499, 0.2501, 1 - 2**-53]))
     assert drawn.tolist() == [1, 1, 3, 3]
 
 
 def test_greedy_takes_the_likeliest_and_of_equals_the_first() -> None:
     model = Markov(5)
-    model.logits[1, 1] = torch.tensor([2.0, 5.0, 5.0, 1.0])
+    model.logits[1, 1] = [2.0, 5.0, 5.0, 1.0]
     written = list(generate(model, [1, 1], 30, GREEDY, luck()))
     history = [1, 1]
     for token in written:
-        assert token == int(np.argmax(model.logits[history[-2], history[-1]].numpy()))
+        assert token == int(np.argmax(model.logits[history[-2], history[-1]]))
         history.append(token)
     assert len(written) == 30
     assert written[0] == 1
 
 
-def test_ids_stream_one_by_one_and_leave_gradients_alone() -> None:
+def test_ids_stream_one_by_one() -> None:
     calls = []
 
     class Counting(Markov):
-        def predict(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        def predict(self, ids: NDArray[np.int64], state: Any) -> tuple[NDArray[Any], Any]:
             calls.append(ids.flatten().tolist())
             return super().predict(ids, state)
 
@@ -167,7 +171,6 @@ def test_ids_stream_one_by_one_and_leave_gradients_alone() -> None:
     assert calls == []
     first = next(stream)
     assert calls == [[1, 2, 3]]
-    assert torch.is_grad_enabled()
     rest = list(stream)
     assert calls == [[1, 2, 3], [first], [rest[0]]]  # nothing is read after the last
 
@@ -291,8 +294,8 @@ def test_logits_that_cannot_be_sampled_are_refused() -> None:
     with pytest.raises(ArgumentError, match="`banned` .=4. is not in the vocabulary"):
         next(generate(model, [1], 1, Sampling(banned=(SIZE,)), luck()))
     with pytest.raises(ArgumentError, match="`logits`"):
-        Sampling().probabilities(torch.zeros(3))
-    model.predict = lambda ids, state: (torch.zeros(*ids.shape, SIZE), None)  # type: ignore[method-assign]
+        Sampling().probabilities(np.zeros(3))
+    model.predict = lambda ids, state: (np.zeros((*ids.shape, SIZE)), None)  # type: ignore[method-assign]
     with pytest.raises(ArgumentError, match="`logits` .=.2, 1, 4.. is not .1, vocabulary."):
         next(generate(model, [1, 2], 1, Sampling(), luck()))
     for value in (math.nan, math.inf):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.data.vocabulary import TOKENIZERS, Vocabulary
+from unspool.decoding.text_stream import TextStream
 from unspool.errors import ArgumentError
-from unspool.models.text_stream import TextStream
 
 TEXT = "我爱你 and you 爱我\nthe cat — saw 🙂 the dog\n\nthe end\n"
 VOCABULARIES: dict[str, Vocabulary] = {kind: TOKENIZERS[kind].fit([TEXT]) for kind in TOKENIZERS if kind != "bpe"}

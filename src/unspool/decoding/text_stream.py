@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from unspool.decoding.sampling import check_ids
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.models.generation import check_ids
 
 
 class TextStream:

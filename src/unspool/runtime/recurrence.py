@@ -1,0 +1,132 @@
+"""RecurrencePlayer: one cell over time on NumPy arrays, by its kernel where there is one, else by its equations."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool import engine
+from unspool.cells.evaluate import Evaluator
+from unspool.engine.reference import OPERATIONS
+from unspool.errors import UnspoolError
+from unspool.runtime.network import Array, Recurrence
+
+#: The operations of the equations on numbers of any type, which they keep.
+KEEPING: dict[str, Callable[..., Any]] = {**OPERATIONS, "constant": lambda number, x: x.dtype.type(number)}
+
+
+class RecurrencePlayer:
+    """A cell over time, whose weights no longer change.
+
+    Args:
+        recurrence: The cell and its weights.
+        threads: The most threads that a call uses.
+
+    Example:
+        player = RecurrencePlayer(recurrence)
+        output, states = player.run(x)
+        more, states = player.run(later, states)
+    """
+
+    def __init__(self, recurrence: Recurrence, threads: int = 1) -> None:
+        self.recurrence, self.threads = recurrence, threads
+        equations = recurrence.equations
+        arrays = [recurrence.parameters[name] for name in equations.parameters]
+        self.dtype: np.dtype[Any] = np.result_type(*arrays) if arrays else np.dtype(np.float32)
+        self._parameters = {name: _contiguous(one) for name, one in zip(equations.parameters, arrays, strict=True)}
+        self.kernel = _find_kernel(recurrence, self.dtype.itemsize)
+        self._step = Evaluator(equations, KEEPING)
+
+    def initial_states(self, rows: int) -> tuple[Array, ...]:
+        """The states before the first step, for a batch of `rows`."""
+        sizes, learned = self.recurrence.state_sizes, self.recurrence.initial
+        if learned is None:
+            return tuple(np.zeros((rows, size), self.dtype) for size in sizes)
+        return tuple(np.repeat(one[None], rows, 0) for one in learned)
+
+    def run(
+        self, x: Array, states: Sequence[Array] | None = None, lengths: Array | None = None
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """Run over a batch of sequences.
+
+        Args:
+            x: (time, batch, input_size).
+            states: Those to start from, each (batch, width); by default the initial ones.
+            lengths: Steps of each sequence; by default all have every step.
+
+        Returns:
+            The output (time, batch, width), zero beyond the length of each sequence, and the final states.
+        """
+        steps, rows, _ = x.shape
+        start = self.initial_states(rows) if states is None else tuple(states)
+        if not steps or not rows:
+            return np.zeros((steps, rows, self.recurrence.output_size), self.dtype), start
+        if self.kernel is not None and engine.enabled():
+            return self._run_by_kernel(self.kernel, x, start, lengths)
+        return self._run_by_equations(x, start, lengths)
+
+    def _run_by_kernel(
+        self, kernel: engine.Kernel, x: Array, start: tuple[Array, ...], lengths: Array | None
+    ) -> tuple[Array, tuple[Array, ...]]:
+        steps, rows, _ = x.shape
+        x = _contiguous(x, self.dtype)
+        start = tuple(_contiguous(state, self.dtype) for state in start)
+        ends = None if lengths is None else _contiguous(lengths, np.dtype(np.int64))
+        out = np.empty((steps, rows, kernel.state_widths[0]), self.dtype)
+        final = tuple(np.empty_like(state) for state in start)
+        kernel.forward(
+            self.dtype.itemsize,
+            (steps, rows),
+            self.threads,
+            self.recurrence.reverse,
+            0 if ends is None else _address(ends),
+            _address(x),
+            [_address(one) for one in self._parameters.values()],
+            [_address(one) for one in start],
+            _address(out),
+            [_address(one) for one in final],
+        )
+        return out, final
+
+    def _run_by_equations(
+        self, x: Array, start: tuple[Array, ...], lengths: Array | None
+    ) -> tuple[Array, tuple[Array, ...]]:
+        steps, rows, _ = x.shape
+        x = x.astype(self.dtype, copy=False)
+        now = [np.array(state, self.dtype) for state in start]
+        out = np.zeros((steps, rows, self.recurrence.output_size), self.dtype)
+        with np.errstate(all="ignore"):  # as a kernel, which says nothing about infinity
+            for t in reversed(range(steps)) if self.recurrence.reverse else range(steps):
+                live: Any = slice(None) if lengths is None else t < lengths
+                new, _ = self._step(self._parameters, x[t][live], [state[live] for state in now])
+                for state, value in zip(now, new, strict=True):
+                    state[live] = value
+                out[t, live] = new[0]
+        return out, tuple(now)
+
+
+def _find_kernel(recurrence: Recurrence, itemsize: int) -> engine.Kernel | None:
+    """The compiled cell; None where there is none, which is said once unless the environment wants it so."""
+    if not engine.enabled():
+        return None
+    try:
+        kernel = engine.Kernel(recurrence.equations, recurrence.input_size, recurrence.hidden_size)
+        kernel.prepare(itemsize)
+    except UnspoolError as error:
+        warnings.warn(f"{recurrence.equations.title} runs by NumPy: {error}", RuntimeWarning, stacklevel=3)
+        return None
+    return kernel
+
+
+def _contiguous(array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype)
+
+
+def _address(array: Array) -> int:
+    """Where an array's memory begins."""
+    place: int = array.__array_interface__["data"][0]
+    return place
