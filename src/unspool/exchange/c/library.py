@@ -7,7 +7,10 @@ on every machine without fused multiply-add, and is vectorized where calls of ex
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
+from functools import partial
+
+from unspool.exchange.c import text_library
 
 #: In an order in which each may call those before it.
 FUNCTIONS: dict[str, str] = {
@@ -279,8 +282,10 @@ SQRT = """\
 def used_by(text: str) -> str:
     """The functions that a text calls, and those that they call, before their use."""
     wanted: list[str] = []
-    for name, function in reversed(FUNCTIONS.items()):
-        if re.search(rf"@_{name}\(", text):
+    own: dict[str, Callable[[], str]] = {name: partial(str, function) for name, function in FUNCTIONS.items()}
+    for name, make in reversed((text_library.FUNCTIONS | own).items()):
+        if f"@_{name}(" in text:
+            function = make()
             wanted.append(function)
             text += function
     return "\n".join(reversed(wanted))

@@ -43,6 +43,7 @@ class Source:
         start: Lines that initialize the members.
         public: Prototypes, each with a comment before it.
         constants: Macros of the header, by name.
+        includes: Lines that a program needs at the top.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Source:
     start: list[str] = field(default_factory=list)
     public: list[str] = field(default_factory=list)
     constants: dict[str, int] = field(default_factory=dict)
+    includes: str = ""
 
     @classmethod
     def new(cls, name: str, int8: bool = False, separate: bool = False) -> Source:
@@ -102,11 +104,11 @@ class Source:
     def finish(self, about: str) -> Written:
         """The texts, in which names have their prefix."""
         self._write_init()
-        body = "\n".join(self.functions)
+        body = "\n".join(sorted(self.functions, key=lambda text: text.startswith("int main(")))
         root = library.SQRT + "\n" if "@_sqrt(" in body else ""
         numbers = "" if self.separate else self.weights.define() + "\n"
         used = library.used_by(body)
-        code = f"/* {about} */\n\n" + '#include "@.h"\n\n' + root + (used + "\n" if used else "") + numbers + body
+        code = f"/* {about} */\n\n" + '#include "@.h"\n\n' + self.includes + root + (used + "\n" if used else "") + numbers + body
         return Written(self.name, self._named(code), self._named(self._header(about)), self._blob())
 
     def _blob(self) -> bytes | None:
