@@ -23,7 +23,7 @@ def make_recurrence(
     random = np.random.default_rng(seed)
 
     def draw(*shape: int) -> Array:
-        return np.asarray(random.standard_normal(shape).astype(np.float32) * np.float32(0.5), np.float64)
+        return np.asarray(random.standard_normal(shape).astype(np.float32) * np.float32(0.3), np.float64)
 
     hidden_size = input_size if cell.input_width == "hidden" else hidden_size
     equations = cell.equations(bias=bool(seed % 3))

@@ -77,6 +77,11 @@ def _write_tokenizers(source: Source, network: Network | Stack, interface: Inter
     return found
 
 
+def has_tokenizer(network: Network | Stack, interface: Interface) -> bool:
+    """Whether the exported C reads and writes texts; without a tokenizer, ids stand for them."""
+    return _write_tokenizers(Source.new("probe"), network, interface)
+
+
 def _is_spaced(vocabulary: Vocabulary | None) -> bool:
     """Whether there are spaces between tokens."""
     return vocabulary is not None and vocabulary.kind == "word"

@@ -49,6 +49,7 @@ def write_language(source: Source, network: Language) -> None:
         "void @_run(@_state *s, const int32_t *tokens, size_t count, float *logits)",
         ["for (size_t t = 0; t < count; t++)", "    @_feed(s, tokens[t]);", "@_logits(s, logits);"],
     )
+    source.export_units("output")
     _write_sampling(source, tokens)
 
 

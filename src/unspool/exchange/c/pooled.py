@@ -45,6 +45,7 @@ def write_pooled(source: Source, network: Pooled, interface: Interface) -> None:
     _write_inputs(source, members, interface)
     _write_output(source, network, members, interface)
     (_write_whole if whole else _write_steps)(source, members)
+    source.export_units("units")
 
 
 def _write_member(source: Source, number: int, member: Member, whole: bool) -> _MemberCode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from unspool.exchange.c import library
@@ -21,12 +21,21 @@ def indent(lines: Iterable[str], by: str = "    ") -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """The files of an export, complete: texts of the C file and the header, and the weights if they are separate."""
+    """The files of an export, complete: texts of the C file and the header, and the weights if they are separate.
+
+    Attributes:
+        name: The prefix of all names.
+        code: The C file.
+        header: Its header.
+        blob: The weights, if they are separate.
+        constants: The sizes that the header defines.
+    """
 
     name: str
     code: str
     header: str
     blob: bytes | None
+    constants: Mapping[str, int]
 
 
 @dataclass
@@ -74,6 +83,11 @@ class Source:
         self.public.append(f"/* {comment} */\n{head};\n")
         self.functions.append(f"{head}\n{{\n{known}{unused}{text}}}\n")
 
+    def export_units(self, member: str) -> None:
+        """Add the public function that gives the last output of the top layer, a member of the state."""
+        comment = "The last output (units) of the top layer, for those who look inside."
+        self.export(comment, "const float *@_units(const @_state *s)", [f"return s->{member};"])
+
     @property
     def pointer(self) -> str:
         """Where the weights are."""
@@ -109,7 +123,7 @@ class Source:
         numbers = "" if self.separate else self.weights.define() + "\n"
         used = library.used_by(body)
         code = f"/* {about} */\n\n" + '#include "@.h"\n\n' + self.includes + root + (used + "\n" if used else "") + numbers + body
-        return Written(self.name, self._named(code), self._named(self._header(about)), self._blob())
+        return Written(self.name, self._named(code), self._named(self._header(about)), self._blob(), self.constants)
 
     def _blob(self) -> bytes | None:
         return self.weights.blob() if self.separate else None
