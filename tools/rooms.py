@@ -34,13 +34,18 @@ ROOMS = (
     Room("language", "texts in the reader's language, and their catalogues", ("errors",)),
     Room("cache", "the user's cache folder"),
     Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
+    Room("storage", "files of a run: complete or not there, whole or refused, without torch", ("cells",)),
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
     Room("decoding", "from what a model computes to tokens and text: sampling and search, without torch", ("cells",)),
     Room("nn", "torch modules; one place decides how a recurrence runs", ("engine", "decoding")),
     Room("exchange", "other libraries' models, both ways", ("nn",)),
     Room("data", "from files to batches, without torch", ("errors", "cache")),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
-    Room("learning", "how it is learned: truncated BPTT, losses, penalties, optimizers, the loop", ("nn", "settings")),
+    Room(
+        "learning",
+        "how it is learned: truncated BPTT, losses, penalties, optimizers, the loop",
+        ("nn", "settings", "storage"),
+    ),
     Room("models", "torch models for the tasks: embedding, backbone, head", ("learning",)),
     Room("tasks", "what is learned: one task per file", ("models",)),
     Room("runs", "from settings to a finished run: config, recipes, train, load", ("tasks", "harmless")),
@@ -51,7 +56,7 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data")),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data", "storage")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",
@@ -63,7 +68,7 @@ ROOMS = (
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
 STANDARD_LIBRARY_ONLY = ("errors", "harmless", "language", "cells")
-WITHOUT_TORCH = ("cache", "engine", "decoding", "data", "settings", "runtime", "server")
+WITHOUT_TORCH = ("storage", "cache", "engine", "decoding", "data", "settings", "runtime", "server")
 
 
 def below() -> Mapping[str, tuple[str, ...]]:

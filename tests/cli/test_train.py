@@ -13,10 +13,10 @@ import pytest
 from tests.cli.calling import call, refused
 from tests.runs.tiny_run import TEXT, TinyRun, content
 
-from unspool.learning.run_folder import FORMAT
 from unspool.runs.config import Config
 from unspool.runs.names import free_name
 from unspool.runs.train import plan
+from unspool.storage.run import FORMAT
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

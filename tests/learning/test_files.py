@@ -15,19 +15,9 @@ from tests.learning import odd_files
 from tests.learning.watched_disk import fail, watched
 
 from unspool.errors import DataError, StorageError
-from unspool.learning.files import (
-    Form,
-    find_mismatch,
-    find_temporaries,
-    forms_of,
-    make_folder,
-    read_header,
-    read_plain_tensors,
-    read_tensors,
-    storing,
-    write_file,
-    write_tensors,
-)
+from unspool.learning.files import forms_of, read_plain_tensors, read_tensors, write_tensors
+from unspool.storage.files import find_temporaries, make_folder, storing, write_file
+from unspool.storage.tensors import Form, find_mismatch, read_header
 
 TENSORS = {
     "weight": torch.tensor([[1.5, -0.0, math.nan], [math.inf, 1e-45, 3.0]]),

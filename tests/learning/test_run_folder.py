@@ -18,9 +18,10 @@ from unspool.errors import ArgumentError, DataError
 from unspool.learning.events import Advised, Event
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.lock import LOCK_NAME
-from unspool.learning.run_folder import FORMAT, RunFolder, check_free, check_run
+from unspool.learning.run_folder import RunFolder, check_free
 from unspool.runs.load import load_run
 from unspool.runs.train import train
+from unspool.storage.run import FORMAT, check_run
 from unspool.tasks import lm as language_model
 
 STEPS: dict[str, Any] = {"steps": 12, "eval_every": 6, "checkpoint_every": 3, "save_total_limit": 3}

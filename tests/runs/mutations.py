@@ -18,10 +18,11 @@ import tomli_w
 import torch
 from tests.learning.odd_files import KINDS, put
 
-from unspool.learning.documents import SEAL, seal
-from unspool.learning.files import ENTRY, read_plain_tensors, read_tensors, write_tensors
+from unspool.learning.files import read_plain_tensors, read_tensors, write_tensors
 from unspool.learning.origin import EDITABLE
 from unspool.learning.run_folder import read_origin
+from unspool.storage.documents import SEAL, seal
+from unspool.storage.tensors import ENTRY
 
 DEEP = "[" * 3000 + "]" * 3000
 

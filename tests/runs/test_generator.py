@@ -15,12 +15,12 @@ from tests.runs.tiny_run import LINES, ByHand, TinyRun, content
 from unspool.data.vocabulary import Bytes, Characters, Vocabulary, Words
 from unspool.decoding.sampling import Sampling
 from unspool.errors import ArgumentError, DataError
-from unspool.learning.documents import seal
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.models.language_model import make_model
 from unspool.runs.generator import TextGenerator
 from unspool.runs.train import plan, train
 from unspool.settings.model import LanguageModelSettings
+from unspool.storage.documents import seal
 from unspool.tasks.lm import LanguageModelling
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -18,9 +18,10 @@ from tests.runs.tiny_run import TinyRun
 from unspool.cli.train import find_resumed
 from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.insight.xray import xray
-from unspool.learning.files import forms_of, read_header, read_tensors, write_tensors
+from unspool.learning.files import forms_of, read_tensors, write_tensors
 from unspool.runs.load import expected_forms, load_run
 from unspool.runs.train import train
+from unspool.storage.tensors import read_header
 
 #: Seconds within which a run of absurd sizes is refused, however busy the machine.
 SOON = 10.0

@@ -13,11 +13,11 @@ from tests.tasks.small_tags import TAGS, WORDS, data, sentences, small_learner, 
 
 from unspool.data.tagged import Sentence
 from unspool.errors import ArgumentTypeError, DataError, DataWarning, ShapeError
-from unspool.learning.documents import seal
 from unspool.models.tagger import TagPrediction
 from unspool.runs.train import train
 from unspool.settings.data import TaggedData
 from unspool.settings.model import TaggerSettings
+from unspool.storage.documents import seal
 from unspool.tasks.tag import Lexicon, Sentences, Tagging, permitted
 
 

@@ -128,7 +128,7 @@ def run(
     from unspool.lab.chapter import Study
     from unspool.lab.folder import Folder
     from unspool.lab.running import run_chapters
-    from unspool.learning.files import make_folder
+    from unspool.storage.files import make_folder
 
     if out.exists() and not out.is_dir():
         raise ArgumentError.of("out", str(out), "is a file", "Give a folder")
@@ -160,7 +160,7 @@ def write_page(folder: Folder, translate: Translator) -> None:
     """Write the page of all finished chapters, if there are any."""
     from unspool.lab.claims import CLAIMS
     from unspool.lab.page import render_page
-    from unspool.learning.files import write_file
+    from unspool.storage.files import write_file
 
     records = folder.read_all(CLAIMS)
     if records:

@@ -14,7 +14,7 @@ import numpy as np
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, UnknownNameError, UnspoolError
 from unspool.lab import data
-from unspool.learning.files import write_file
+from unspool.storage.files import write_file
 
 #: What a generator that asks for it gets, if the command does not say.
 USUAL = {"T": 100, "count": 1000, "steps": 1000, "sentences": 100}

@@ -22,8 +22,8 @@ from unspool.errors import ArgumentError, DataError, DivergenceError
 from unspool.insight.states import check_npz, extract_states
 from unspool.learning.contract import Learner, PredictedRow, Task
 from unspool.learning.events import finite
-from unspool.learning.files import write_file
 from unspool.runs.load import load_run, use
+from unspool.storage.files import write_file
 from unspool.tasks.tolerant import NOTE
 
 FORMATS = (".csv", ".jsonl")

@@ -18,7 +18,7 @@ from unspool.cli.spelling import OPTIONS
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError, DataError, UnspoolError
 from unspool.language import LANGUAGES, Message, Translator, choose_language, words
-from unspool.learning.files import write_file
+from unspool.storage.files import write_file
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -193,7 +193,8 @@ def _prepare(path: Path) -> tuple[Loader, ModuleType]:
 
 
 def _load(model: nn.Module, path: Path) -> None:
-    from unspool.learning.files import find_mismatch, forms_of, read_plain_tensors
+    from unspool.learning.files import forms_of, read_plain_tensors
+    from unspool.storage.tensors import find_mismatch
 
     if path.suffix != ".safetensors":
         remedy = "Save them with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"

@@ -16,8 +16,8 @@ from unspool.errors import ArgumentError
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import record
 from unspool.learning.contract import Extent
-from unspool.learning.files import write_file
 from unspool.runs.load import load_run, use
+from unspool.storage.files import write_file
 
 Tokens = Sequence[Sequence[str]]
 

@@ -14,8 +14,8 @@ from unspool.insight.subjects.run import find_material, take_learner
 from unspool.language import ENGLISH, Message
 from unspool.learning.contract import Learner, Material, Task
 from unspool.learning.events import Evaluated
-from unspool.learning.files import write_file
 from unspool.runs.config import Config
+from unspool.storage.files import write_file
 
 #: What changes during training and is quick to measure; and the sections that the page shows.
 MEASURED = tuple(measure.key for measure in CATALOGUE if measure.timeline is not None)

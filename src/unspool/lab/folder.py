@@ -14,8 +14,8 @@ from unspool import __version__
 from unspool.errors import DataError, DataWarning
 from unspool.lab.catalogue import find_chapter
 from unspool.lab.chapter import Found, Study
-from unspool.learning.documents import read_json
-from unspool.learning.files import write_file
+from unspool.storage.documents import read_json
+from unspool.storage.files import write_file
 
 #: Format of the files; another one is measured again.
 FORMAT = 1

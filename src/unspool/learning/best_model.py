@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from unspool.cells.numbers import is_whole
 from unspool.errors import DataError
-from unspool.learning.files import find_mismatch, forms_of, read_tensors
-from unspool.learning.run_folder import MODEL, RunFolder
+from unspool.learning.files import forms_of, read_tensors
+from unspool.learning.run_folder import RunFolder
+from unspool.storage.run import MODEL
+from unspool.storage.tensors import find_mismatch
 
 
 class BestModel:

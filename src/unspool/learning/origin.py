@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unspool.errors import DataError
-from unspool.learning.documents import digest
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, SETTINGS
+from unspool.storage.documents import digest
 
 #: The fact of a file of tensors that holds all this.
 ENTRY = "origin"

@@ -15,9 +15,10 @@ from torch.optim import Optimizer
 from unspool.errors import DataError
 from unspool.learning.averaging import Average
 from unspool.learning.device import random_state, set_random_state
-from unspool.learning.files import Form, find_mismatch, forms_of
+from unspool.learning.files import forms_of
 from unspool.learning.optimizer_state import load_optimizer, optimizer_tensors
 from unspool.nn.leaves import leaves
+from unspool.storage.tensors import Form, find_mismatch
 
 T = TypeVar("T")
 #: What to do where a checkpoint is not the run's.

@@ -14,36 +14,37 @@ from typing import Any, NamedTuple, Self
 import tomli_w
 from torch import Tensor
 
-from unspool.cells.numbers import is_whole
 from unspool.errors import ArgumentError, DataError
 from unspool.learning.checkpoint_facts import check_facts
-from unspool.learning.documents import describe_kind, digest, read_sealed, read_text, read_toml, seal
 from unspool.learning.events import Event
-from unspool.learning.files import (
-    Form,
-    find_temporaries,
-    make_folder,
-    read_header,
-    read_tensors,
-    storing,
-    sync,
-    write_file,
-    write_tensors,
-)
+from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.lock import LOCK_NAME, FolderLock
 from unspool.learning.origin import ENTRY, Origin
+from unspool.storage.documents import describe_kind, digest, read_sealed, read_text, seal
+from unspool.storage.files import find_temporaries, make_folder, storing, sync, write_file
+from unspool.storage.run import (
+    CELLS,
+    CONFIG,
+    FORMAT,
+    MODEL,
+    NETWORK,
+    VOCABULARY,
+    check_run,
+    check_version,
+    read_run,
+    read_version,
+    refuse_newer,
+)
+from unspool.storage.tensors import Form, read_header
 
-#: Changes when one unspool cannot read what another writes.
-FORMAT = 2
 CHECKPOINT = re.compile(r"step-(\d+)\.safetensors")
 METRICS = "metrics.jsonl"
 LOGS = (METRICS, "samples.txt")
-CELLS, VOCABULARY, MODEL = "cell.json", "vocabulary.json", "model.safetensors"
 #: What a run writes in its folder: files, and folders.
-FILES = ("config.toml", VOCABULARY, CELLS, MODEL, "MODEL_CARD.md", *LOGS)
+FILES = (CONFIG, VOCABULARY, NETWORK, CELLS, MODEL, "MODEL_CARD.md", *LOGS)
 FOLDERS = ("checkpoints", "tensorboard")
 #: What a new run removes from the folder of an old one; nothing else, as people put their own files there.
-REMOVED = ("checkpoints", MODEL, "MODEL_CARD.md", CELLS, "tensorboard", *LOGS)
+REMOVED = ("checkpoints", MODEL, "MODEL_CARD.md", CELLS, NETWORK, "tensorboard", *LOGS)
 
 
 class Checkpoint(NamedTuple):
@@ -110,12 +111,24 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the settings of the run."""
-        write_file(self.path / "config.toml", tomli_w.dumps({"format": FORMAT, **config}).encode())
+        write_file(self.path / CONFIG, tomli_w.dumps({"format": FORMAT, **config}).encode())
 
     def write_task(self, document: Mapping[str, Any]) -> None:
         """Write what the model needs besides its weights: vocabularies, labels, scales."""
         self.origin.vocabulary = digest(document)
         write_file(self.path / VOCABULARY, json.dumps(seal(document), ensure_ascii=False, indent=1).encode())
+
+    def write_network(self, document: Mapping[str, Any]) -> None:
+        """Write the model as data, with what its weights are made with, so that no other weights are taken for them."""
+        content = seal({**document, ENTRY: self.origin.facts()})
+        write_file(self.path / NETWORK, json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
+
+    def holds_network(self, document: Mapping[str, Any]) -> bool:
+        """Whether network.json is there and holds this document."""
+        try:
+            return read_sealed(self.path / NETWORK, "") == {**document, ENTRY: self.origin.facts()}
+        except DataError:
+            return False
 
     def write_best(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Write the best weights so far."""
@@ -144,7 +157,7 @@ class RunFolder:
                 problem = problem or error
                 damaged.append(path)
                 continue
-            _check_version(path, version)
+            check_version(path, version)
             return Checkpoint(path, tensors, facts, tuple(damaged))
         if problem is not None:
             raise DataError(
@@ -166,7 +179,7 @@ class RunFolder:
                 version = _check_facts(path, header.facts)
             except DataError:
                 continue
-            _check_version(path, version)
+            check_version(path, version)
             return Outline(path, *header)
         return None
 
@@ -242,12 +255,12 @@ def check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
         raise ArgumentError.of("out", str(path), "is a file", "Give a folder")
     with storing(path):
-        leftovers = {path / LOCK_NAME, *find_temporaries(path, "config.toml")}
+        leftovers = {path / LOCK_NAME, *find_temporaries(path, CONFIG)}
         if not path.is_dir() or leftovers.issuperset(path.iterdir()):
             return
     try:
-        _, version = _read_run(path)
-        _refuse_newer(path, version)  # a run of an older version may be replaced
+        _, version = read_run(path)
+        refuse_newer(path, version)  # a run of an older version may be replaced
     except DataError as error:
         raise ArgumentError.of(
             "out", str(path), "exists and is not the folder of a run that this unspool can read", "Give another"
@@ -261,26 +274,6 @@ def check_free(path: Path, overwrite: bool) -> None:
         )
 
 
-def check_run(path: Path) -> dict[str, Any]:
-    """The config of a run; a clear error if the folder is not that of a run that this unspool can read."""
-    config, version = _read_run(path)
-    _check_version(path, version)
-    return config
-
-
-def _read_run(path: Path) -> tuple[dict[str, Any], int]:
-    """The config of a run, and its format, whichever it is."""
-    if not path.is_dir():
-        raise DataError(f"there is no run {path}. Give the folder of a run.")
-    if not os.path.isfile(path / "config.toml"):
-        raise DataError(f"{path} is not the folder of a run: it has no config.toml. Give the folder of a run.")
-    config = read_toml(path / "config.toml", "Correct it")
-    if "format" not in config or not {"task", "data", "model", "training"} <= config.keys():
-        raise DataError(f"{path} is not the folder of a run: its config.toml is not that of a run.")
-    version = read_version(path / "config.toml", config)
-    return {name: value for name, value in config.items() if name != "format"}, version
-
-
 def read_origin(path: Path, config: Mapping[str, Any]) -> Origin:
     """What the weights of a run were made with, from its files; a vocabulary that cannot be read is not known."""
     cells, vocabulary = "", None
@@ -290,14 +283,6 @@ def read_origin(path: Path, config: Mapping[str, Any]) -> Origin:
     with suppress(DataError):
         vocabulary = read_sealed(path / VOCABULARY, "")
     return Origin(config, cells, vocabulary)
-
-
-def read_version(path: Path, facts: Mapping[str, Any]) -> int:
-    """The format of a config or checkpoint."""
-    version = facts.get("format")
-    if not is_whole(version) or version < 1:
-        raise DataError(f"{path} cannot be read: its format is {version!r}, not a number from 1 on. Restore it.")
-    return version
 
 
 def _check_facts(path: Path, facts: Mapping[str, Any]) -> int:
@@ -332,20 +317,3 @@ def _open_own(path: str, flags: int) -> int:
 def _start_of(path: Path, size: int) -> bytes:
     with path.open("rb") as stream:
         return stream.read(size)
-
-
-def _check_version(path: Path, version: int) -> None:
-    """Refuse what another version wrote."""
-    _refuse_newer(path, version)
-    if version < FORMAT:
-        raise DataError(
-            f"{path} was written by an older unspool (format {version}; this one reads {FORMAT}). Train it again: "
-            "start a new run, or replace this one with `overwrite=True`."
-        )
-
-
-def _refuse_newer(path: Path, version: int) -> None:
-    if version > FORMAT:
-        raise DataError(
-            f"{path} was written by a newer unspool (format {version}; this one reads {FORMAT}). Update unspool."
-        )

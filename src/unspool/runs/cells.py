@@ -11,11 +11,11 @@ from unspool.cells import Cell, saved
 from unspool.cells.saved import SavedCell, cells_document, load_cells
 from unspool.cells.spelling import names_file
 from unspool.errors import ArgumentError, CellError, DataError
-from unspool.learning.documents import read_text
-from unspool.learning.run_folder import CELLS as NAME
-from unspool.learning.run_folder import check_run
 from unspool.runs.config import Config, read_config
 from unspool.settings.cells import NamedCell, own_cells, with_own_cells
+from unspool.storage.documents import read_text
+from unspool.storage.run import CELLS as NAME
+from unspool.storage.run import check_run
 
 #: Bytes of the longest cell.json: every character of the longest document takes four at most.
 LONGEST = 4 * saved.LONGEST

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from unspool.errors import ArgumentError, UnknownNameError
-from unspool.learning import documents
 from unspool.learning.contract import Task
 from unspool.settings.catalogue import SECTIONS, SETTINGS, TASK_SETTINGS, TaskSettings, find_task_settings, suggest
 from unspool.settings.section import Section
 from unspool.settings.training import Training
+from unspool.storage import documents
 from unspool.tasks.catalogue import find_task
 
 #: Mistakes that pydantic words for programmers.

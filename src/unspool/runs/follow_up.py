@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspool.learning.advice import Point, advise
-from unspool.learning.documents import read_text
 from unspool.learning.events import Finished
 from unspool.learning.run_folder import METRICS
 from unspool.runs.config import Config
 from unspool.settings.training import ENDS
+from unspool.storage.documents import read_text
 
 #: A validation loss above the training loss by this fraction is a gap that regularization can close.
 GAP = 0.1

@@ -11,12 +11,14 @@ import torch
 
 from unspool.errors import DataError, DivergenceError
 from unspool.learning.contract import Learner, Task
-from unspool.learning.documents import read_sealed
-from unspool.learning.files import Form, find_mismatch, forms_of, read_header, read_tensors
+from unspool.learning.files import forms_of, read_tensors
 from unspool.learning.nonfinite import REMEDY, diagnose
-from unspool.learning.run_folder import MODEL, VOCABULARY, RunFolder, check_run, read_origin
+from unspool.learning.run_folder import RunFolder, read_origin
 from unspool.runs.cells import read_run_config
 from unspool.runs.config import Config
+from unspool.storage.documents import read_sealed
+from unspool.storage.run import MODEL, VOCABULARY, check_run
+from unspool.storage.tensors import Form, find_mismatch, read_header
 
 T = TypeVar("T")
 #: What a document of the right digest and the wrong content may raise.

@@ -47,6 +47,7 @@ from unspool.runs.follow_up import with_follow_up
 from unspool.runs.load import expected_forms, is_kept, is_run
 from unspool.runs.memory import check_memory, explaining_memory
 from unspool.runs.names import choose_folder
+from unspool.runs.network import keep_network
 from unspool.runs.progress import print_progress, silent
 from unspool.settings.catalogue import RESUMABLE, SECTIONS, find_task_settings
 from unspool.settings.training import ENDS
@@ -346,6 +347,7 @@ def _begin(
         folder.truncate_logs({})
     if not (resumed and is_kept(folder.path, loop.task.dump())):
         folder.write_task(loop.task.dump())
+    keep_network(folder, loop.learner, loop.task.name)
     tell(_started(settings, loop.task, loop.learner, folder, loop))
     if resumed and not _trains_baselines(settings) and (over := is_over(loop)):
         tell(Advised(loop.position.step, over, is_note=True))

@@ -13,7 +13,7 @@ from unspool.runtime.network import Layer, Recurrence, Stack
 from unspool.runtime.sources import Sources
 
 #: What the settings of a run allow, and more.
-MOST_LAYERS, LONGEST_DELAY = 10_000, 100_000
+MOST_LAYERS, LONGEST_DELAY = 10_000, 10_000
 
 
 class Layers:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unspool import engine
 from unspool.cells.evaluate import Evaluator
 from unspool.engine.reference import OPERATIONS
-from unspool.errors import UnspoolError
+from unspool.errors import ArgumentError, ShapeError, UnspoolError
 from unspool.runtime.network import Array, Recurrence
 
 #: The operations of the equations on numbers of any type, which they keep.
@@ -61,6 +61,7 @@ class RecurrencePlayer:
         Returns:
             The output (time, batch, width), zero beyond the length of each sequence, and the final states.
         """
+        self._check(x, states, lengths)
         steps, rows, _ = x.shape
         start = self.initial_states(rows) if states is None else tuple(states)
         if not steps or not rows:
@@ -68,6 +69,20 @@ class RecurrencePlayer:
         if self.kernel is not None and engine.enabled():
             return self._run_by_kernel(self.kernel, x, start, lengths)
         return self._run_by_equations(x, start, lengths)
+
+    def _check(self, x: Array, states: Sequence[Array] | None, lengths: Array | None) -> None:
+        """Refuse what does not fit: a kernel follows addresses, and looks at no shape."""
+        width = self.recurrence.input_size
+        if x.ndim != 3 or x.shape[2] != width:
+            raise ShapeError.of("x", x.shape, f"is not (time, batch, {width})", "Give what the network reads")
+        steps, rows, _ = x.shape
+        shapes = [(rows, size) for size in self.recurrence.state_sizes]
+        if states is not None and [state.shape for state in states] != shapes:
+            given = [state.shape for state in states]
+            raise ShapeError.of("states", given, f"are not of shapes {shapes}", "Give those that a call returned")
+        if lengths is not None and not _are_lengths(lengths, steps, rows):
+            problem = f"are not {rows} whole numbers from 0 to {steps}"
+            raise ArgumentError.of("lengths", np.asarray(lengths).tolist(), problem, "Give one per sequence")
 
     def _run_by_kernel(
         self, kernel: engine.Kernel, x: Array, start: tuple[Array, ...], lengths: Array | None
@@ -120,6 +135,11 @@ def _find_kernel(recurrence: Recurrence, itemsize: int) -> engine.Kernel | None:
         warnings.warn(f"{recurrence.equations.title} runs by NumPy: {error}", RuntimeWarning, stacklevel=3)
         return None
     return kernel
+
+
+def _are_lengths(lengths: Array, steps: int, rows: int) -> bool:
+    whole = lengths.shape == (rows,) and lengths.dtype.kind in "iu"
+    return whole and (not rows or 0 <= int(lengths.min()) <= int(lengths.max()) <= steps)
 
 
 def _contiguous(array: NDArray[Any], dtype: np.dtype[Any] | None = None) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import place_section, show_verdicts
 from unspool.insight.report.plain import fit, to_json
 from unspool.language import ENGLISH, Message, Translator
-from unspool.learning.files import write_file
+from unspool.storage.files import write_file
 
 #: What a page says about numbers that do not fit into it.
 LEFT_OUT = "The download has no {name}: too large for one page."

@@ -10,8 +10,8 @@ import pytest
 from tests.learning import odd_files
 
 from unspool.errors import DataError
-from unspool.learning import documents
-from unspool.learning.documents import read_json, read_sealed, read_toml, seal
+from unspool.storage import documents
+from unspool.storage.documents import read_json, read_sealed, read_toml, seal
 
 REMEDY = "Restore it"
 
