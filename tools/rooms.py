@@ -38,8 +38,9 @@ ROOMS = (
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
     Room("decoding", "from what a model computes to tokens and text: sampling and search, without torch", ("cells",)),
     Room("nn", "torch modules; one place decides how a recurrence runs", ("engine", "decoding")),
-    Room("exchange", "other libraries' models, both ways", ("nn",)),
     Room("data", "from files to batches, without torch", ("errors", "cache")),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data", "storage")),
+    Room("exchange", "other libraries' models, both ways; C, WebAssembly", ("nn", "runtime")),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
     Room(
         "learning",
@@ -56,7 +57,6 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data", "storage")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",

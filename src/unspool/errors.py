@@ -36,6 +36,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "molecules": ("rdkit",),
     "sklearn": ("sklearn",),
     "tensorboard": ("tensorboard",),
+    "wasm": ("ziglang", "wasmtime"),
     "peers": ("jax", "jaxlib"),
 }
 

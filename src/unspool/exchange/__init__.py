@@ -1,8 +1,47 @@
-"""Other people's forms of the same models, both ways."""
+"""Other people's forms of the same models, both ways; each name is imported when it is first used."""
 
-from unspool.exchange.varma import LinearSystem as LinearSystem
-from unspool.exchange.varma import Varma as Varma
-from unspool.exchange.varma import from_varma as from_varma
-from unspool.exchange.varma import layer_of as layer_of
-from unspool.exchange.varma import system_of as system_of
-from unspool.exchange.varma import to_varma as to_varma
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unspool.exchange.c.export import export_c as export_c
+    from unspool.exchange.c.export import export_page as export_page
+    from unspool.exchange.c.export import export_wasm as export_wasm
+    from unspool.exchange.varma import LinearSystem as LinearSystem
+    from unspool.exchange.varma import Varma as Varma
+    from unspool.exchange.varma import from_varma as from_varma
+    from unspool.exchange.varma import layer_of as layer_of
+    from unspool.exchange.varma import system_of as system_of
+    from unspool.exchange.varma import to_varma as to_varma
+
+#: The module of each public name. What is exported needs no torch, and importing this package does not either.
+_HOMES = {
+    "LinearSystem": "varma",
+    "Varma": "varma",
+    "export_c": "c.export",
+    "export_page": "c.export",
+    "export_wasm": "c.export",
+    "from_varma": "varma",
+    "layer_of": "varma",
+    "system_of": "varma",
+    "to_varma": "varma",
+}
+__all__ = sorted(_HOMES)
+
+if not TYPE_CHECKING:  # type checkers shall refuse other names
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used (PEP 562)."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        from unspool.errors import MissingPackageError
+
+        with MissingPackageError.explaining(f"{__name__}.{name}"):
+            value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*_HOMES, *(name for name in globals() if name.startswith("__"))})

@@ -24,7 +24,9 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
 
 
-def check(folder: Path, stacks: range, cells: range, compiler: str = "gcc", options: tuple[str, ...] = WARNINGS) -> None:
+def check(
+    folder: Path, stacks: range, cells: range, compiler: str = "gcc", options: tuple[str, ...] = WARNINGS
+) -> None:
     """Compile all in one call, and compare each."""
     made = {f"stack{seed}": (seed, random_stack(seed)) for seed in stacks}
     made |= {f"cell{seed}": (seed, cell_stack(seed)) for seed in cells}

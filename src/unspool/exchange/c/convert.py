@@ -72,7 +72,9 @@ def _write_tokenizers(source: Source, network: Network | Stack, interface: Inter
     if isinstance(network, Translator):
         found = write_tokenizer(source, interface.target, "target_", False, first) and found
         source.constants |= {"TARGET_SPACED": int(_is_spaced(interface.target))} if found else {}
-    if isinstance(network, Pooled) and any(one.embedding and one.embedding.ngrams is not None for one in network.members):
+    if isinstance(network, Pooled) and any(
+        one.embedding and one.embedding.ngrams is not None for one in network.members
+    ):
         write_ngrams(source)
     return found
 

@@ -25,7 +25,11 @@ def write_forecaster(source: Source, network: Forecaster) -> None:
     source.constants |= {"INPUTS": inputs, "TARGETS": targets, "QUANTILES": len(network.quantiles), "FUTURE": future}
     source.constants["UNITS"] = context
     source.fields += [f"{stack.state} stack;", f"{decoder.state} decoder;", f"float units[{context}];"]
-    source.start += ["@_stack_start(w, &s->stack);", "@_decoder_start(w, &s->decoder);", f"@_clear(s->units, {context});"]
+    source.start += [
+        "@_stack_start(w, &s->stack);",
+        "@_decoder_start(w, &s->decoder);",
+        f"@_clear(s->units, {context});",
+    ]
     source.export_units("units")
     source.export(
         "How many floats the workspace of `run` needs.",

@@ -75,7 +75,9 @@ def make_page(
 def _check_page(network: Network, title: str) -> None:
     if isinstance(network, Forecaster) and network.decoder.input_size > network.stack.output_size + 1:
         raise ArgumentError.of("html", title, "does not know the future covariates", "Export `c` or `wasm`")
-    if isinstance(network, Pooled) and any(one.embedding and one.embedding.ngrams is not None for one in network.members):
+    if isinstance(network, Pooled) and any(
+        one.embedding and one.embedding.ngrams is not None for one in network.members
+    ):
         raise ArgumentError.of("html", title, "does not spell words", "Export `c`, or train with `subwords=0`")
 
 

@@ -75,7 +75,11 @@ def _write_member(source: Source, number: int, member: Member, whole: bool) -> _
 def _merge(source: Source, name: str, member: Member, past: int) -> list[str]:
     """The pooling reads relu(merger([h_t; x_t; x_{t−1}; …]))."""
     assert member.merger is not None
-    merger, inputs, width = source.linear(f"{name}_merger", member.merger), member.stack.input_size, member.stack.output_size
+    merger, inputs, width = (
+        source.linear(f"{name}_merger", member.merger),
+        member.stack.input_size,
+        member.stack.output_size,
+    )
     return [
         f"for (int j = {past} - 1; j >= {inputs}; j--)",
         f"    m->past[j] = m->past[j - {inputs}];",
@@ -209,11 +213,18 @@ def _write_whole(source: Source, members: list[_MemberCode]) -> None:
             f"x + steps * {inputs});",
             "    for (size_t t = 0; t < steps; t++)",
             f"        @_{member.name}_add(w, &s->{member.name}, h + t * {width}, x + t * {inputs});",
-            *(["    if (steps > 0)", f"        @_copy(s->units, h + (steps - 1) * {width}, {width});"] * (member is first)),
+            *(
+                ["    if (steps > 0)", f"        @_copy(s->units, h + (steps - 1) * {width}, {width});"]
+                * (member is first)
+            ),
             "}",
         ]
     needs = [f"steps * {one.inputs} + {one.stack.workspace('steps')}" for one in members]
-    need = [f"size_t most = {needs[0]};", *(f"most = most > {one} ? most : {one};" for one in needs[1:]), "return most;"]
+    need = [
+        f"size_t most = {needs[0]};",
+        *(f"most = most > {one} ? most : {one};" for one in needs[1:]),
+        "return most;",
+    ]
     source.export("How many floats the workspace of `run` needs.", "size_t @_workspace(size_t steps)", need)
     kind = "float" if first.embedding is None else "int32_t"
     more = ", const uint32_t *hashes, const size_t *counts" if spelled else ""

@@ -194,7 +194,10 @@ def _spelled(whole: bool, tokenized: bool, y: str, show: list[str]) -> list[str]
 def _show(source: Source, network: Pooled, interface: Interface, outputs: int) -> list[str]:
     """Print the most likely label and its probability, each label with its own, or numbers."""
     if network.output == "none":
-        return [f"for (int j = 0; j < {outputs}; j++)", f'    printf("%.9g%s", (double)y[j], j == {outputs - 1} ? "\\n" : "\\t");']
+        return [
+            f"for (int j = 0; j < {outputs}; j++)",
+            f'    printf("%.9g%s", (double)y[j], j == {outputs - 1} ? "\\n" : "\\t");',
+        ]
     _write_labels(source, interface.labels, outputs)
     if network.output == "sigmoid":
         shown = f'printf("%s %.6f%s", @_labels[j], (double)y[j], j == {outputs - 1} ? "\\n" : "\\t");'
@@ -299,7 +302,12 @@ def _write_generator(source: Source, network: Language, tokenized: bool) -> None
     first = "@_encode(prompt, strlen(prompt), ids, sizeof ids / sizeof ids[0])"
     first = first if tokenized else "@_read_ids(prompt, ids, sizeof ids / sizeof ids[0])"
     spaced = ["if (@@_SPACED)", '    printf(" ");'] if tokenized else []
-    show = ["size_t size;", "const char *const text = @_token_text(token, &size);", "fwrite(text, 1, size, stdout);", *spaced]
+    show = [
+        "size_t size;",
+        "const char *const text = @_token_text(token, &size);",
+        "fwrite(text, 1, size, stdout);",
+        *spaced,
+    ]
     body = [
         "static @_state s;",
         f"static float logits[{tokens}];",

@@ -122,7 +122,15 @@ class Source:
         root = library.SQRT + "\n" if "@_sqrt(" in body else ""
         numbers = "" if self.separate else self.weights.define() + "\n"
         used = library.used_by(body)
-        code = f"/* {about} */\n\n" + '#include "@.h"\n\n' + self.includes + root + (used + "\n" if used else "") + numbers + body
+        code = (
+            f"/* {about} */\n\n"
+            + '#include "@.h"\n\n'
+            + self.includes
+            + root
+            + (used + "\n" if used else "")
+            + numbers
+            + body
+        )
         return Written(self.name, self._named(code), self._named(self._header(about)), self._blob(), self.constants)
 
     def _blob(self) -> bytes | None:
@@ -147,7 +155,9 @@ class Source:
 
     def _write_init(self) -> None:
         if not self.separate:
-            self.export("The state before the first step.", "void @_init(@_state *s)", self.start or ["s->nothing = 0;"])
+            self.export(
+                "The state before the first step.", "void @_init(@_state *s)", self.start or ["s->nothing = 0;"]
+            )
             return
         stamp = f"{self.weights.stamp():#010x}u"
         body = [

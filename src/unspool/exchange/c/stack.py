@@ -184,9 +184,7 @@ def _write_run(source: Source, code: StackCode) -> None:
     source.function(f"{head}\n{{\n{indent(lines)}}}\n")
 
 
-def _run_layer(
-    code: StackCode, level: int, layer: Layer, rising: list[tuple[str, int]], target: str
-) -> Iterable[str]:
+def _run_layer(code: StackCode, level: int, layer: Layer, rising: list[tuple[str, int]], target: str) -> Iterable[str]:
     """Loops over time, one per direction; each writes its own columns of the output."""
     offset = 0
     for part in code.parts[level]:

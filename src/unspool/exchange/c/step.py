@@ -133,7 +133,9 @@ class _Step:
             if node.operation == "map":
                 yield from self._write_map(node)
             elif node.operation == "row_sum":
-                yield from self._bind_scalar(node, f"@_sum({self._array(node.inputs[0])}, {self._size(node.inputs[0])})")
+                yield from self._bind_scalar(
+                    node, f"@_sum({self._array(node.inputs[0])}, {self._size(node.inputs[0])})"
+                )
             elif node.operation in ELEMENTWISE and not _is_unitwise(node):
                 yield from self._bind_scalar(node, self._expression(node))
         loops: dict[str, _Loop] = {}

@@ -115,7 +115,9 @@ def _decode(source: Source, chain: Chain | None, tags: int, interface: Interface
         ]
     start, transitions, end = (
         source.weights.vector(name, values)
-        for name, values in zip(("chain_start", "chain_transitions", "chain_end"), _scores(chain, interface), strict=True)
+        for name, values in zip(
+            ("chain_start", "chain_transitions", "chain_end"), _scores(chain, interface), strict=True
+        )
     )
     return [
         "if (steps == 0)",

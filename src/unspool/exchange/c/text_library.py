@@ -77,6 +77,7 @@ static size_t @_lower(const char *text, size_t size, char *lowered, size_t limit
 }
 """
 
+
 @cache
 def _is_space() -> str:
     return IS_SPACE.replace("@spaces", rows([code for code in range(0x110000) if chr(code).isspace()]))

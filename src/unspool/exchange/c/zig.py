@@ -94,7 +94,10 @@ def compile_with_zig(written: Written, options: Sequence[str], more: dict[str, s
             (Path(folder) / name).write_text(text, encoding="utf-8")
         sources = [name for name in files if name.endswith(".c")]
         command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", "out", *sources]
-        cache = {"ZIG_GLOBAL_CACHE_DIR": str(cache_folder() / "zig"), "ZIG_LOCAL_CACHE_DIR": str(Path(folder) / "cache")}
+        cache = {
+            "ZIG_GLOBAL_CACHE_DIR": str(cache_folder() / "zig"),
+            "ZIG_LOCAL_CACHE_DIR": str(Path(folder) / "cache"),
+        }
         done = subprocess.run(
             command, cwd=folder, env={**os.environ, **cache}, capture_output=True, text=True, check=False
         )
