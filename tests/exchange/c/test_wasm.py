@@ -6,7 +6,6 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +97,11 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
+def play(network: Any) -> Any:
+    """The player of a network."""
+    return make_player(network)
+
+
 def page_of(case: str, interface: Interface, example: str) -> tuple[Any, str]:
     """A network and its page."""
     network = network_of(case)[0]
@@ -108,11 +112,12 @@ def page_of(case: str, interface: Interface, example: str) -> tuple[Any, str]:
 def test_a_page_generates_text(browser: Any, tmp_path: Path) -> None:
     vocabulary = Characters(["<unk>", *"abcdefg\n"])
     network, text = page_of("language-9", Interface(vocabulary), "abc")
-    expected, player = "abc", make_player(network)
+    expected, player = "abc", play(network)
     logits, state = player.predict(np.array([vocabulary.ids("abc")]).T, None)
     for _ in range(40):
-        expected += vocabulary.decode([int(logits[0].argmax())])
-        logits, state = player.predict(np.array([[int(logits[0].argmax())]]), state)
+        token = 1 + int(logits[0, 1:].argmax())  # the unknown is never written
+        expected += vocabulary.decode([token])
+        logits, state = player.predict(np.array([[token]]), state)
     for width, scheme in ((1280, "light"), (360, "dark")):
         with opened(browser, tmp_path, text, width, scheme) as page:
             page.fill("#count", "40")
@@ -130,7 +135,7 @@ def test_a_page_classifies(browser: Any, tmp_path: Path) -> None:
     assert "<model>" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     batch = network_of("classify-10")[1]
     x = np.array([[0.5, -1, 2], [0.25, 1, -2]], np.float64)[:, None]
-    player, asked = make_player(network), batch._replace(inputs=x, lengths=np.array([2]))
+    player, asked = play(network), batch._replace(inputs=x, lengths=np.array([2]))
     (y,) = player.predictions(player.score(asked).levels[-1], asked)
     with opened(browser, tmp_path, text) as page:
         page.click("#go")
@@ -144,5 +149,4 @@ def test_a_page_holds_its_module_and_asks_for_nothing() -> None:
     model = json.loads(re.search(r'id="model">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
     assert base64.b64decode(model["wasm"])[:4] == b"\0asm"
     assert model["labels"][0] == "</script>"
-    assert "http:" not in text and "https:" not in text
-    assert replace(Interface(), horizon=2).horizon == 2
+    assert "http" not in text.replace("http-equiv", "")

@@ -8,7 +8,7 @@ from unspool.exchange.c.bare import write_bare
 from unspool.exchange.c.forecaster import write_forecaster
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.language import write_language
-from unspool.exchange.c.pooled import write_pooled
+from unspool.exchange.c.pooled import reads_ngrams, write_pooled
 from unspool.exchange.c.programs import INCLUDES, write_program
 from unspool.exchange.c.source import Source, Written
 from unspool.exchange.c.tagger import write_tagger
@@ -72,9 +72,7 @@ def _write_tokenizers(source: Source, network: Network | Stack, interface: Inter
     if isinstance(network, Translator):
         found = write_tokenizer(source, interface.target, "target_", False, first) and found
         source.constants |= {"TARGET_SPACED": int(_is_spaced(interface.target))} if found else {}
-    if isinstance(network, Pooled) and any(
-        one.embedding and one.embedding.ngrams is not None for one in network.members
-    ):
+    if isinstance(network, Pooled) and reads_ngrams(network):
         write_ngrams(source)
     return found
 

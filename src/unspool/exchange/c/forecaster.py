@@ -35,12 +35,13 @@ def write_forecaster(source: Source, network: Forecaster) -> None:
         "How many floats the workspace of `run` needs.",
         "size_t @_workspace(size_t lookback, size_t horizon)",
         [
-            f"return lookback * {inputs} + {stack.workspace('lookback')} + horizon * {read} + {decoder.workspace('horizon')};"
+            f"return lookback * {inputs} + {stack.workspace('lookback')}",
+            f"       + horizon * {read} + {decoder.workspace('horizon')};",
         ],
     )
     source.export(
-        "Quantiles (horizon, targets, quantiles) after a past (lookback, inputs), from the state that `init` gives. All "
-        "numbers are standardized; `future` (horizon, future) are covariates, and `unit` (targets) is the mean change "
+        "Quantiles (horizon, targets, quantiles) after a past (lookback, inputs), from the state that `init` gives. "
+        "All numbers are standardized; `future` (horizon, future) are covariates, `unit` (targets) is the mean change "
         "over a season.",
         "void @_run(@_state *s, const float *past, size_t lookback, const float *future, size_t horizon, "
         "const float *unit, float *y, float *workspace)",
@@ -117,6 +118,7 @@ def _spread(network: Forecaster, inputs: int) -> list[str]:
         *(below if middle else []),
         *(above if middle + 1 < quantiles else []),
         f"    for (int q = 0; q < {quantiles}; q++)",
-        f"        y[t * {targets * quantiles} + (size_t)(j * {quantiles} + q)] = base + size[j] * raw[j * {quantiles} + q];",
+        f"        y[t * {targets * quantiles} + (size_t)(j * {quantiles} + q)]",
+        f"            = base + size[j] * raw[j * {quantiles} + q];",
         "}",
     ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-KEYWORDS = frozenset(
+RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
-    "main int32_t uint32_t int8_t uint8_t size_t".split()
+    "main int32_t uint32_t int8_t uint8_t size_t"
 )
+KEYWORDS = frozenset(RESERVED.split())
 
 
 def identifier(text: str) -> str:

@@ -9,9 +9,11 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
 from unspool.exchange.c.convert import has_tokenizer
 from unspool.exchange.c.interface import Interface
+from unspool.exchange.c.pooled import reads_ngrams
 from unspool.exchange.c.source import Written
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 
@@ -75,10 +77,6 @@ def make_page(
 def _check_page(network: Network, title: str) -> None:
     if isinstance(network, Forecaster) and network.decoder.input_size > network.stack.output_size + 1:
         raise ArgumentError.of("html", title, "does not know the future covariates", "Export `c` or `wasm`")
-    if isinstance(network, Pooled) and any(
-        one.embedding and one.embedding.ngrams is not None for one in network.members
-    ):
-        raise ArgumentError.of("html", title, "does not spell words", "Export `c`, or train with `subwords=0`")
 
 
 def _facts(network: Network, interface: Interface, written: Written) -> dict[str, Any]:
@@ -86,13 +84,14 @@ def _facts(network: Network, interface: Interface, written: Written) -> dict[str
     spaced = {name.lower(): bool(written.constants.get(name, 0)) for name in ("SPACED", "TARGET_SPACED")}
     match network:
         case Pooled():
-            return {"output": network.output, "labels": _labels(interface, written.constants["OUTPUTS"])}
+            labels = _labels(interface, written.constants["OUTPUTS"])
+            return {"output": network.output, "labels": labels, "spelled": reads_ngrams(network)}
         case Tagger():
             return {"letters": network.speller is not None, "labels": _labels(interface, written.constants["TAGS"])}
         case Forecaster():
             return _forecast_facts(network, interface)
         case _:
-            return spaced
+            return {**spaced, "listed": isinstance(interface.vocabulary, Listed)}
 
 
 def _forecast_facts(network: Forecaster, interface: Interface) -> dict[str, Any]:

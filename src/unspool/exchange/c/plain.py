@@ -41,7 +41,7 @@ class Plain:
             case "x":
                 return "x"
             case "before":
-                return self._states[node.detail]
+                return str(self._states[node.detail])
             case "vector":
                 return str(node.detail)
             case "constant":

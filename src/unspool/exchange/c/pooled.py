@@ -48,6 +48,11 @@ def write_pooled(source: Source, network: Pooled, interface: Interface) -> None:
     source.export_units("units")
 
 
+def reads_ngrams(network: Pooled) -> bool:
+    """Whether words are read with their n-grams."""
+    return any(member.embedding is not None and member.embedding.ngrams is not None for member in network.members)
+
+
 def _write_member(source: Source, number: int, member: Member, whole: bool) -> _MemberCode:
     name, width = f"member{number}", member.stack.output_size
     code = write_stack(source, f"{name}_stack", member.stack, whole)

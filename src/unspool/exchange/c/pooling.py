@@ -59,7 +59,8 @@ def _max(source: Source, name: str, pooling: Pooling, width: int) -> list[str]: 
 
 def _attention(source: Source, name: str, pooling: Pooling, width: int) -> list[str]:
     """Σ_t e^score_t h_t and Σ_t e^score_t, both divided by e^highest, so that nothing overflows."""
-    assert pooling.inner is not None and pooling.outer is not None
+    assert pooling.inner is not None
+    assert pooling.outer is not None
     inner, outer = source.linear(f"{name}_inner", pooling.inner), source.linear(f"{name}_outer", pooling.outer)
     return [
         f"float hidden[{inner.outputs}], score[1];",

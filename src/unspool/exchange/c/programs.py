@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.source import Source, indent
@@ -85,7 +86,7 @@ def write_program(source: Source, network: Network | Stack, interface: Interface
         raise ArgumentError.of("separate", True, "leaves no weights for a program", "Leave out one of the two")
     match network:
         case Language():
-            _write_generator(source, network, tokenized)
+            _write_generator(source, network, interface, tokenized)
         case Pooled():
             _write_lines(source, _pooled(source, network, interface, tokenized))
         case Tagger() if tokenized:
@@ -295,7 +296,8 @@ def _stack(source: Source) -> list[str]:
     ]
 
 
-def _write_generator(source: Source, network: Language, tokenized: bool) -> None:
+def _write_generator(source: Source, network: Language, interface: Interface, tokenized: bool) -> None:
+    listed = isinstance(interface.vocabulary, Listed)
     tokens = network.embedding.weight.shape[0]
     if not tokenized:
         source.function(READ_IDS)
@@ -326,6 +328,7 @@ def _write_generator(source: Source, network: Language, tokenized: bool) -> None
         "@_init(&s);",
         "@_run(&s, ids, given, logits);",
         "for (long i = 0; i < count; i++) {",
+        *(["    logits[0] = -1e30f; /* the unknown token is never written */"] if listed else []),
         "    @_probabilities(logits, temperature);",
         "    const int32_t token = @_sample(logits, &seed);",
         *(f"    {line}" for line in (show if tokenized else ['printf("%ld ", (long)token);'])),
@@ -350,7 +353,7 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
     units = [1.0] * targets if interface.unit is None else interface.unit.tolist()
     table = "".join(
         f"static const float @_{name}[] = {{{', '.join(map(number, values))}}};\n"
-        for name, values in (("means", means), ("deviations", deviations), ("units", units))
+        for name, values in (("past_means", means), ("past_deviations", deviations), ("past_units", units))
     )
     source.function(table)
     body = [
@@ -367,11 +370,12 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
         f"    const size_t found = @_read_numbers(line, past + steps * {inputs}, {inputs});",
         "    free(line);",
         f"    if (found != {inputs}) {{",
-        f'        fprintf(stderr, "step %lu has %lu numbers, not {inputs}\\n", (unsigned long)steps + 1, (unsigned long)found);',
+        f'        fprintf(stderr, "step %lu does not have {inputs} numbers\\n", (unsigned long)steps + 1);',
         "        return 1;",
         "    }",
         f"    for (int j = 0; j < {inputs}; j++)",
-        f"        past[steps * {inputs} + (size_t)j] = (past[steps * {inputs} + (size_t)j] - @_means[j]) / @_deviations[j];",
+        f"        past[steps * {inputs} + (size_t)j]",
+        f"            = (past[steps * {inputs} + (size_t)j] - @_past_means[j]) / @_past_deviations[j];",
         "    steps++;",
         "}",
         f"if (steps < {max(network.season, 1)}) {{",
@@ -383,10 +387,11 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
         "if (y == NULL)",
         "    return 1;",
         "@_init(&s);",
-        "@_run(&s, past, steps, NULL, horizon, @_units, y, workspace);",
+        "@_run(&s, past, steps, NULL, horizon, @_past_units, y, workspace);",
         f"for (size_t i = 0; i < horizon * {targets * quantiles}; i++) {{",
         f"    const size_t j = i / {quantiles} % {targets};",
-        f'    printf("%.9g%s", (double)(y[i] * @_deviations[j] + @_means[j]), (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t");',
+        f'    const char *const end = (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t";',
+        '    printf("%.9g%s", (double)(y[i] * @_past_deviations[j] + @_past_means[j]), end);',
         "}",
         *("free(past);", "free(y);", "free(workspace);"),
         "return 0;",

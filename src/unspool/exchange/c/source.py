@@ -170,7 +170,7 @@ class Source:
         ]
         self.export("The state before the first step.", "void @_start(@_state *s)", self.start or ["(void)s;"])
         self.export(
-            "Take the bytes of the file of weights, aligned to 4 and kept by the caller, and start; -1 if they are others.",
+            "Take the bytes of the file of weights, aligned to 4 and kept by the caller; -1 if they do not fit.",
             "int @_init(@_state *s, const void *bytes, size_t size)",
             body,
         )

@@ -242,7 +242,7 @@ class _Step:
             case "x":
                 return "x"
             case "before":
-                return self.states[node.detail]
+                return str(self.states[node.detail])
             case "vector":
                 return self._vector(node.detail)
             case _:

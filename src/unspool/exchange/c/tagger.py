@@ -8,7 +8,7 @@ from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooling import write_pooling
 from unspool.exchange.c.source import Source
 from unspool.exchange.c.stack import StackCode, write_stack
-from unspool.runtime.network import Chain, Pooling, Tagger
+from unspool.runtime.network import Array, Chain, Pooling, Tagger
 
 #: The score of what is not allowed: far below any that occurs, and finite.
 FORBIDDEN = np.float32(-1e30)
@@ -145,7 +145,7 @@ def _decode(source: Source, chain: Chain | None, tags: int, interface: Interface
     ]
 
 
-def _scores(chain: Chain, interface: Interface) -> list[np.ndarray]:  # type: ignore[type-arg]
+def _scores(chain: Chain, interface: Interface) -> list[Array]:
     """Start, transitions and end, with what is not allowed far below all else."""
     parts = [chain.start, chain.transitions, chain.end]
     if interface.allowed is None:

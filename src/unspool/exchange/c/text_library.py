@@ -41,7 +41,7 @@ static int @_is_space(const char *text, size_t count)
 }
 """
 LOWER = """\
-/* A text in lower case, at most `limit` bytes of it; returns how many. Characters that become several stay as they are. */
+/* A text in lower case, at most `limit` bytes of it; returns how many. Characters that become several stay. */
 static size_t @_lower(const char *text, size_t size, char *lowered, size_t limit)
 {
     static const uint32_t pairs[][2] = {

@@ -42,7 +42,8 @@ def write_translator(source: Source, network: Translator) -> None:
     source.export(
         f"Ids of a target of at most `limit` tokens, without the end ({END}); returns how many. Starts from the state "
         "that `init` gives.",
-        "size_t @_run(@_state *s, const int32_t *tokens, size_t count, int32_t *target, size_t limit, float *workspace)",
+        "size_t @_run(@_state *s, const int32_t *tokens, size_t count, int32_t *target, size_t limit, "
+        "float *workspace)",
         [
             "float *const x = workspace;",
             "for (size_t t = 0; t < count; t++) {",

@@ -34,7 +34,7 @@ class Matrix:
 
 @dataclass
 class Weights:
-    """The members of the struct `@_weights`, floats first, then bytes.
+    """The members of the struct `@_weights`, floats first, then whole numbers of 8 bits.
 
     Attributes:
         int8: Whether matrices are kept in int8, with a scale per row.
@@ -42,7 +42,7 @@ class Weights:
 
     int8: bool = False
     floats: dict[str, Array] = field(default_factory=dict)
-    bytes: dict[str, Array] = field(default_factory=dict)
+    whole: dict[str, Array] = field(default_factory=dict)
     _names: Names = field(default_factory=lambda: Names(["stamp", "padding"]))
 
     def vector(self, name: str, values: Array) -> str:
@@ -68,18 +68,18 @@ class Weights:
         numbers, scales = quantize(exact)
         scale = self._names.new(f"{name}_scale")
         self.floats[scale] = scales
-        self.bytes[member] = (numbers.T if transposed else numbers).ravel()
+        self.whole[member] = (numbers.T if transposed else numbers).ravel()
         return Matrix(f"w->{member}", f"w->{scale}", rows, columns)
 
     @property
     def padding(self) -> int:
         """Bytes behind the last member, so that the struct is a multiple of four bytes long."""
-        return -sum(map(len, self.bytes.values())) % 4
+        return -sum(map(len, self.whole.values())) % 4
 
     @property
     def size(self) -> int:
         """Bytes of the struct."""
-        return 4 + 4 * sum(map(len, self.floats.values())) + sum(map(len, self.bytes.values())) + self.padding
+        return 4 + 4 * sum(map(len, self.floats.values())) + sum(map(len, self.whole.values())) + self.padding
 
     def stamp(self) -> int:
         """A checksum of everything behind it; the first member of the struct."""
@@ -93,7 +93,7 @@ class Weights:
         """The type of the struct."""
         lines = ["    uint32_t stamp; /* CRC-32 of the bytes behind it */"]
         lines += [f"    float {name}[{len(values)}];" for name, values in self.floats.items()]
-        lines += [f"    int8_t {name}[{len(values)}];" for name, values in self.bytes.items()]
+        lines += [f"    int8_t {name}[{len(values)}];" for name, values in self.whole.items()]
         lines += [f"    int8_t padding[{self.padding}];"] if self.padding else []
         return "typedef struct {\n" + "\n".join(lines) + "\n} @_weights;\n"
 
@@ -101,13 +101,13 @@ class Weights:
         """The struct with its numbers, as a constant."""
         parts = [f"    .stamp = {self.stamp():#010x}u"]
         parts += [f"    .{name} = {{\n{_lines(map(_float, values.tolist()))}}}" for name, values in self.floats.items()]
-        parts += [f"    .{name} = {{\n{_lines(map(str, values.tolist()), 24)}}}" for name, values in self.bytes.items()]
+        parts += [f"    .{name} = {{\n{_lines(map(str, values.tolist()), 24)}}}" for name, values in self.whole.items()]
         parts += ["    .padding = {0}"] if self.padding else []
         return "static const @_weights @_constants = {\n" + ",\n".join(parts) + "};\n"
 
     def _content(self) -> bytes:
         floats = [values.astype("<f4").tobytes() for values in self.floats.values()]
-        return b"".join((*floats, *(values.tobytes() for values in self.bytes.values()), bytes(self.padding)))
+        return b"".join((*floats, *(values.tobytes() for values in self.whole.values()), bytes(self.padding)))
 
 
 def quantize(values: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Compiles exported C with zig, a compiler for many targets in one Python package: to WebAssembly, and for Cortex-M4."""
+"""Compiles exported C with zig, a compiler for many targets in a Python package: to WebAssembly and for Cortex-M4."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unspool.cache import cache_folder
 from unspool.errors import MissingPackageError, UnspoolError
 from unspool.exchange.c.source import Written
 
-#: What the model's own functions leave to their caller: memory. Blocks are given one after the other, and freed at once.
+#: What the model's functions leave to their caller: memory. Blocks are given one after the other, and freed at once.
 GLUE = """\
 #include "@.h"
 

@@ -70,6 +70,7 @@ async function generate() {
   shown.textContent = element("input").value;
   const temperature = Number(element("temperature").value), wanted = Number(element("count").value);
   for (let i = 0; i < wanted && free; i++) {
+    if (model.listed) floats(logits, 1)[0] = -1e30; // the unknown token is never written
     call("probabilities", logits, temperature);
     const token = call("sample", logits, seed);
     shown.textContent += decode(token, decoder);
@@ -80,16 +81,50 @@ async function generate() {
   drawUnits(history);
 }
 
+/** The ids of the words of a text, and the hashes of the n-grams of each. */
+function spell(text) {
+  const bytes = encoder.encode(text), line = put(bytes), at = call("allocate", 16), room = call("allocate", 4 * 3080);
+  const ids = [], hashes = [];
+  integers(at, 1)[0] = 0;
+  while (call("next_token", line, bytes.length, at, at + 4, at + 8, at + 12)) {
+    const [, id, first, size] = integers(at, 4), count = call("hash_ngrams", line + first, size, room, 3080);
+    ids.push(id);
+    hashes.push(integers(room, count).slice());
+  }
+  return [ids, hashes];
+}
+
+function putIntegers(values) {
+  const place = call("allocate", 4 * values.length + 4);
+  integers(place, values.length).set(values);
+  return place;
+}
+
+function predictSpelled(state, line, y, look) {
+  const [ids, hashes] = spell(line);
+  if (has("step")) {
+    ids.forEach((id, t) => { call("step", state, id, putIntegers(hashes[t]), hashes[t].length); look(); });
+    call("output", state, y);
+    return;
+  }
+  const every = putIntegers(hashes.flatMap((each) => [...each])), counts = putIntegers(hashes.map((each) => each.length));
+  const workspace = call("allocate", 4 * call("workspace", ids.length) + 4);
+  call("run", state, putIntegers(ids), every, counts, ids.length, y, workspace);
+  look();
+}
+
 function predict() {
   const lines = element("input").value.split("\n").filter((line) => line.trim()), history = [];
   const outputs = model.constants.OUTPUTS, width = model.constants.INPUTS;
   const found = lines.map((line) => {
     const state = start(), y = call("allocate", 4 * outputs);
-    const values = width ? numbers(line) : encode(line);
+    const values = width ? numbers(line) : model.spelled ? [] : encode(line);
     const steps = width ? Math.floor(values.length / width) : values.length;
     history.length = 0;
     const look = () => history.push(floats(call("units", state), model.constants.UNITS).slice());
-    if (has("step")) {
+    if (model.spelled) {
+      predictSpelled(state, line, y, look);
+    } else if (has("step")) {
       const place = width ? putFloats(values) : 0;
       for (let t = 0; t < steps; t++) {
         if (width) call("step", state, place + 4 * t * width); else call("step", state, values[t]);
