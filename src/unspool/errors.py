@@ -37,6 +37,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "molecules": ("rdkit",),
     "sklearn": ("sklearn",),
     "tensorboard": ("tensorboard",),
+    "wasm": ("ziglang", "wasmtime"),
     "peers": ("jax", "jaxlib"),
 }
 

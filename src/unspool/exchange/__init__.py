@@ -3,6 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from unspool.exchange.c.export import export_c as export_c
+    from unspool.exchange.c.export import export_page as export_page
+    from unspool.exchange.c.export import export_wasm as export_wasm
     from unspool.exchange.keras import from_keras as from_keras
     from unspool.exchange.onnx_import import from_onnx as from_onnx
     from unspool.exchange.torch_import import from_torch as from_torch
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "LinearSystem": "varma",
     "Varma": "varma",
+    "export_c": "c.export",
+    "export_page": "c.export",
+    "export_wasm": "c.export",
     "from_keras": "keras",
     "from_onnx": "onnx_import",
     "from_torch": "torch_import",

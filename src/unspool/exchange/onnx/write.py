@@ -46,12 +46,28 @@ class OnnxExport:
     operators: tuple[str, ...]
     difference: float | None
 
-    def __str__(self) -> str:
-        names = ", ".join(map(str, self.files))
+    def summary(self) -> str:
+        """The opset, the operators and the difference, in words."""
         checked = "not run: pip install 'unspool[onnx]' brings onnxruntime"
         if self.difference is not None:
             checked = f"ONNX Runtime differs by at most {self.difference:.1e}"
-        return f"{names}: opset {self.opset}, {', '.join(self.operators)}; {checked}"
+        return f"opset {self.opset}, {', '.join(self.operators)}; {checked}"
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.files))}: {self.summary()}"
+
+
+@dataclass(frozen=True)
+class MadeOnnx:
+    """Files that are not yet written, and what is said of them."""
+
+    contents: dict[Path, bytes]
+    export: OnnxExport
+
+    def write(self, overwrite: bool = False) -> OnnxExport:
+        """Write the files: all of them or none."""
+        write_files(self.contents, overwrite)
+        return self.export
 
 
 def write_layers(
@@ -86,7 +102,8 @@ def write_layers(
     graph = emit_layers(stack, batch_first=batch_first, lengths=lengths, states=states)
     facts = {"task": "layers", "cell": _cells(stack), **_learned(stack)}
     expect = partial(expect_layers, stack, batch_first=batch_first)
-    return _write({Path(path): (graph, expect)}, facts, {}, None, overwrite)
+    check_free([Path(path)], overwrite)
+    return _make({Path(path): (graph, expect)}, facts, {}, None).write(overwrite)
 
 
 def write_network(
@@ -114,11 +131,16 @@ def write_network(
     Example:
         write_network(network, "model.onnx", document=vocabulary)
     """
-    path = Path(path)
+    check_free([Path(path)], overwrite)
+    return make_network(network, Path(path), document).write(overwrite)
+
+
+def make_network(network: Network, path: Path, document: Mapping[str, Any] | None = None) -> MadeOnnx:
+    """The files that `write_network` writes, checked; arguments are its."""
     graphs = emit_network(network)
     expect = partial(expect_network, network)
     targets = {_place(path, name): (graph, expect) for name, graph in graphs.items()}
-    return _write(targets, _facts(network), _bounds(network), _beside(network, document), overwrite)
+    return _make(targets, _facts(network), _bounds(network), _beside(network, document))
 
 
 def write_run(run: str | Path, path: str | Path, *, overwrite: bool = False) -> OnnxExport:
@@ -148,15 +170,13 @@ def _place(path: Path, name: str) -> Path:
     return path if name == "model" else path.with_name(f"{path.stem}.{name}{path.suffix}")
 
 
-def _write(
+def _make(
     targets: Mapping[Path, tuple[GraphBuilder, Expect]],
     facts: Mapping[str, str],
     bounds: Bounds,
     beside: Mapping[str, Any] | None,
-    overwrite: bool,
-) -> OnnxExport:
+) -> MadeOnnx:
     documents = {} if beside is None else {_json_place(next(iter(targets))): beside}
-    check_free([*targets, *documents], overwrite)
     contents: dict[Path, bytes] = {}
     differences: list[float | None] = []
     operators: set[str] = set()
@@ -167,10 +187,9 @@ def _write(
         contents[path] = model.SerializeToString(deterministic=True)
     for path, document in documents.items():
         contents[path] = json.dumps(document, ensure_ascii=False, indent=1).encode()
-    write_files(contents, overwrite)
     known = [one for one in differences if one is not None]
     used = tuple(name for name in RECURRENT if name in operators)
-    return OnnxExport(tuple(contents), OPSET, used, max(known) if known else None)
+    return MadeOnnx(contents, OnnxExport(tuple(contents), OPSET, used, max(known) if known else None))
 
 
 def _json_place(path: Path) -> Path:
