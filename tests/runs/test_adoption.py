@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from unspool.exchange import from_torch
 from unspool.runs.adoption import adopt, read_tokens
 from unspool.runs.load import load_run
 from unspool.runtime.language import LanguagePlayer
+from unspool.runtime.pooled import PooledPlayer
 from unspool.runtime.run import read_run
 
 TOKENS = list("abcdefghijk")
@@ -74,6 +76,37 @@ def test_what_is_no_language_model_of_these_tokens_is_refused(tmp_path: Path) ->
     adopt(whole, TOKENS, tmp_path / "run", source="lm.pt", tokenizer="char")
     with pytest.raises(ArgumentError, match="exists"):
         adopt(whole, TOKENS, tmp_path / "run", source="lm.pt", tokenizer="char")
+
+
+class LastState(nn.Module):
+    """A classifier that reads the last state of each direction."""
+
+    def __init__(self, both: bool) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 5)
+        self.gru = nn.GRU(5, 4, num_layers=2, bidirectional=both, batch_first=True)
+        self.fc = nn.Linear(8 if both else 4, 3)
+
+    def forward(self, tokens: Any) -> Any:
+        _, h = self.gru(self.embedding(tokens))
+        count = 2 if self.gru.bidirectional else 1
+        return self.fc(torch.cat(tuple(h[-count:]), -1))
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_classifier_predicts_as_its_source(both: bool, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    theirs = LastState(both).eval()
+    labels = ["red", "green", "blue"]
+    model = from_torch(theirs.state_dict())
+    folder = adopt(model, TOKENS, tmp_path / "run", source="c.pt", labels=labels, tokenizer="char")
+    player = PooledPlayer(read_run(folder).network)  # type: ignore[arg-type]
+    scores = player.score(SimpleNamespace(inputs=IDS + 1, lengths=np.array([4, 4]))).levels[-1]
+    with torch.no_grad():
+        np.testing.assert_allclose(scores, theirs(torch.from_numpy(IDS.T)), rtol=0, atol=1e-6)
+    assert load_run(folder).task.dump()["labels"] == labels
+    with pytest.raises(ArgumentError, match="labels"):
+        adopt(model, TOKENS, tmp_path / "other", source="c.pt", labels=labels[:2], tokenizer="char")
 
 
 def test_vocabularies_are_lists_objects_or_lines(tmp_path: Path) -> None:

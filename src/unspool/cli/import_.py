@@ -32,9 +32,12 @@ def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A .safetensors, .pt, .keras, .weights.h5 or .onnx file.")
     ],
-    out: Annotated[Path | None, typer.Option(help="The run folder for a whole language model.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder for a whole language model or classifier.")] = None,
     vocabulary: Annotated[
         Path | None, typer.Option(help="The model's tokens in order: a JSON list, or one per line. Needed by --out.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="The labels of a classifier in order: a JSON list, or one per line.")
     ] = None,
     tokenizer: Annotated[str, typer.Option(help="How text becomes tokens: word or char.")] = "word",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder.")] = False,
@@ -45,9 +48,10 @@ def import_(
 
     - `unspool import model.keras`
     - `unspool import lm.pt --vocabulary vocabulary.txt --out runs/lm`
+    - `unspool import sentiment.keras --vocabulary words.txt --labels labels.txt --out runs/sentiment`
     """
     model = _read(file)
-    path = None if out is None else _adopt(model, file, out, vocabulary, tokenizer, overwrite)
+    path = None if out is None else _adopt(model, file, out, vocabulary, labels, tokenizer, overwrite)
     for line in model.report().split("\n"):
         console().print(harmless(line), soft_wrap=True, markup=False, highlight=False)
     difference, how = compare_with_source(model, file)
@@ -67,11 +71,17 @@ def _read(file: Path) -> ImportedModel:
 
 
 def _adopt(
-    model: ImportedModel, file: Path, out: Path, vocabulary: Path | None, tokenizer: str, overwrite: bool
+    model: ImportedModel,
+    file: Path,
+    out: Path,
+    vocabulary: Path | None,
+    labels: Path | None,
+    tokenizer: str,
+    overwrite: bool,
 ) -> Path:
     if vocabulary is None:
         raise ArgumentError.of("out", str(out), "needs the model's tokens", "Give a file of them as --vocabulary")
     if tokenizer not in ("word", "char"):
         raise ArgumentError.of("tokenizer", tokenizer, "is not for imported models", "Give word or char")
-    tokens = read_tokens(vocabulary)
-    return adopt(model, tokens, out, source=file, tokenizer=tokenizer, overwrite=overwrite)
+    tokens, names = read_tokens(vocabulary), None if labels is None else read_tokens(labels)
+    return adopt(model, tokens, out, source=file, labels=names, tokenizer=tokenizer, overwrite=overwrite)
