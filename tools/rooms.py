@@ -41,7 +41,7 @@ ROOMS = (
     Room("nn", "torch modules; one place decides how a recurrence runs", ("engine", "decoding")),
     Room("data", "from files to batches, without torch", ("errors", "cache")),
     Room("runtime", "plays a run folder as a stream, without torch", ("engine", "decoding", "data", "storage")),
-    Room("exchange", "other libraries' models, both ways; C, WebAssembly, ONNX", ("nn", "runtime", "unspool")),
+    Room("exchange", "other libraries' models, both ways; C, WebAssembly, ONNX", ("nn", "runtime", "lazy", "unspool")),
     Room("export", "`unspool.export`: layers in forms that run without unspool", ("exchange",)),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
     Room(

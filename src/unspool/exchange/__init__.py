@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from unspool.errors import MissingPackageError
+from unspool.lazy import import_on_use
+
 if TYPE_CHECKING:
     from unspool.exchange.c.export import export_c as export_c
     from unspool.exchange.c.export import export_page as export_page
@@ -34,19 +37,12 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 if not TYPE_CHECKING:  # type checkers shall refuse other names
+    _find = import_on_use(__name__, _HOMES)
 
     def __getattr__(name: str) -> object:
-        """Import a public name when it is first used (PEP 562)."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        from unspool.errors import MissingPackageError
-
+        """Import a public name when it is first used; a package of an extra that is missing is named."""
         with MissingPackageError.explaining(f"{__name__}.{name}"):
-            value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
+            return _find(name)
 
 
 def __dir__() -> list[str]:
