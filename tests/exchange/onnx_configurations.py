@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,8 +73,13 @@ def _drop_ins() -> Iterator[tuple[str, Make]]:
         for layers in (1, 2):
             for both in (False, True):
                 for bias in (False, True):
-                    options = {"num_layers": layers, "bidirectional": both, "bias": bias, "batch_first": both}
-                    yield f"{kind} {layers} {both} {bias}", lambda make=make, options=options: make(3, 5, **options)
+                    options: dict[str, Any] = {
+                        "num_layers": layers,
+                        "bidirectional": both,
+                        "bias": bias,
+                        "batch_first": both,
+                    }
+                    yield f"{kind} {layers} {both} {bias}", partial(make, 3, 5, **options)
     yield "LSTM projected", lambda: LSTM(3, 5, num_layers=2, proj_size=2)
 
 

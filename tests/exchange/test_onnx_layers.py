@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from tests.exchange.onnx_configurations import Configuration, all_configurations
 from tests.variants import cell_of
 
 import unspool
-from unspool.cells import Symbol, sigmoid, tanh
+from unspool.cells import Cell, Symbol, sigmoid, tanh
 from unspool.errors import ArgumentError, StorageError
 from unspool.nn import GRU, Recurrent
 
@@ -65,7 +65,7 @@ def test_a_cell_is_the_operator_that_its_equations_are(cell: str, operator: str,
 
 
 def test_a_users_lstm_is_found_whatever_its_names_and_the_order_of_its_terms(tmp_path: Path) -> None:
-    def step(self: Any, x: Symbol, shown: Symbol, kept: Symbol) -> tuple[Symbol, Symbol]:
+    def step(self: Cell, x: Symbol, shown: Symbol, kept: Symbol) -> tuple[Symbol, Symbol]:
         out = sigmoid(self.linear("third", shown, x))
         new = tanh(self.linear("first", x, shown, bias=False))
         kept = new * sigmoid(self.linear("second", x, shown)) + kept * sigmoid(self.linear("fourth", x, shown))
@@ -78,23 +78,23 @@ def test_a_users_lstm_is_found_whatever_its_names_and_the_order_of_its_terms(tmp
 
 
 def test_a_gru_that_keeps_by_z_is_onnxs_gru(tmp_path: Path) -> None:
-    def keep(self: Any, x: Symbol, h: Symbol) -> Symbol:
+    def keep(self: Cell, x: Symbol, h: Symbol) -> Symbol:
         z, r = sigmoid(self.linear("z", x, h)), sigmoid(self.linear("r", x, h))
         return z * h + (1 - z) * tanh(self.linear("n", x, r * h))
 
-    def admit(self: Any, x: Symbol, h: Symbol) -> Symbol:
+    def admit(self: Cell, x: Symbol, h: Symbol) -> Symbol:
         z, r = sigmoid(self.linear("z", x, h)), sigmoid(self.linear("r", x, h))
         return z * tanh(self.linear("n", x) + r * self.linear("u", h)) + (1 - z) * h
 
     for name, step in {"keep": keep, "admit": admit}.items():
-        made = Configuration("", lambda step=step: Recurrent(cell_of(step), 3, 4), True, True)
+        made = Configuration("", partial(Recurrent, cell_of(step), 3, 4), True, True)
         worst, operators = differences(made, tmp_path / f"{name}.onnx")
         assert operators == ("GRU",)
         assert worst <= TOLERANCE
 
 
 def test_a_cell_that_is_nearly_a_gru_is_none(tmp_path: Path) -> None:
-    def step(self: Any, x: Symbol, h: Symbol) -> Symbol:
+    def step(self: Cell, x: Symbol, h: Symbol) -> Symbol:
         z, r = sigmoid(self.linear("z", x, h)), sigmoid(self.linear("r", x, h))
         return (1 - r) * tanh(self.linear("n", x, r * h)) + z * h
 
@@ -106,7 +106,7 @@ def test_a_cell_that_is_nearly_a_gru_is_none(tmp_path: Path) -> None:
 
 
 def test_states_that_depend_on_nothing_have_a_row_for_every_sequence(tmp_path: Path) -> None:
-    def step(self: Any, x: Symbol, h: Symbol, c: Symbol) -> tuple[Symbol, Symbol]:
+    def step(self: Cell, x: Symbol, h: Symbol, c: Symbol) -> tuple[Symbol, Symbol]:
         return tanh(self.linear("h", x, c)), self.vector("v", 0.5) + 1
 
     made = Configuration("", lambda: Recurrent(cell_of(step), 3, 4), False, True)
@@ -116,7 +116,7 @@ def test_states_that_depend_on_nothing_have_a_row_for_every_sequence(tmp_path: P
 def test_padding_that_is_nan_changes_nothing(tmp_path: Path) -> None:
     for name in ("gru", "lstm-open"):
         path = tmp_path / f"{name}.onnx"
-        unspool.export.onnx(make_layer(lambda name=name: Recurrent(name, 3, 4)), path, states=False)
+        unspool.export.onnx(make_layer(partial(Recurrent, name, 3, 4)), path, states=False)
         session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
         x = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32)
         clean = session.run(None, {"x": x, "lengths": np.array([2, 5])})

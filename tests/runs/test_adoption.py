@@ -47,7 +47,7 @@ def test_a_run_predicts_as_its_source(kind: Any, tied: bool, tmp_path: Path) -> 
     np.testing.assert_allclose(found[:, 1:], expected, rtol=0, atol=1e-6)
     _, task, learner = load_run(folder)
     assert task.dump()["tokens"] == ["<unk>", *TOKENS]
-    by_torch, _ = learner.predict(IDS + 1, learner.initial_state(2))  # type: ignore[operator, attr-defined]
+    by_torch, _ = learner.predict(IDS + 1, learner.initial_state(2))  # type: ignore[operator]
     np.testing.assert_allclose(by_torch, found, rtol=0, atol=1e-6)
 
 
