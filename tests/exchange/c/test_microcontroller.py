@@ -18,7 +18,8 @@ from unspool.exchange.c.zig import CORTEX_M4, compile_with_zig
 from unspool.runtime.network import Layer, Stack
 
 BOARD = Path(__file__).parent / "cortex_m4"
-LINKED = (*(option for option in CORTEX_M4 if option not in ("-c", "-nostdlib")), "-fno-math-errno", "-T", str(BOARD / "link.ld"))
+OPTIONS = tuple(option for option in CORTEX_M4 if option not in ("-c", "-nostdlib"))
+LINKED = (*OPTIONS, "-fno-math-errno", "-T", str(BOARD / "link.ld"))
 STEPS = 5
 
 pytest.importorskip("ziglang")
