@@ -189,7 +189,7 @@ def test_the_list_of_rooms_goes_up() -> None:
     assert all(names.index(named) < names.index(room.name) for room in ROOMS for named in room.imports)
     assert len(names) == len(set(names))
     assert BELOW["learning"] == (
-        *("nn", "settings", "storage", "engine", "decoding", "cells", "cache", "errors", "data"),
+        *("nn", "settings", "storage", "lazy", "engine", "decoding", "cells", "cache", "errors", "data"),
     )
     assert BELOW["server"] == ("errors", "runtime")
     assert set(BELOW["cli"]) >= {room.name for room in ROOMS}.difference(("cli", "__main__"))

@@ -31,6 +31,7 @@ class Room:
 ROOMS = (
     Room("errors", "the exception tree, and which extra brings which package"),
     Room("harmless", "text of unknown origin without control characters"),
+    Room("lazy", "names of a package that are imported when they are first used"),
     Room("language", "texts in the reader's language, and their catalogues", ("errors",)),
     Room("cache", "the user's cache folder"),
     Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
@@ -45,7 +46,7 @@ ROOMS = (
     Room(
         "learning",
         "how it is learned: truncated BPTT, losses, penalties, optimizers, the loop",
-        ("nn", "settings", "storage"),
+        ("nn", "settings", "storage", "lazy"),
     ),
     Room("models", "torch models for the tasks: embedding, backbone, head", ("learning",)),
     Room("tasks", "what is learned: one task per file", ("models",)),
@@ -67,7 +68,7 @@ ROOMS = (
 )
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
-STANDARD_LIBRARY_ONLY = ("errors", "harmless", "language", "cells")
+STANDARD_LIBRARY_ONLY = ("errors", "harmless", "lazy", "language", "cells")
 WITHOUT_TORCH = ("storage", "cache", "engine", "decoding", "data", "settings", "runtime", "server")
 
 

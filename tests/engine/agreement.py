@@ -22,6 +22,9 @@ from unspool.nn.unroll import unroll
 
 Values = dict[str, Tensor]
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C++ compiler")
+needs_kernels = pytest.mark.skipif(
+    build.find_compiler() is None or not build.enabled(), reason="there is no C++ compiler, or kernels are off"
+)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.engine.agreement import needs_compiler
+from tests.engine.agreement import needs_kernels
 from tests.nn.torch_twins import KINDS, each_kind, twins
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -192,7 +192,7 @@ def test_fx_does_not_look_inside() -> None:
             torch.fx.symbolic_trace(layer)
 
 
-@needs_compiler
+@needs_kernels
 @each_kind
 def test_exported_for_any_length(kind: str) -> None:
     """Ours keeps its operator, which takes any number of steps and rows."""
@@ -307,7 +307,7 @@ def test_what_is_unfolded_is_traced_for_its_steps_only() -> None:
         recorded(torch.randn(9, 2, 3))
 
 
-@needs_compiler
+@needs_kernels  # without them, torch.export unrolls the steps of the example
 @pytest.mark.parametrize("name", list(REFUSED)[:4])
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_onnx_has_no_operator_for_is_refused_by_its_newer_exporter_too(name: str, strict: bool) -> None:

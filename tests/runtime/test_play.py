@@ -16,7 +16,9 @@ from tests.runtime.small_models import CASES, ROWS, Made, as_numpy, tensors_of
 from unspool.decoding.sequences import Decoded
 from unspool.models.describe import describe
 from unspool.nn.leaves import map_leaves
+from unspool.runtime.language import LanguagePlayer
 from unspool.runtime.play import make_player
+from unspool.runtime.player import ExamplePlayer
 from unspool.runtime.read import read_network
 
 TOLERANCE = 1e-6
@@ -71,18 +73,41 @@ def test_a_player_is_its_torch_model(case: str, engine: str, monkeypatch: pytest
 
 def check_language(model: Any, batch: Any) -> list[Any]:
     """Losses and logits from the initial state, and from the state after a batch."""
-    found = model(batch, model.initial_state(ROWS))
-    again = model(batch, found.state)
+    loss, state = measure(model, batch, model.initial_state(ROWS))
+    again, state = measure(model, batch, state)
     ids = np.asarray(batch[0])
-    logits, state = model.predict(ids[:3], found.state)
+    logits, state = model.predict(ids[:3], state)
     later, _ = model.predict(ids[3:4], state)
-    return [found.loss, again.loss, model.surprise(batch), logits, later]
+    return [loss, again, model.surprise(batch), logits, later]
+
+
+def measure(model: Any, batch: Any, state: Any) -> tuple[float, Any]:
+    """The mean loss of a batch, and the state after it."""
+    if isinstance(model, LanguagePlayer):
+        return model.measure(batch, state)
+    found = model(batch, state)
+    return float(found.loss), found.state
 
 
 def check_examples(model: Any, batch: Any) -> list[Any]:
     """Scores, the loss, and predictions."""
     scores = model.score(batch).levels[-1]
-    return [scores, model.summed_loss(scores, batch), model.predictions(scores, batch)]
+    loss, predictions = model.summed_loss(scores, batch), model.predictions(scores, batch)
+    if isinstance(model, ExamplePlayer):
+        inferred = model.infer(batch)
+        assert inferred.loss == loss
+        assert len(inferred.predictions) == len(predictions)
+    return [scores, loss, predictions]
+
+
+def test_a_translator_counts_the_tokens_that_it_would_have_chosen() -> None:
+    made = CASES["translate-0"]()
+    batch = as_numpy(made.batch)
+    player = player_of(made)
+    scores = player.score(batch).levels[-1]
+    right = [scores[place].argmax() == token for place, token in np.ndenumerate(batch.targets) if token]
+    assert player.measure(batch) == (player.summed_loss(scores, batch), sum(right))
+    assert player.infer(batch._replace(targets=None)).loss is None
 
 
 def test_every_leaf_of_a_batch_is_an_array() -> None:

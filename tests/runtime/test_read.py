@@ -6,6 +6,8 @@ import json
 import random
 import tracemalloc
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,13 @@ import pytest
 import torch
 from tests.runtime.small_models import CASES, ROWS, Made, as_numpy, tensors_of
 
+import unspool.models.describe as described
 from unspool.errors import ArgumentError, DataError
 from unspool.models.baselines.encoders import MemorylessEncoder
 from unspool.models.describe import describe, has_network
 from unspool.models.pooled import Classifier
 from unspool.runtime.entries import Entry
-from unspool.runtime.network import Language
+from unspool.runtime.network import FORMAT, Language
 from unspool.runtime.play import make_player
 from unspool.runtime.read import read_network
 from unspool.runtime.sources import Sources
@@ -91,7 +94,7 @@ def change(document: Any, chance: random.Random) -> str:
             value = document
             for step in chance.choice(every):
                 value = value[step]
-            inner[key] = json.loads(json.dumps(value))
+            inner[key] = deepcopy(value)
         case _:
             inner[key] = chance.choice(ODD)
     return f"{path} {key!r}"
@@ -103,18 +106,25 @@ def play(network: Any, made: Made) -> None:
         player: Any = make_player(network, **made.extras)
         with np.errstate(all="ignore"):
             if isinstance(network, Language):
-                player(as_numpy(made.batch), player.initial_state(ROWS))
+                player.measure(as_numpy(made.batch), player.initial_state(ROWS))
             else:
                 player.score(as_numpy(made.batch))
     except ArgumentError:  # the batch is for another network
         pass
 
 
+@cache
+def subject(case: str) -> tuple[Made, str]:
+    """A model and its document."""
+    made = CASES[case]()
+    return made, json.dumps(describe(made.model, "some"))
+
+
 def check_changed(seed: int) -> bool:
     """Whether a changed document is refused."""
     chance = random.Random(seed)
-    made = CASES[chance.choice(SUBJECTS)]()
-    document = document_of(made)
+    made, text = subject(chance.choice(SUBJECTS))
+    document = json.loads(text)
     done = [change(document, chance) for _ in range(chance.randrange(1, 4))]
     try:
         network = read_network(document, tensors_of(made.model))
@@ -243,6 +253,10 @@ def test_baselines_have_no_network() -> None:
     assert not has_network(model)
     with pytest.raises(ArgumentError, match="no recurrent layers.*`backbone='recurrent'`"):
         describe(model)
+
+
+def test_both_sides_write_and_read_one_format() -> None:
+    assert described.FORMAT == FORMAT
 
 
 def test_weights_are_not_copied() -> None:

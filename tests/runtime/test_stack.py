@@ -37,7 +37,7 @@ def random_weights(module: torch_nn.Module) -> torch_nn.Module:
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter += 0.2 * torch.randn_like(parameter)
+            parameter.add_(0.2 * torch.randn_like(parameter))
     return module.eval()
 
 

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unspool.lazy import import_on_use
 
 if TYPE_CHECKING:
     from unspool.insight.measures.activation import measure_activations as measure_activations
@@ -55,14 +56,7 @@ __all__ = sorted(_MODULE_OF)
 
 
 if not TYPE_CHECKING:  # type checkers shall refuse other names
-
-    def __getattr__(name: str) -> Any:
-        """Import a name when it is first used (PEP 562)."""
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-        globals()[name] = found  # found without this function from now on
-        return found
+    __getattr__ = import_on_use(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -30,8 +30,8 @@ from unspool.nn.drop_in_checks import (
     is_settled,
     with_batch,
 )
-from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner
-from unspool.nn.guard import guard_backward
+from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner, is_operator
+from unspool.nn.guard import guard_backward, must_not_read, weights_were_read
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
@@ -57,7 +57,7 @@ from unspool.nn.runner import Runner, run_operator, stack_states, zeros
 from unspool.nn.single_step import Operations, take_single_step
 from unspool.nn.torch_layout import name_parts
 
-#: What `Runner.run` returns: output, final states and named values of one layer in one direction.
+#: Output, final states and named values of one layer in one direction.
 FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
 #: Output, final states (layers · directions, batch, width), and the named values of each layer and direction.
 Found = tuple[Tensor, tuple[Tensor, ...], dict[str, dict[str, Tensor]]]
@@ -166,10 +166,8 @@ class DropIn(nn.RNNBase):
             `(output, state)` as torch.nn's. With `trace=True` a third value: a dict from "l0", "l0_reverse", "l1", … to
             a dict from name to tensor, with the layout of a padded output.
         """
-        if lengths is None and not trace:
-            found = self._run_unchecked(input, hx)
-            if found is not None:
-                return found
+        if lengths is None and not trace and (found := self._run_unchecked(input, hx)) is not None:
+            return found
         if (symbol := find_symbol(input, hx, lengths)) is not None:
             return record_call(self, symbol, input, hx, lengths=lengths, trace=trace)
         if is_traced():
@@ -235,7 +233,7 @@ class DropIn(nn.RNNBase):
         check_call(self, weights[0], data, states, batch_sizes)
         if self._choose(data.unsqueeze(1), weights, states, trace).name == "torch's own":
             check_for_torch(self, weights, data, states)
-            return guard_backward(super().forward(input, hx), self._flat_weights_names, weights)
+            return self._forward_by_torch(input, hx, weights)
         if states is not None and to_packed is not None:
             states = tuple(part.index_select(1, to_packed) for part in states)
         x, ends = pad_packed_sequence(PackedSequence(data, batch_sizes))
@@ -246,8 +244,7 @@ class DropIn(nn.RNNBase):
         repacked = PackedSequence(pack_padded_sequence(output, ends).data, batch_sizes, to_packed, to_caller)
         if self.batch_first:
             values = map_leaves(lambda value: value.transpose(0, 1), values)
-        result = repacked, self._as_torch(final)
-        return (*result, values) if trace else result
+        return (repacked, self._as_torch(final), *([values] if trace else []))
 
     def _run_by_torch(
         self, weights: Tensors, x: Tensor, states: tuple[Tensor, ...] | None, ends: Tensor | None
@@ -256,17 +253,24 @@ class DropIn(nn.RNNBase):
         if ends is not None and (torch.compiler.is_compiling() or not ends.all()):
             return self._run(weights, x, states, ends, trace=False)
         check_for_torch(self, weights, x, states)
-        hx, first, names = (
-            None if states is None else self._as_torch(states),
-            self.batch_first,
-            self._flat_weights_names,
-        )
-        if ends is None:
-            output, final = guard_backward(super().forward(x.transpose(0, 1) if first else x, hx), names, weights)
-            return output.transpose(0, 1) if first else output, self._states(final) or (), {}
-        found = super().forward(pack_padded_sequence(x, ends.cpu(), enforce_sorted=False), hx)
-        packed, final = guard_backward(found, names, weights)
-        return pad_packed_sequence(packed, total_length=len(x))[0], self._states(final) or (), {}
+        given: Any = x.transpose(0, 1) if self.batch_first else x
+        if ends is not None:
+            given = pack_padded_sequence(x, ends.cpu(), enforce_sorted=False)
+        output, final = self._forward_by_torch(given, None if states is None else self._as_torch(states), weights)
+        if ends is not None:
+            output = pad_packed_sequence(output, total_length=len(x))[0]
+        elif self.batch_first:
+            output = output.transpose(0, 1)
+        return output, self._states(final) or (), {}
+
+    def _forward_by_torch(self, input: Tensor | PackedSequence, hx: Any, weights: Tensors) -> Any:
+        """torch.nn's forward on the weights that `_weights` has read."""
+        with weights_were_read(self):
+            return guard_backward(super().forward(input, hx), self._flat_weights_names, weights)
+
+    def _update_flat_weights(self) -> None:
+        if not must_not_read(self):
+            super()._update_flat_weights()
 
     def _choose(self, x: Tensor, weights: Tensors, states: tuple[Tensor, ...] | None, trace: bool) -> Route:
         """How this call runs, seen from its first layer; x has a time axis, whether it is packed or not."""
@@ -335,7 +339,7 @@ class DropIn(nn.RNNBase):
         parameters = self._parameters_at(place, weights)
         reverse = self.bidirectional and place % 2 == 1
         made_of = self._made_of(x.shape[2])
-        if torch.compiler.is_compiling() and _is_operator(x, trace, made_of):
+        if torch.compiler.is_compiling() and is_operator(x, trace, made_of):
             document, order, widths = find_constants(*made_of)
             named = name_parts(parameters, self.gates, self.bias, "U_hn" in order, self.proj_size > 0)
             start, ordered = zeros(x, widths) if start is None else start, [named[name] for name in order]
@@ -393,7 +397,3 @@ class DropIn(nn.RNNBase):
     def _as_torch(self, states: tuple[Tensor, ...]) -> Any:
         """States as torch.nn returns them."""
         return states[0]
-
-
-def _is_operator(x: Tensor, trace: bool, made_of: tuple[Any, ...]) -> bool:
-    return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of)).name == "operator"

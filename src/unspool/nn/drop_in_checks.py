@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 from operator import is_
 from typing import Any
@@ -129,10 +128,24 @@ def check_for_torch(layer: nn.RNNBase, weights: Sequence[Tensor], input: Any, hx
         check_quickly(name, tensor, tensor.shape, tensor.dtype if autocast else input.dtype, input.device)
 
 
+#: Shapes that were asked for before. torch.compile warns of a cache that decorates a function.
+_SHAPES: dict[tuple[int, ...], tuple[Shape, ...]] = {}
+
+
 @constant_result
-@lru_cache
-def weight_shapes(gates: int, input_size: int, hidden_size: int, proj_size: int, *others: int) -> tuple[Shape, ...]:
-    """The shapes of torch.nn's weights, in the order of its list; the `others` are layers, bidirectional and bias."""
+def weight_shapes(*sizes: int) -> tuple[Shape, ...]:
+    """The shapes of torch.nn's weights, in the order of its list.
+
+    Args:
+        *sizes: The number of gates, input_size, hidden_size, proj_size, layers, bidirectional and bias.
+    """
+    found = _SHAPES.get(sizes)
+    if found is None:
+        found = _SHAPES[sizes] = _find_shapes(*sizes)
+    return found
+
+
+def _find_shapes(gates: int, input_size: int, hidden_size: int, proj_size: int, *others: int) -> tuple[Shape, ...]:
     layers, bidirectional, bias = others
     width = check_size("proj_size", proj_size, 0) or check_size("hidden_size", hidden_size)
     rows, directions = gates * hidden_size, 2 if bidirectional else 1

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unspool.cells import Cell
 from unspool.nn.compiling import constant_result
+from unspool.nn.route import choose_route_in_graph
 from unspool.nn.runner import Runner
 from unspool.nn.torch_layout import TorchLayout
 
@@ -39,3 +41,8 @@ def find_constants(*made_of: Any) -> tuple[str, tuple[str, ...], tuple[int, ...]
     """The cell as JSON, the parameters of its equations, and the widths of its states."""
     runner = find_runner(*made_of)
     return runner.document, tuple(runner.equations.parameters), tuple(runner.widths)
+
+
+def is_operator(x: Tensor, trace: bool, made_of: tuple[Any, ...]) -> bool:
+    """Whether a call that torch compiles is one operator in its graph."""
+    return choose_route_in_graph(x, trace, lambda dtype: can_build(dtype, *made_of)).name == "operator"

@@ -1,12 +1,14 @@
-"""Guard: torch's own backward passes do not look after the memory of the weights; this asks before one begins."""
+"""Guard: what torch's own passes do not look after: the memory of the weights, and how often they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
 import torch
+from torch import nn
 
 from unspool.nn.checks import check_memory
 from unspool.nn.layout import Tensors
@@ -41,3 +43,25 @@ def guard_backward(results: Results, names: Sequence[str], weights: Tensors) -> 
 def _check(names: Sequence[str], weights: Tensors, _gradients: object) -> None:
     for name, weight in zip(names, weights, strict=True):
         check_memory(name, weight)
+
+
+#: The attribute of a layer whose weights were read for the call that goes on.
+READ = "_has_read_weights"
+
+
+@contextmanager
+def weights_were_read(layer: nn.Module) -> Iterator[None]:
+    """A context in which `must_not_read` is true: read again, a parametrized weight such as a spectral norm changes."""
+    if torch.compiler.is_compiling():
+        yield
+        return
+    layer.__dict__[READ] = True
+    try:
+        yield
+    finally:
+        layer.__dict__.pop(READ, None)
+
+
+def must_not_read(layer: nn.Module) -> bool:
+    """Whether a layer's weights were read for the call that goes on."""
+    return READ in layer.__dict__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,6 @@ from unspool.runtime.embedding import embed
 from unspool.runtime.network import Array, Language
 from unspool.runtime.player import Player
 from unspool.runtime.stack import StackPlayer, States
-
-
-class Measured(NamedTuple):
-    """What a call gives: the mean loss, of how many tokens, and the state after them."""
-
-    loss: float
-    units: int
-    state: States
 
 
 class LanguagePlayer(Player):
@@ -36,11 +28,10 @@ class LanguagePlayer(Player):
     def __init__(self, network: Language, threads: int = 1) -> None:
         self.network, self.stack = network, StackPlayer(network.stack, threads)
 
-    def __call__(self, batch: tuple[Any, Any], state: States) -> Measured:
-        """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats."""
-        ids, targets = batch
-        nats, state = self._surprise(ids, targets, state)
-        return Measured(float(nats.mean()), nats.size, state)
+    def measure(self, window: tuple[Any, Any], state: States) -> tuple[float, States]:
+        """The mean cross-entropy of `(ids, targets)`, each (time, batch), in nats; and the state after them."""
+        nats, state = self._surprise(*window, state)
+        return float(nats.mean()), state
 
     def initial_state(self, batch_size: int) -> States:
         """The state before the first token."""

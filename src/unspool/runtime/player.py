@@ -21,6 +21,13 @@ class Scores(NamedTuple):
     levels: list[Any]
 
 
+class Inferred(NamedTuple):
+    """What a network finds out about a batch."""
+
+    loss: float | None  # summed over the units of the batch; None where targets are not known
+    predictions: Sequence[Any]  # one per example
+
+
 class TagPrediction(NamedTuple):
     """The tags of a sentence, and the probability of each of them."""
 
@@ -63,6 +70,12 @@ class ExamplePlayer(Player, ABC):
     A batch has `inputs` (what the network reads, time first), `lengths` (of each example) and `targets` (None where
     they are not known), all NumPy arrays.
     """
+
+    def infer(self, batch: Any) -> Inferred:
+        """The loss of a batch, and the prediction for each of its examples."""
+        scores = self.score(batch).levels[-1]
+        loss = None if batch.targets is None else self.summed_loss(scores, batch)
+        return Inferred(loss, self.predictions(scores, batch))
 
     @abstractmethod
     def score(self, batch: Any) -> Scores:

@@ -13,6 +13,8 @@ from unspool.runtime.network import Array
 
 #: The types of numbers that a network may compute with; one for all its tensors.
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+#: The largest constant: one that every type of numbers has.
+LARGEST = float(np.finfo(np.float32).max)
 #: The most sources in a sum: torch.nn has two biases.
 MOST_TERMS = 8
 #: Widths and numbers that a document may ask for even of a file with fewer: a small model is not a bomb.
@@ -49,7 +51,7 @@ class Sources:
     def shaped(self, entry: Entry, shape: tuple[int, ...]) -> Array:
         """An array of this shape; a vector may be one number for all units."""
         if isinstance(entry.value, dict) and "constant" in entry.value:
-            number = entry.open("constant")["constant"].number(-math.inf, math.inf)
+            number = entry.open("constant")["constant"].number(-LARGEST, LARGEST)
             return self._constant(entry, number, shape)
         found = self._find(entry)
         if found.shape != shape:

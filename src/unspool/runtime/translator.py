@@ -72,6 +72,12 @@ class TranslatorPlayer(ExamplePlayer):
         state = self.encode(batch.inputs, batch.lengths)
         return Scores([self.decode(before, state, as_lengths((targets != PADDING).sum(0)))[0]])
 
+    def measure(self, batch: Any) -> tuple[float, int]:
+        """The loss summed over the target tokens, each after the true ones, and how many of them are the likeliest."""
+        scores, targets = self.score(batch).levels[-1], np.asarray(batch.targets)
+        likeliest = (scores.argmax(-1) == targets) & (targets != PADDING)
+        return self.summed_loss(scores, batch), int(likeliest.sum())
+
     def summed_loss(self, scores: Array, batch: Any) -> float:
         return cross_entropy(scores, batch.targets, PADDING)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import measure_activations, measure_jacobians, record
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 
 TOLERANCE = 1e-10
 LAGS, UNITS, DEAD = 24, 16, 4
@@ -59,44 +59,46 @@ def gradient_of(layer: nn.Module, name: str) -> Tensor:
     return gradient
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     return {"tanh": {str(gain): shrink(gain) for gain in GAINS}, "relu": die()}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     silent, driven = found["tanh"][str(GAINS[0])], [found["tanh"][str(gain)] for gain in GAINS[1:]]
     every = [silent, *driven]
-    return all_of(
-        at_most("difference from the formula", max(one["difference"] for one in every), TOLERANCE),
-        at_most("distance from 1 where all states are 0", abs(silent["measured"][-1] - 1), TOLERANCE),
-        at_most("largest norm over 23 steps where they are not", max(one["measured"][-1] for one in driven), 0.99),
-        at_least("relu units that are 0 at every step", found["relu"]["bias"], DEAD),
-        at_most("largest gradient of their weights", found["relu"]["gradient"], 0.0),
+    return lab.all_of(
+        lab.at_most("difference from the formula", max(one["difference"] for one in every), TOLERANCE),
+        lab.at_most("distance from 1 where all states are 0", abs(silent["measured"][-1] - 1), TOLERANCE),
+        lab.at_most("largest norm over 23 steps where they are not", max(one["measured"][-1] for one in driven), 0.99),
+        lab.at_least("relu units that are 0 at every step", found["relu"]["bias"], DEAD),
+        lab.at_most("largest gradient of their weights", found["relu"]["gradient"], 0.0),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     lags = list(range(LAGS))
-    series = [Series(f"{gain} · x", lags, found["tanh"][str(gain)]["measured"]) for gain in GAINS]
+    series = [lab.Series(f"{gain} · x", lags, found["tanh"][str(gain)]["measured"]) for gain in GAINS]
     rows = [
         (gain, one["measured"][-1], one["measured"][-1] ** (1 / (LAGS - 1)), one["difference"])
         for gain, one in found["tanh"].items()
     ]
     relu = found["relu"]
-    return Shown(
-        tables=(Table(("scale of the input", "norm over 23 steps", "factor per step", "distance from formula"), rows),),
+    return lab.Shown(
+        tables=(
+            lab.Table(("scale of the input", "norm over 23 steps", "factor per step", "distance from formula"), rows),
+        ),
         figures=(
-            Lines("Products of Jacobians of a tanh network, ‖W‖ = 1", "steps", "spectral norm", series, log_y=True),
-            Bars(
+            lab.Lines("Products of Jacobians of a tanh network, ‖W‖ = 1", "steps", "spectral norm", series, log_y=True),
+            lab.Bars(
                 "Largest gradient of a relu unit's weights",
                 "gradient",
-                [Series("gradient", ["dead units", "other units"], [relu["gradient"], relu["others"]])],
+                [lab.Series("gradient", ["dead units", "other units"], [relu["gradient"], relu["others"]])],
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-2",
     equation="∂h_t/∂h_{t−1} = diag(φ′(a_t)) W\ntanh′(a) = 1 − tanh²(a) ≤ 1",
     method=(

@@ -7,8 +7,8 @@ import statistics
 import torch
 from torch import nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, above, all_of, below, fit
 from unspool.lab.data import adding
 from unspool.language import Message
 
@@ -43,7 +43,7 @@ def train(cell: str, T: int, updates: int, seed: int) -> list[float]:
             errors.append(float(error(1000, TEST)))
         return step % EVERY == 0 and errors[-1] < SOLVED / 2
 
-    fit(
+    lab.fit(
         nn.ModuleList([layer, head]),
         lambda step: error(BATCH_SIZE, seed * 1_000_000 + step),
         updates,
@@ -53,7 +53,7 @@ def train(cell: str, T: int, updates: int, seed: int) -> list[float]:
     return errors
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     lengths = study.choose([JUDGED], [50, 100, JUDGED, 400])
     updates = study.choose(600, 1000)
     curves: dict[str, dict[str, list[list[float]]]] = {cell: {str(T): [] for T in lengths} for cell in CELLS}
@@ -64,27 +64,27 @@ def measure(study: Study) -> Found:
     return {"T": JUDGED, "lengths": lengths, "updates": updates, "curves": curves}
 
 
-def smallest(found: Found, cell: str, T: int) -> list[float]:
+def smallest(found: lab.Found, cell: str, T: int) -> list[float]:
     """The smallest error of each seed."""
     return [min(curve) for curve in found["curves"][cell][str(T)]]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     T = found["T"]
     gated = min(("gru", "lstm"), key=lambda cell: statistics.fmean(smallest(found, cell, T)))
-    return all_of(
-        above("error of the simple RNN", smallest(found, "elman", T), 0.9 * BASELINE),
-        below("error of the better gated cell", smallest(found, gated, T), SOLVED),
+    return lab.all_of(
+        lab.above("error of the simple RNN", smallest(found, "elman", T), 0.9 * BASELINE),
+        lab.below("error of the better gated cell", smallest(found, gated, T), SOLVED),
     )
 
 
-def updates_needed(found: Found, cell: str, T: int) -> list[int | None]:
+def updates_needed(found: lab.Found, cell: str, T: int) -> list[int | None]:
     """Updates to an error below 0.01, one per seed; None if it was not reached."""
     curves = found["curves"][cell][str(T)]
     return [next((EVERY * (n + 1) for n, error in enumerate(curve) if error < SOLVED), None) for curve in curves]
 
 
-def typical(found: Found, cell: str, T: int) -> float | str:
+def typical(found: lab.Found, cell: str, T: int) -> float | str:
     """The median of the updates that are needed, where more than half of the seeds get there."""
     needed = sorted(float(value or "inf") for value in updates_needed(found, cell, T))
     middle = statistics.median_high(needed)
@@ -97,32 +97,34 @@ def mean_curve(curves: list[list[float]]) -> list[float]:
     return [statistics.fmean(curve[min(place, len(curve) - 1)] for curve in curves) for place in range(longest)]
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     T, curves = found["T"], found["curves"]
     means = {cell: mean_curve(curves[cell][str(T)]) for cell in CELLS}
-    series = [Series(cell, [EVERY * (place + 1) for place in range(len(mean))], mean) for cell, mean in means.items()]
+    series = [
+        lab.Series(cell, [EVERY * (place + 1) for place in range(len(mean))], mean) for cell, mean in means.items()
+    ]
     errors = [(cell, statistics.fmean(smallest(found, cell, T)), max(smallest(found, cell, T))) for cell in CELLS]
     needed = [(T, *(typical(found, cell, T) for cell in CELLS)) for T in found["lengths"]]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("cell", "smallest error at T = 200, mean over seeds", "worst seed"), errors),
-            Table(("T", *CELLS), needed),
+            lab.Table(("cell", "smallest error at T = 200, mean over seeds", "worst seed"), errors),
+            lab.Table(("T", *CELLS), needed),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Error on new sequences during training",
                 "updates",
                 "mean squared error",
                 series,
                 log_y=True,
-                marks=(Mark("always answering 1", BASELINE), Mark("solved", SOLVED)),
+                marks=(lab.Mark("always answering 1", BASELINE), lab.Mark("solved", SOLVED)),
             ),
         ),
         remarks=("The second table has the updates to an error below 0.01, the median over seeds.",),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-6",
     equation="y = x_i + x_j\nMSE(y = 1) = 1/6",
     method=(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from unspool.lab import Bars, Chapter, Found, Series, Shown, Study, Table, Verdict, above, all_of, at_most, below, fit
+from unspool import lab
 from unspool.lab.data import copy_memory
 from unspool.learning import double_closed, gate_penalty, neighboring_gates
 from unspool.nn import Recurrent, Stack
@@ -58,14 +58,14 @@ def error(stack: Stack, head: nn.Module, seed: int, penalty: float = 0.0) -> Ten
     return found
 
 
-def train(kind: str, steps: int, seed: int) -> Found:
+def train(kind: str, steps: int, seed: int) -> lab.Found:
     """The error of a trained network, and how often gates are closed on both sides."""
     torch.manual_seed(seed)
     stack = Stack(["lstm-open" if kind == "open" else "lstm", "lstm"], SYMBOLS + 2, UNITS)
     head = nn.Linear(UNITS, SYMBOLS + 1)
     penalty = PENALTY if kind == "penalized" else 0.0
     first = seed * 100_000
-    fit(nn.ModuleList([stack, head]), lambda step: error(stack, head, first + step, penalty), steps, lr=1e-2)
+    lab.fit(nn.ModuleList([stack, head]), lambda step: error(stack, head, first + step, penalty), steps, lr=1e-2)
     with torch.no_grad():
         loss = statistics.fmean(float(error(stack, head, first + 99_000 + n)) for n in range(10))
         x, _ = batch(first + 99_999)
@@ -74,52 +74,55 @@ def train(kind: str, steps: int, seed: int) -> Found:
     return {"error": loss, "closed": double_closed(*pairs[0]) if pairs else 0.0}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(600, 1500)
     left = [{"o": o, "i": i, "measured": signal_left(o, i)} for o, i in GATES]
-    runs: dict[str, list[Found]] = {kind: [] for kind in KINDS}
+    runs: dict[str, list[lab.Found]] = {kind: [] for kind in KINDS}
     for seed in study.seeds():
         for kind in KINDS:
             runs[kind].append(train(kind, steps, seed))
     return {"left": left, "runs": runs}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     difference = max(abs(one["measured"] - one["o"] * one["i"]) for one in found["left"])
     plain, opened, penalized = (found["runs"][kind] for kind in KINDS)
     closed = [b["closed"] - a["closed"] for a, b in zip(plain, penalized, strict=True)]
     cost = [math.log(b["error"] / a["error"]) for a, b in zip(plain, opened, strict=True)]
     kept = [math.log(b["error"] / a["error"]) for a, b in zip(plain, penalized, strict=True)]
-    return all_of(
-        at_most("signal that is left, largest difference from o·i", difference, 1e-12),
-        below("change of doubly closed gates by the penalty", closed),
-        above("o ≡ 1: growth of ln of the error", cost),
-        below("penalty: growth of ln of the error", kept, math.log(KEPT)),
+    return lab.all_of(
+        lab.at_most("signal that is left, largest difference from o·i", difference, 1e-12),
+        lab.below("change of doubly closed gates by the penalty", closed),
+        lab.above("o ≡ 1: growth of ln of the error", cost),
+        lab.below("penalty: growth of ln of the error", kept, math.log(KEPT)),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     left = [(one["o"], one["i"], one["o"] * one["i"], one["measured"]) for one in found["left"]]
     rows = []
     for kind, runs in found["runs"].items():
         errors, closed = [run["error"] for run in runs], [run["closed"] for run in runs]
         rows.append((kind, statistics.fmean(errors), max(errors), statistics.fmean(closed)))
     kinds = list(KINDS)
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("o below", "i above", "o·i", "signal that is left"), left),
-            Table(("LSTM", "cross-entropy, mean over seeds", "worst seed", "gates closed on both sides"), rows),
+            lab.Table(("o below", "i above", "o·i", "signal that is left"), left),
+            lab.Table(("LSTM", "cross-entropy, mean over seeds", "worst seed", "gates closed on both sides"), rows),
         ),
         figures=(
-            Bars(
-                "Error of two-layer LSTMs", "cross-entropy", [Series("error", kinds, [r[1] for r in rows])], log_y=True
+            lab.Bars(
+                "Error of two-layer LSTMs",
+                "cross-entropy",
+                [lab.Series("error", kinds, [r[1] for r in rows])],
+                log_y=True,
             ),
-            Bars("Gates closed on both sides", "fraction", [Series("closed", kinds, [r[3] for r in rows])]),
+            lab.Bars("Gates closed on both sides", "fraction", [lab.Series("closed", kinds, [r[3] for r in rows])]),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-7",
     equation="∂c_t^{(2)}/∂c_t^{(1)} = i_t^{(2)} o_t^{(1)} at rest\nR = λ Σ_t ‖relu(1 − o_t^{(1)} − i_t^{(2)})‖_1",
     method=(

@@ -9,25 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Bars,
-    Chapter,
-    Found,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    at_least,
-    at_most,
-    below,
-    fit,
-)
 from unspool.lab.data import order_intents
 
 INTENTS = ("offer", "request")
@@ -102,14 +85,14 @@ def train(kind: str, steps: int, seed: int) -> dict[str, Any]:
         rows = torch.arange(step * 64, step * 64 + 64) % 2000
         return cross_entropy(model(ids[:, rows], lengths[rows]), targets[rows])
 
-    fit(model, loss, steps)
+    lab.fit(model, loss, steps)
     with torch.no_grad():
         one, other = model.vector(*to_tensors([list(words) for words in TWINS], place))
-        found = accuracy(model(ids[:, 2000:], lengths[2000:]), targets[2000:])
+        found = lab.accuracy(model(ids[:, 2000:], lengths[2000:]), targets[2000:])
     return {"accuracy": found, "apart": float((one - other).norm() / one.norm())}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(300, 600)
     runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind in MODELS}
     for seed in study.seeds():
@@ -118,25 +101,27 @@ def measure(study: Study) -> Found:
     return runs
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     recurrent = [*found["Elman"], *found["GRU"]]
-    return all_of(
-        below("accuracy of the bag", [run["accuracy"] for run in found["bag"]], 0.55),
-        above("accuracy of the GRU", [run["accuracy"] for run in found["GRU"]], 0.95),
-        at_most("distance of 我爱你 and 你爱我 in the bag", max(run["apart"] for run in found["bag"]), 1e-6),
-        at_least("distance of 我爱你 and 你爱我 in recurrent networks", min(run["apart"] for run in recurrent), 0.1),
+    return lab.all_of(
+        lab.below("accuracy of the bag", [run["accuracy"] for run in found["bag"]], 0.55),
+        lab.above("accuracy of the GRU", [run["accuracy"] for run in found["GRU"]], 0.95),
+        lab.at_most("distance of 我爱你 and 你爱我 in the bag", max(run["apart"] for run in found["bag"]), 1e-6),
+        lab.at_least(
+            "distance of 我爱你 and 你爱我 in recurrent networks", min(run["apart"] for run in recurrent), 0.1
+        ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = {
         part: [statistics.fmean(run[part] for run in found[kind]) for kind in MODELS] for part in ("accuracy", "apart")
     }
     rows = list(zip(MODELS, means["accuracy"], means["apart"], strict=True))
-    bars = [Series("accuracy", MODELS, means["accuracy"])]
-    return Shown(
-        tables=(Table(("model", "accuracy", "distance of 我爱你 and 你爱我 by norm"), rows),),
-        figures=(Bars("Intents that only order decides", "accuracy", bars, marks=(Mark("chance", 0.5),)),),
+    bars = [lab.Series("accuracy", MODELS, means["accuracy"])]
+    return lab.Shown(
+        tables=(lab.Table(("model", "accuracy", "distance of 我爱你 and 你爱我 by norm"), rows),),
+        figures=(lab.Bars("Intents that only order decides", "accuracy", bars, marks=(lab.Mark("chance", 0.5),)),),
         remarks=(
             "On new sentences the bag is below chance: if it has learned the same words in the other order, it gives "
             "the intent of that sentence, which is the wrong one.",
@@ -144,7 +129,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-1",
     equation="bag: v = Σ_t x_t\nrecurrent: v = h_T, h_t = f(h_{t−1}, x_t)",
     method=(

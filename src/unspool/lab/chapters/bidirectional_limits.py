@@ -8,25 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    at_least,
-    at_most,
-    below,
-    fit,
-)
 
 DISTANCES = (5, 80)
 MODELS = ("elman", "elman, both directions", "lstm, both directions")
@@ -75,13 +58,13 @@ def train(model: str, distance: int, steps: int, seed: int) -> float:
         x, y = draw(distance, 32, seed * 100_000 + step)
         return functional.cross_entropy(predict(x), y)
 
-    fit(nn.ModuleList([layer, head]), loss, steps, lr=5e-3)
+    lab.fit(nn.ModuleList([layer, head]), loss, steps, lr=5e-3)
     x, y = draw(distance, 1000, 1_000_000_000 + seed)
     with torch.no_grad():
-        return accuracy(predict(x), y)
+        return lab.accuracy(predict(x), y)
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(250, 700)
     found: dict[str, dict[str, list[float]]] = {name: {str(d): [] for d in DISTANCES} for name in MODELS}
     for seed in study.seeds():
@@ -91,41 +74,41 @@ def measure(study: Study) -> Found:
     return {"waits": waits(), "steps": steps, "accuracy": found}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     both, gated = (found["accuracy"][name] for name in MODELS[1:])
     short, long = map(str, DISTANCES)
-    return all_of(
-        at_most(
+    return lab.all_of(
+        lab.at_most(
             "change of earlier outputs by the last input, one direction", max(found["waits"]["one direction"]), 0.0
         ),
-        at_least("the same in both directions, smallest over steps", min(found["waits"]["both directions"]), 1e-12),
-        above("accuracy of both directions at a distance of 5", both[short], 0.9),
-        below("accuracy of both directions at a distance of 80", both[long], 0.6),
-        above("accuracy of gates at a distance of 80, which shows that it can be learned", gated[long], 0.9),
+        lab.at_least("the same in both directions, smallest over steps", min(found["waits"]["both directions"]), 1e-12),
+        lab.above("accuracy of both directions at a distance of 5", both[short], 0.9),
+        lab.below("accuracy of both directions at a distance of 80", both[long], 0.6),
+        lab.above("accuracy of gates at a distance of 80, which shows that it can be learned", gated[long], 0.9),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = {name: [statistics.fmean(found["accuracy"][name][str(d)]) for d in DISTANCES] for name in MODELS}
     rows: list[tuple[str | float, ...]] = [(name, *means[name]) for name in MODELS]
     steps = list(range(1, STEPS))
-    lines = [Series(name, steps, values) for name, values in found["waits"].items()]
-    return Shown(
-        tables=(Table(("network", "accuracy at a distance of 5", "at a distance of 80"), rows),),
+    lines = [lab.Series(name, steps, values) for name, values in found["waits"].items()]
+    return lab.Shown(
+        tables=(lab.Table(("network", "accuracy at a distance of 5", "at a distance of 80"), rows),),
         figures=(
-            Lines("Change of the output if only the last input, at step 16, changes", "step", "change", lines),
-            Lines(
+            lab.Lines("Change of the output if only the last input, at step 16, changes", "step", "change", lines),
+            lab.Lines(
                 "Accuracy by distance",
                 "distance",
                 "accuracy",
-                [Series(name, list(DISTANCES), means[name]) for name in MODELS],
-                marks=(Mark("chance", 0.5),),
+                [lab.Series(name, list(DISTANCES), means[name]) for name in MODELS],
+                marks=(lab.Mark("chance", 0.5),),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-9",
     equation="h_t = [h_t^f(x_1 … x_t); h_t^b(x_t … x_T)]",
     method=(

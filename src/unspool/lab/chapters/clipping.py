@@ -5,24 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Bars,
-    Chapter,
-    Found,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    below,
-    fit,
-    interval_of,
-)
 from unspool.language import Message
 from unspool.learning import gradient_norm
 
@@ -54,7 +38,7 @@ def run(gain: float, limit: float | None, updates: int, seed: int) -> tuple[floa
     loss(x.requires_grad_(), y).backward()
     assert x.grad is not None
     first, norm = float(x.grad[0].norm()), gradient_norm(model.parameters())
-    fit(
+    lab.fit(
         model,
         lambda step: loss(*batch(64, seed * 1_000_000 + step)),
         updates,
@@ -63,10 +47,10 @@ def run(gain: float, limit: float | None, updates: int, seed: int) -> tuple[floa
         optimizer=torch.optim.SGD,  # an adaptive rule would rescale gradients itself
     )
     with torch.no_grad():
-        return accuracy(head(layer(x)[0][-1]), y), norm, first
+        return lab.accuracy(head(layer(x)[0][-1]), y), norm, first
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     updates = study.choose(300, 1000)
     scores: dict[str, dict[str, list[float]]] = {str(gain): {name: [] for name in LIMITS} for gain in GAINS}
     norms: dict[str, list[tuple[float, float]]] = {str(gain): [] for gain in GAINS}
@@ -79,39 +63,39 @@ def measure(study: Study) -> Found:
     return {"accuracy": scores, "norms": norms, "updates": updates}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     large, small = found["accuracy"]["1.5"], found["accuracy"]["0.7"]
     gain = [with_it - without for with_it, without in zip(large["clipped"], large["not clipped"], strict=True)]
-    return all_of(
-        above("accuracy at gain 1.5, clipped", large["clipped"], 0.9),
-        above("gain of accuracy by clipping at gain 1.5", gain, 0.2),
-        below("accuracy at gain 0.7, clipped", small["clipped"], 0.6),
+    return lab.all_of(
+        lab.above("accuracy at gain 1.5, clipped", large["clipped"], 0.9),
+        lab.above("gain of accuracy by clipping at gain 1.5", gain, 0.2),
+        lab.below("accuracy at gain 0.7, clipped", small["clipped"], 0.6),
     )
 
 
-def show(found: Found) -> Shown:
-    means = {name: [interval_of(found["accuracy"][str(gain)][name]).mean for gain in GAINS] for name in LIMITS}
-    norms = [[interval_of(each).mean for each in zip(*found["norms"][str(gain)], strict=True)] for gain in GAINS]
+def show(found: lab.Found) -> lab.Shown:
+    means = {name: [lab.interval_of(found["accuracy"][str(gain)][name]).mean for gain in GAINS] for name in LIMITS}
+    norms = [[lab.interval_of(each).mean for each in zip(*found["norms"][str(gain)], strict=True)] for gain in GAINS]
     rows = [
         (gain, *norms[place], means["clipped"][place], means["not clipped"][place]) for place, gain in enumerate(GAINS)
     ]
     heading = ("gain", "norm of the gradient", "norm at the first input", "accuracy, clipped", "accuracy, not clipped")
     groups = [Message("gain {gain:g}", gain=gain) for gain in GAINS]
-    return Shown(
-        tables=(Table(heading, rows),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
         figures=(
-            Bars(
+            lab.Bars(
                 "Recalling the first of 30 inputs",
                 "accuracy",
-                [Series(name, groups, values) for name, values in means.items()],
-                marks=(Mark("chance", 0.5),),
+                [lab.Series(name, groups, values) for name, values in means.items()],
+                marks=(lab.Mark("chance", 0.5),),
             ),
         ),
         remarks=("The norms are those before training.",),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-5",
     equation="g ← g · min(1, 1 / ‖g‖)",
     method=(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Mark, Series, Shown, Study, Table, Verdict, above, all_of, at_most, fit
 from unspool.lab.data import chinese_commands
 
 #: Word → the intents of the sentences that give it two meanings.
@@ -92,12 +92,12 @@ def train(reader: str, steps: int, seed: int) -> dict[str, Any]:
         found: Tensor = model(sentences.ids[:, rows], sentences.intents[rows])
         return found
 
-    fit(model, loss, steps, lr=5e-3)
+    lab.fit(model, loss, steps, lr=5e-3)
     after = {word: separation(model, sentences, word) for word in WORDS}
     return {"before": before, "after": after, "beginning": same_beginning(model, sentences)}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(200, 500)
     runs: dict[str, list[dict[str, Any]]] = {reader: [] for reader in READERS}
     for seed in study.seeds():
@@ -106,21 +106,27 @@ def measure(study: Study) -> Found:
     return runs
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     played, tasted = (found[reader] for reader in READERS)
     gained = [
         min(one["after"]["周杰伦"] - one["before"]["周杰伦"], other["after"]["苹果"] - other["before"]["苹果"])
         for one, other in zip(played, tasted, strict=True)
     ]
-    return all_of(
-        above("周杰伦 between contexts by within, forward network", [run["after"]["周杰伦"] for run in played], 2.0),
-        above("苹果 between contexts by within, bidirectional network", [run["after"]["苹果"] for run in tasted], 2.0),
-        above("what training adds to these ratios", gained),
-        at_most("distance of 苹果 before its context, forward network", max(run["beginning"] for run in played), 1e-6),
+    return lab.all_of(
+        lab.above(
+            "周杰伦 between contexts by within, forward network", [run["after"]["周杰伦"] for run in played], 2.0
+        ),
+        lab.above(
+            "苹果 between contexts by within, bidirectional network", [run["after"]["苹果"] for run in tasted], 2.0
+        ),
+        lab.above("what training adds to these ratios", gained),
+        lab.at_most(
+            "distance of 苹果 before its context, forward network", max(run["beginning"] for run in played), 1e-6
+        ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     def mean(reader: str, when: str, word: str) -> float:
         return statistics.fmean(run[when][word] for run in found[reader])
 
@@ -129,19 +135,19 @@ def show(found: Found) -> Shown:
         for word in WORDS
         for reader in READERS
     ]
-    bars = [Series(reader, list(WORDS), [mean(reader, "after", word) for word in WORDS]) for reader in READERS]
+    bars = [lab.Series(reader, list(WORDS), [mean(reader, "after", word) for word in WORDS]) for reader in READERS]
     beginnings = [(reader, statistics.fmean(run["beginning"] for run in found[reader])) for reader in READERS]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("word", "network", "between by within, untrained", "between by within, trained"), rows),
-            Table(("network", "distance of 苹果 in 苹果味道不错 and 苹果股票大涨, by norm"), beginnings),
+            lab.Table(("word", "network", "between by within, untrained", "between by within, trained"), rows),
+            lab.Table(("network", "distance of 苹果 in 苹果味道不错 and 苹果股票大涨, by norm"), beginnings),
         ),
         figures=(
-            Bars(
+            lab.Bars(
                 "Distance of a word's states between two meanings, by that within one",
                 "ratio",
                 bars,
-                marks=(Mark("no difference", 1.0), Mark("threshold", 2.0)),
+                marks=(lab.Mark("no difference", 1.0), lab.Mark("threshold", 2.0)),
             ),
         ),
         remarks=(
@@ -152,7 +158,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-4",
     equation="type: x_t = E[w]\ntoken: h_t = f(h_{t−1}, x_t)",
     method=(

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspool import lab
 from unspool.cells import Leaky
 from unspool.insight import find_points
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, all_of, at_most
 from unspool.nn import Recurrent
 
 Array = NDArray[np.float64]
@@ -74,7 +74,7 @@ def equilibria(alpha: tuple[float, float], a: tuple[float, float], c: float) -> 
     ]
 
 
-def search(alpha: tuple[float, float], a: tuple[float, float], c: float) -> Found:
+def search(alpha: tuple[float, float], a: tuple[float, float], c: float) -> lab.Found:
     """Fixed points of the joint map from a grid of starts, with the eigenvalues of the differential equation there."""
     side = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64)
     found = find_points(system(alpha, a, c, DT), torch.cartesian_prod(side, side))
@@ -112,7 +112,7 @@ def euler(dt: float) -> Array:
     return h[0].numpy()
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     lengths = [0.2 / 2**halving for halving in range(study.choose(6, 8))]
     solution = exact(4000)
     errors = [float(np.linalg.norm(euler(dt) - solution)) for dt in lengths]
@@ -125,7 +125,7 @@ def measure(study: Study) -> Found:
     }
 
 
-def distance(found: Found) -> float:
+def distance(found: lab.Found) -> float:
     """How far the points that were found are from all that exist; infinite if their numbers differ."""
     points, expected = np.array(found["points"]), np.array(found["expected"])
     if len(points) != len(expected):
@@ -134,30 +134,32 @@ def distance(found: Found) -> float:
     return float(max(apart.min(0).max(), apart.min(1).max()))
 
 
-def origin(found: Found) -> Array:
+def origin(found: lab.Found) -> Array:
     """The eigenvalues at the point nearest to the origin."""
     nearest = int(np.abs(np.array(found["points"])).sum(-1).argmin())
     return np.array(found["eigenvalues"][nearest])
 
 
-def orders(found: Found) -> Array:
+def orders(found: lab.Found) -> Array:
     """log₂ of the ratio of errors at Δt and Δt/2."""
     errors = np.array(found["errors"])
     return np.asarray(np.log2(errors[:-1] / errors[1:]))
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     document = found["document"]
-    return all_of(
-        at_most("eigenvalues at the origin, largest difference", np.abs(origin(document) - LAMBDA).max(), TOLERANCE),
-        at_most("fixed points, largest difference from all that exist", distance(document), TOLERANCE),
-        at_most("fixed points of the other system, largest difference", distance(found["other"]), TOLERANCE),
-        at_most("order of the Euler error, difference from 1", abs(float(orders(found)[-1]) - 1), 0.05),
-        at_most("Euler error at the smallest Δt", found["errors"][-1], 0.01),
+    return lab.all_of(
+        lab.at_most(
+            "eigenvalues at the origin, largest difference", np.abs(origin(document) - LAMBDA).max(), TOLERANCE
+        ),
+        lab.at_most("fixed points, largest difference from all that exist", distance(document), TOLERANCE),
+        lab.at_most("fixed points of the other system, largest difference", distance(found["other"]), TOLERANCE),
+        lab.at_most("order of the Euler error, difference from 1", abs(float(orders(found)[-1]) - 1), 0.05),
+        lab.at_most("Euler error at the smallest Δt", found["errors"][-1], 0.01),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = []
     for name in ("document", "other"):
         part = found[name]
@@ -165,27 +167,27 @@ def show(found: Found) -> Shown:
             rows.append((name, *point, first, second, "stable" if first < 0 else "unstable"))
     order: list[float | str] = ["", *map(float, orders(found))]
     errors: list[tuple[float | str, ...]] = list(zip(found["dt"], found["errors"], order, strict=True))
-    series = Series("network against solution", found["dt"], found["errors"])
-    return Shown(
+    series = lab.Series("network against solution", found["dt"], found["errors"])
+    return lab.Shown(
         tables=(
-            Table(("system", "h of layer 1", "h of layer 2", "λ, larger", "λ, smaller", "stability"), rows),
-            Table(("Δt", "error of the Euler cell", "order"), errors),
+            lab.Table(("system", "h of layer 1", "h of layer 2", "λ, larger", "λ, smaller", "stability"), rows),
+            lab.Table(("Δt", "error of the Euler cell", "order"), errors),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Error of the Euler network by the length of a step",
                 "Δt",
                 "distance from the solution",
                 [series],
                 log_x=True,
                 log_y=True,
-                marks=(Mark("error of the reference solution", max(found["solver_error"], 1e-16)),),
+                marks=(lab.Mark("error of the reference solution", max(found["solver_error"], 1e-16)),),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-8",
     equation=(
         "h_t^{(1)} = h_{t−1}^{(1)} + Δt(−α_1 h_{t−1}^{(1)} + tanh(a_1 h_{t−1}^{(1)}))\n"

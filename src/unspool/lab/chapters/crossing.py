@@ -8,22 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    all_of,
-    at_least,
-    at_most,
-    measure_cost,
-)
 from unspool.language import Message
 
 WIDTH, HEADS, BATCH_SIZE = 64, 4, 16
@@ -72,14 +58,14 @@ def compare(layer: nn.Module, longest: int, rounds: int) -> dict[str, list[float
     """Seconds of a recurrence and of attention, at lengths to the longest one or until the recurrence has won."""
     while True:
         lengths = [2**power for power in range(4, longest.bit_length())]
-        cost = measure_cost(layer, Fused(), width=WIDTH, batch_size=BATCH_SIZE, steps=lengths, rounds=rounds)
+        cost = lab.measure_cost(layer, Fused(), width=WIDTH, batch_size=BATCH_SIZE, steps=lengths, rounds=rounds)
         if longest >= LIMIT or cost.attention_seconds[-1] > cost.rnn_seconds[-1]:
             recurrence, attention = cost.rnn_seconds.tolist(), cost.attention_seconds.tolist()
             return {"lengths": lengths, "recurrence": recurrence, "attention": attention}
         longest *= 2
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     torch.manual_seed(study.first)
     layers = (unspool_nn.Recurrent("lstm", WIDTH, WIDTH), StepByStep())
     longest, rounds = study.choose(2048, 4096), study.choose(3, 5)
@@ -90,7 +76,7 @@ def measure(study: Study) -> Found:
     return {"seconds": found, "threads": torch.get_num_threads()}
 
 
-def ratios(found: Found, kind: str) -> list[float]:
+def ratios(found: lab.Found, kind: str) -> list[float]:
     """Time of attention relative to that of the recurrence at each length."""
     seconds = found["seconds"][kind]
     return [a / r for a, r in zip(seconds["attention"], seconds["recurrence"], strict=True)]
@@ -112,36 +98,40 @@ def crossing(lengths: Sequence[int], relative: Sequence[float]) -> float | None:
     return math.exp(a + (b - a) * -low / (high - low))
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     seconds = found["seconds"]
     slowest = min(growth(seconds[kind]["recurrence"]) for kind in KINDS)
     if slowest < LEAST:  # no loop over T steps does that: the times are those of other programs
         reason = Message("the time of a recurrence grows as T^{exponent:.2g}: the machine was busy", exponent=slowest)
-        return Verdict("not decided", reason, slowest - LEAST)
+        return lab.Verdict("not decided", reason, slowest - LEAST)
     relative = [ratios(found, kind)[-1] for kind in KINDS]
-    return all_of(
-        at_least("time of attention relative to the compiled recurrence", relative[0], 1.0),
-        at_least("time of attention relative to the recurrence step by step", relative[1], 1.0),
-        at_most("largest exponent of T of a recurrence", max(growth(seconds[k]["recurrence"]) for k in KINDS), 1.25),
-        at_least("smallest exponent of T of attention", min(growth(seconds[k]["attention"]) for k in KINDS), 1.5),
+    return lab.all_of(
+        lab.at_least("time of attention relative to the compiled recurrence", relative[0], 1.0),
+        lab.at_least("time of attention relative to the recurrence step by step", relative[1], 1.0),
+        lab.at_most(
+            "largest exponent of T of a recurrence", max(growth(seconds[k]["recurrence"]) for k in KINDS), 1.25
+        ),
+        lab.at_least("smallest exponent of T of attention", min(growth(seconds[k]["attention"]) for k in KINDS), 1.5),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     seconds = found["seconds"]
     wins = {kind: crossing(seconds[kind]["lengths"], ratios(found, kind)) for kind in KINDS}
     curves = {kind: (seconds[kind]["lengths"], seconds[kind]["recurrence"]) for kind in KINDS}
     curves["attention"] = seconds[KINDS[1]]["lengths"], seconds[KINDS[1]]["attention"]
-    marks = [Mark(Message("T_win = {T:.0f}", T=win), win, vertical=True) for win in wins.values() if win is not None]
+    marks = [
+        lab.Mark(Message("T_win = {T:.0f}", T=win), win, vertical=True) for win in wins.values() if win is not None
+    ]
     rows = [(name, lengths[-1], each[-1], growth(each), wins.get(name)) for name, (lengths, each) in curves.items()]
-    return Shown(
-        tables=(Table(("layer", "longest T", "seconds at the longest T", "exponent of T", "T_win"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("layer", "longest T", "seconds at the longest T", "exponent of T", "T_win"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Time of one training step",
                 "length T",
                 "seconds",
-                [Series(name, lengths, each) for name, (lengths, each) in curves.items()],
+                [lab.Series(name, lengths, each) for name, (lengths, each) in curves.items()],
                 log_x=True,
                 log_y=True,
                 marks=marks,
@@ -154,7 +144,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-12",
     equation="time_{RNN} ∝ T\ntime_{attention} ∝ T²\nT > T_{win}: time_{RNN} < time_{attention}",
     method=(

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, above, accuracy, all_of, fit
 
 #: y_t is the majority of x_t … x_{t + AHEAD}.
 AHEAD = 4
@@ -48,14 +48,14 @@ def train(delay: int, steps: int, seed: int) -> float:
         x, y = draw(32, seed * 100_000 + step)
         return functional.cross_entropy(head(layer(x)[0]).flatten(0, 1), y.flatten())
 
-    fit(nn.ModuleList([layer, head]), loss, steps, lr=3e-3)
+    lab.fit(nn.ModuleList([layer, head]), loss, steps, lr=3e-3)
     x, y = draw(300, 1_000_000_000 + seed)
     inside = slice(0, T - AHEAD)  # later targets can be told from fewer bits
     with torch.no_grad():
-        return accuracy(head(layer(x)[0])[inside], y[inside])
+        return lab.accuracy(head(layer(x)[0])[inside], y[inside])
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(400, 1200)
     found: dict[str, list[float]] = {str(delay): [] for delay in DELAYS}
     for seed in study.seeds():
@@ -64,31 +64,31 @@ def measure(study: Study) -> Found:
     return {"steps": steps, "accuracy": found}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     right = found["accuracy"][str(AHEAD)]
     less = [one - other for one, other in zip(right, found["accuracy"][str(AHEAD - 2)], strict=True)]
     more = [one - other for one, other in zip(right, found["accuracy"][str(DELAYS[-1])], strict=True)]
-    return all_of(
-        above("accuracy at M = 4, the true look-ahead, minus that at M = 2", less, 0.01),
-        above("accuracy at M = 4 minus that at M = 30", more, 0.01),
+    return lab.all_of(
+        lab.above("accuracy at M = 4, the true look-ahead, minus that at M = 2", less, 0.01),
+        lab.above("accuracy at M = 4 minus that at M = 30", more, 0.01),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = [statistics.fmean(found["accuracy"][str(delay)]) for delay in DELAYS]
     rows = [(delay, mean, optimum(delay)) for delay, mean in zip(DELAYS, means, strict=True)]
     series = [
-        Series("network", list(DELAYS), means),
-        Series("best possible", list(DELAYS), [optimum(delay) for delay in DELAYS]),
+        lab.Series("network", list(DELAYS), means),
+        lab.Series("best possible", list(DELAYS), [optimum(delay) for delay in DELAYS]),
     ]
-    marks = (Mark("true look-ahead", AHEAD, vertical=True),)
-    return Shown(
-        tables=(Table(("M", "accuracy", "best possible"), rows),),
-        figures=(Lines("Accuracy by the delay of the output", "delay M", "accuracy", series, marks=marks),),
+    marks = (lab.Mark("true look-ahead", AHEAD, vertical=True),)
+    return lab.Shown(
+        tables=(lab.Table(("M", "accuracy", "best possible"), rows),),
+        figures=(lab.Lines("Accuracy by the delay of the output", "delay M", "accuracy", series, marks=marks),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-7",
     equation="y_t = [x_t + … + x_{t+4} > 2]\nŷ_t = g(h_{t+M})",
     method=(

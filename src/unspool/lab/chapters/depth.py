@@ -9,23 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool.cells import DeepTransition
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    at_most,
-    fit,
-    fit_depth,
-)
 from unspool.lab.data import teacher
 from unspool.nn import Layer, Recurrent, Stack
 
@@ -52,13 +37,13 @@ def train(kind: str, depth: int, steps: int, seed: int) -> float:
         x, y = map(torch.as_tensor, teacher(12, 64, seed=seed * 100_000 + step))
         return cross_entropy(head(layer(x)[0]).flatten(0, 1), y.flatten())
 
-    fit(nn.ModuleList([layer, head]), loss, steps, lr=1e-2)
+    lab.fit(nn.ModuleList([layer, head]), loss, steps, lr=1e-2)
     x, y = map(torch.as_tensor, teacher(12, 1000, seed=seed * 100_000 + 99_999))
     with torch.no_grad():
-        return accuracy(head(layer(x)[0]), y)
+        return lab.accuracy(head(layer(x)[0]), y)
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     depths = study.choose([1, 2, 3, 4, 6, 8], list(range(1, 9)))
     steps = study.choose(250, 500)
     runs: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
@@ -68,10 +53,10 @@ def measure(study: Study) -> Found:
     return {"depths": depths, "accuracies": runs}
 
 
-def fitted(found: Found, kind: str) -> Found:
+def fitted(found: lab.Found, kind: str) -> lab.Found:
     """The curve through the mean accuracies, the measured best depth, and the depth next to the fitted optimum."""
     depths, runs = found["depths"], found["accuracies"][kind]
-    curve = fit_depth(depths, np.mean(runs, axis=0), LOWEST, HIGHEST)
+    curve = lab.fit_depth(depths, np.mean(runs, axis=0), LOWEST, HIGHEST)
     near = min(range(len(depths)), key=lambda place: abs(depths[place] - curve.optimum))
     return {
         "b": curve.gain,
@@ -84,19 +69,19 @@ def fitted(found: Found, kind: str) -> Found:
     }
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     stacked, deep = (fitted(found, kind) for kind in KINDS)
-    return all_of(
-        above("stacked: accuracy at the optimum, over depth 1", stacked["over shallow"]),
-        above("stacked: accuracy at the optimum, over depth 8", stacked["over deep"]),
-        above("deep transition: accuracy at the optimum, over depth 1", deep["over shallow"]),
-        above("deep transition: accuracy at the optimum, over depth 8", deep["over deep"]),
-        at_most("stacked: distance of the best depth from N*", abs(stacked["best"] - stacked["N*"]), 1.0),
-        at_most("deep transition: distance of the best depth from N*", abs(deep["best"] - deep["N*"]), 1.0),
+    return lab.all_of(
+        lab.above("stacked: accuracy at the optimum, over depth 1", stacked["over shallow"]),
+        lab.above("stacked: accuracy at the optimum, over depth 8", stacked["over deep"]),
+        lab.above("deep transition: accuracy at the optimum, over depth 1", deep["over shallow"]),
+        lab.above("deep transition: accuracy at the optimum, over depth 8", deep["over deep"]),
+        lab.at_most("stacked: distance of the best depth from N*", abs(stacked["best"] - stacked["N*"]), 1.0),
+        lab.at_most("deep transition: distance of the best depth from N*", abs(deep["best"] - deep["N*"]), 1.0),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     depths = found["depths"]
     rows, series = [], []
     for kind in KINDS:
@@ -105,16 +90,16 @@ def show(found: Found) -> Shown:
         columns = list(zip(*found["accuracies"][kind], strict=True))
         mean = [statistics.fmean(column) for column in columns]
         series.append(
-            Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns])
+            lab.Series(kind, depths, mean, [min(column) for column in columns], [max(column) for column in columns])
         )
-    curves = [Series(CURVES[kind], depths, fitted(found, kind)["curve"]) for kind in KINDS]
-    return Shown(
-        tables=(Table(("kind of depth", "b", "m", "N* of the fit", "best depth measured"), rows),),
-        figures=(Lines("Accuracy by effective depth", "N_eff", "accuracy on new sequences", [*series, *curves]),),
+    curves = [lab.Series(CURVES[kind], depths, fitted(found, kind)["curve"]) for kind in KINDS]
+    return lab.Shown(
+        tables=(lab.Table(("kind of depth", "b", "m", "N* of the fit", "best depth measured"), rows),),
+        figures=(lab.Lines("Accuracy by effective depth", "N_eff", "accuracy on new sequences", [*series, *curves]),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-3",
     equation="A(N) = A_{min} + (A_{max} − A_{min})(1 − e^{−bN}) m^{N}\nN* = ln(1 − b/ln m)/b",
     method=(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import record
-from unspool.lab import Chapter, Found, HeatMap, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 
 TOLERANCE = 1e-10
 STEPS, UNITS = 15, 6
@@ -40,7 +40,7 @@ def norms_of(states: Tensor) -> list[float]:
     return norms
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     cells: dict[str, dict[str, list[list[float]] | float]] = {}
     for cell in CELLS:
         found = [follow(cell, at) for at in range(STEPS)]
@@ -52,7 +52,7 @@ def measure(study: Study) -> Found:  # noqa: ARG001
     return {"cells": cells}
 
 
-def split(maps: Found) -> tuple[list[float], list[float]]:
+def split(maps: lab.Found) -> tuple[list[float], list[float]]:
     """What arrives where the claim lets gradients go, and what arrives elsewhere."""
     steps = range(STEPS)
     inside = [maps["ahead"][at][s] for at in steps for s in steps if s <= at]
@@ -62,16 +62,18 @@ def split(maps: Found) -> tuple[list[float], list[float]]:
     return inside, outside
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     parts = [split(maps) for maps in found["cells"].values()]
-    return all_of(
-        at_most("largest gradient in the wrong direction", max(max(outside) for _, outside in parts), 0.0),
-        at_least("smallest gradient in the right direction", min(min(inside) for inside, _ in parts), 1e-15),
-        at_most("distance from each chain alone", max(maps["apart"] for maps in found["cells"].values()), TOLERANCE),
+    return lab.all_of(
+        lab.at_most("largest gradient in the wrong direction", max(max(outside) for _, outside in parts), 0.0),
+        lab.at_least("smallest gradient in the right direction", min(min(inside) for inside, _ in parts), 1e-15),
+        lab.at_most(
+            "distance from each chain alone", max(maps["apart"] for maps in found["cells"].values()), TOLERANCE
+        ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     middle, steps = STEPS // 2, list(range(1, STEPS + 1))
     maps = found["cells"]["gru"]
     rows = []
@@ -79,18 +81,22 @@ def show(found: Found) -> Shown:
         inside, outside = split(each)
         rows.append((cell, min(inside), max(outside), each["apart"]))
     heading = ("cell", "smallest in the right direction", "largest in the wrong one", "distance from a chain alone")
-    lines = [Series(name, steps, maps[key][middle]) for name, key in (("forward chain", "ahead"), ("backward", "back"))]
+    lines = [
+        lab.Series(name, steps, maps[key][middle]) for name, key in (("forward chain", "ahead"), ("backward", "back"))
+    ]
     total = [[a + b for a, b in zip(*rows_, strict=True)] for rows_ in zip(maps["ahead"], maps["back"], strict=True)]
-    return Shown(
-        tables=(Table(heading, rows),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
         figures=(
-            Lines("Gradient of the loss at step 8 of a GRU", "step", "norm", lines),
-            HeatMap("Gradient by step of the loss and step of the state", "state", "loss", steps, steps, total, "norm"),
+            lab.Lines("Gradient of the loss at step 8 of a GRU", "step", "norm", lines),
+            lab.HeatMap(
+                "Gradient by step of the loss and step of the state", "state", "loss", steps, steps, total, "norm"
+            ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-7",
     equation="y_t = g(h_t^f, h_t^b)\n∂ℓ_t/∂h_s^f = 0 for s > t, ∂ℓ_t/∂h_s^b = 0 for s < t",
     method=(

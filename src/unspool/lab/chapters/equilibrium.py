@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.errors import ConvergenceError
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 
 TOLERANCE = 1e-10
 UNITS, STEPS = 6, 400
@@ -71,40 +71,42 @@ def refusal(radius: float) -> float:
     return 0.0
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     cases = {f"{cell}, ρ = {radius:g}": compare(cell, radius) for cell in CELLS for radius in RADII}
     return {"cases": cases, "refused": {str(radius): refusal(radius) for radius in (0.99, 1.0, 1.2)}}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     cases, refused = found["cases"].values(), found["refused"]
-    return all_of(
-        at_most("implicit against unrolled gradient", max(one["unrolled"] for one in cases), TOLERANCE),
-        at_most("implicit gradient against the Neumann sum", max(one["neumann"][-1] for one in cases), TOLERANCE),
-        at_most("radius at which a stable layer is refused", refused["0.99"], 0.0),
-        at_least("radius named in the refusal at 1", refused["1.0"], 1 - 1e-12),
-        at_most("distance of the named radius from 1.2", abs(refused["1.2"] - 1.2), TOLERANCE),
+    return lab.all_of(
+        lab.at_most("implicit against unrolled gradient", max(one["unrolled"] for one in cases), TOLERANCE),
+        lab.at_most("implicit gradient against the Neumann sum", max(one["neumann"][-1] for one in cases), TOLERANCE),
+        lab.at_most("radius at which a stable layer is refused", refused["0.99"], 0.0),
+        lab.at_least("radius named in the refusal at 1", refused["1.0"], 1 - 1e-12),
+        lab.at_most("distance of the named radius from 1.2", abs(refused["1.2"] - 1.2), TOLERANCE),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     terms = list(range(1, 101))
     series = [
-        Series(name, terms, [max(value, 1e-17) for value in one["neumann"][:100]])
+        lab.Series(name, terms, [max(value, 1e-17) for value in one["neumann"][:100]])
         for name, one in found["cases"].items()
     ]
     rows = [(name, one["values"], one["unrolled"], one["neumann"][-1]) for name, one in found["cases"].items()]
     refused = [(radius, named or "accepted") for radius, named in found["refused"].items()]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("case", "fixed point", "unrolled gradient", "Neumann sum"), rows),
-            Table(("spectral radius of a linear layer", "refused with the radius"), refused),
+            lab.Table(("case", "fixed point", "unrolled gradient", "Neumann sum"), rows),
+            lab.Table(("spectral radius of a linear layer", "refused with the radius"), refused),
         ),
-        figures=(Lines("Neumann sum against the implicit gradient", "terms", "relative distance", series, log_y=True),),
+        figures=(
+            lab.Lines("Neumann sum against the implicit gradient", "terms", "relative distance", series, log_y=True),
+        ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-9",
     equation="z = F(z, u)\n∂z/∂θ = (I − J)^{−1} ∂F/∂θ = Σ_k J^k ∂F/∂θ, ρ(J) < 1",
     method=(

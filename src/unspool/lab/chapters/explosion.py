@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, at_most
 
 TOLERANCE = 1e-10
 SCALES = (0.9, 1.0, 1.1, 1.3)
@@ -26,7 +26,7 @@ def run(scale: float, seed: int) -> tuple[list[float], list[float]]:
     return sizes, gradients
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     found = {scale: run(scale, study.first) for scale in SCALES}
     return {
         "scales": SCALES,
@@ -35,34 +35,34 @@ def measure(study: Study) -> Found:
     }
 
 
-def largest_error(found: Found, what: str) -> float:
+def largest_error(found: lab.Found, what: str) -> float:
     pairs = zip(found["scales"], found[what], strict=True)
     errors: list[float] = [abs(size / s**t - 1) for s, sizes in pairs for t, size in enumerate(sizes)]
     return max(errors)
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     worst = max(("states", "gradients"), key=lambda what: largest_error(found, what))
-    return at_most("largest relative difference from s^t", largest_error(found, worst), TOLERANCE)
+    return lab.at_most("largest relative difference from s^t", largest_error(found, worst), TOLERANCE)
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [
         (scale, scale**20, states[20], gradients[20], states[100])
         for scale, states, gradients in zip(found["scales"], found["states"], found["gradients"], strict=True)
     ]
     series = [
-        Series(f"s = {scale:g}", list(range(len(sizes))), sizes)
+        lab.Series(f"s = {scale:g}", list(range(len(sizes))), sizes)
         for scale, sizes in zip(found["scales"], found["states"], strict=True)
     ]
     heading = ("s", "s^20", "state after 20 steps", "gradient after 20 steps", "state after 100 steps")
-    return Shown(
-        tables=(Table(heading, rows),),
-        figures=(Lines("Size of the state", "step t", "‖h_t‖ / ‖h_0‖", series, log_y=True),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
+        figures=(lab.Lines("Size of the state", "step t", "‖h_t‖ / ‖h_0‖", series, log_y=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-4",
     equation="h_t = relu(s h_{t−1})\n‖h_t‖ = s^{t} ‖h_0‖ for h_0 ≥ 0",
     method=(

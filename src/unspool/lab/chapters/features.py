@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import unspool
+from unspool import lab
 from unspool.insight import extract_states
-from unspool.lab import Bars, Chapter, Found, Mark, Series, Shown, Study, Table, Verdict, above, all_of, interval_of
 from unspool.lab.data import ELMAN_CLASSES, ELMAN_WORDS, NO_ROLE, SUBJECT, elman_language
 
 LABELS = ("role", "kind")
@@ -76,7 +76,7 @@ def compare(folder: Path, steps: int, seed: int) -> dict[str, dict[str, float]]:
     return {label: {name: probe(features[name], labels[label]) for name in FEATURES} for label in LABELS}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(300, 1000)
     runs = []
     for seed in study.seeds():
@@ -85,17 +85,17 @@ def measure(study: Study) -> Found:
     return {"steps": steps, "runs": runs}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     role = [run["role"] for run in found["runs"]]
     kind = [run["kind"]["states"] for run in found["runs"]]
-    return all_of(
-        above("role: states minus word vectors", [one["states"] - one["word vectors"] for one in role], 0.1),
-        above("role: states minus untrained states", [one["states"] - one["untrained states"] for one in role]),
-        above("animate or not: accuracy of states", kind, 0.9),
+    return lab.all_of(
+        lab.above("role: states minus word vectors", [one["states"] - one["word vectors"] for one in role], 0.1),
+        lab.above("role: states minus untrained states", [one["states"] - one["untrained states"] for one in role]),
+        lab.above("animate or not: accuracy of states", kind, 0.9),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     titles = dict(zip(LABELS, ("subject or object", "animate or inanimate"), strict=True))
     every = {label: {name: [run[label][name] for run in found["runs"]] for name in FEATURES} for label in LABELS}
     rows: list[tuple[str | float, ...]] = [
@@ -103,18 +103,20 @@ def show(found: Found) -> Shown:
     ]
     series = []
     for label in LABELS:
-        ends = [interval_of(every[label][name]) for name in FEATURES]
+        ends = [lab.interval_of(every[label][name]) for name in FEATURES]
         means, low, high = ([getattr(one, end) for one in ends] for end in ("mean", "low", "high"))
-        series.append(Series(titles[label], list(FEATURES), means, low, high))
-    return Shown(
-        tables=(Table(("features", *titles.values()), rows),),
+        series.append(lab.Series(titles[label], list(FEATURES), means, low, high))
+    return lab.Shown(
+        tables=(lab.Table(("features", *titles.values()), rows),),
         figures=(
-            Bars("Accuracy of a linear classifier on new nouns", "accuracy", series, marks=(Mark("chance", 0.5),)),
+            lab.Bars(
+                "Accuracy of a linear classifier on new nouns", "accuracy", series, marks=(lab.Mark("chance", 0.5),)
+            ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-11",
     equation="y = sign(w · h_t + b) against y = sign(w · x_t + b)",
     method=(

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Mark, Series, Shown, Study, Table, Verdict, above, accuracy, all_of, fit
 
 LONGEST, WINDOW = 20, 8
 TASKS = ("parity", "majority")
@@ -69,13 +69,13 @@ def score(name: str, task: str, updates: int, seed: int) -> float:
         signs, lengths, classes = batch(task, 64, seed * 1_000_000 + step)
         return nn.functional.cross_entropy(model(signs, lengths), classes)
 
-    fit(model, loss, updates, lr=0.01 if name == "recurrent" else 1e-3)
+    lab.fit(model, loss, updates, lr=0.01 if name == "recurrent" else 1e-3)
     signs, lengths, classes = batch(task, 4000, seed * 1_000_000 + 999_999)
     with torch.no_grad():
-        return accuracy(model(signs, lengths), classes)
+        return lab.accuracy(model(signs, lengths), classes)
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     updates = study.choose(700, 2000)
     scores: dict[str, dict[str, list[float]]] = {name: {task: [] for task in TASKS} for name in MODELS}
     for seed in study.seeds():
@@ -85,32 +85,32 @@ def measure(study: Study) -> Found:
     return {"accuracy": scores}
 
 
-def mean_over_tasks(found: Found, name: str) -> list[float]:
+def mean_over_tasks(found: lab.Found, name: str) -> list[float]:
     return [statistics.fmean(each) for each in zip(*(found["accuracy"][name][task] for task in TASKS), strict=True)]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     def gain(name: str) -> list[float]:
         pairs = zip(mean_over_tasks(found, "recurrent"), mean_over_tasks(found, name), strict=True)
         return [recurrent - other for recurrent, other in pairs]
 
-    return all_of(
-        above("accuracy of the recurrent network, mean of the tasks", mean_over_tasks(found, "recurrent"), 0.9),
-        above("its gain on the MLP with padding", gain("padded MLP"), 0.02),
-        above("its gain on the MLP with truncation", gain("truncated MLP"), 0.02),
+    return lab.all_of(
+        lab.above("accuracy of the recurrent network, mean of the tasks", mean_over_tasks(found, "recurrent"), 0.9),
+        lab.above("its gain on the MLP with padding", gain("padded MLP"), 0.02),
+        lab.above("its gain on the MLP with truncation", gain("truncated MLP"), 0.02),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = {name: [statistics.fmean(found["accuracy"][name][task]) for task in TASKS] for name in MODELS}
-    return Shown(
-        tables=(Table(("model", *TASKS), [(name, *values) for name, values in means.items()]),),
+    return lab.Shown(
+        tables=(lab.Table(("model", *TASKS), [(name, *values) for name, values in means.items()]),),
         figures=(
-            Bars(
+            lab.Bars(
                 "Accuracy on new sequences of unequal length",
                 "accuracy",
-                [Series(name, TASKS, values) for name, values in means.items()],
-                marks=(Mark("chance", 0.5),),
+                [lab.Series(name, TASKS, values) for name, values in means.items()],
+                marks=(lab.Mark("chance", 0.5),),
             ),
         ),
         remarks=(
@@ -120,7 +120,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-2",
     equation="y = MLP(x_1 … x_N), N fixed\nh_t = φ(W h_{t−1} + W_x x_t + b), y = V h_T, any T",
     method=(

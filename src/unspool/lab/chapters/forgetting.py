@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import measure_forgetting, record
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_most
 
 TOLERANCE = 1e-10
 PREFIX, STEPS, UNITS = 5, 80, 8
@@ -49,7 +49,7 @@ def free_matrix() -> dict[str, list[float]]:
     return {"measured": distances(layer), "formula": [value / formula[0] for value in formula]}
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     return {
         "orthogonal": {str(gain): distances(make("linear", gain)) for gain in LINEAR},
         "matrix": free_matrix(),
@@ -58,38 +58,38 @@ def measure(study: Study) -> Found:  # noqa: ARG001
     }
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     powers = [
         max(abs(value - float(gain) ** step) for step, value in enumerate(row))
         for gain, row in found["orthogonal"].items()
     ]
     pairs = zip(found["matrix"]["measured"], found["matrix"]["formula"], strict=True)
     beyond = max(value - 0.8**step for step, value in enumerate(found["tanh"]))
-    return all_of(
-        at_most("distance from s^k in a linear network, W = s Q", max(powers), TOLERANCE),
-        at_most("distance from ‖W^k δ‖ with any W", max(abs(one - other) for one, other in pairs), TOLERANCE),
-        at_most("excess over the bound ‖W‖^k of a tanh network", beyond, TOLERANCE),
-        at_most("distance left after 80 steps, largest of three cells", left(found), 1e-3),
+    return lab.all_of(
+        lab.at_most("distance from s^k in a linear network, W = s Q", max(powers), TOLERANCE),
+        lab.at_most("distance from ‖W^k δ‖ with any W", max(abs(one - other) for one, other in pairs), TOLERANCE),
+        lab.at_most("excess over the bound ‖W‖^k of a tanh network", beyond, TOLERANCE),
+        lab.at_most("distance left after 80 steps, largest of three cells", left(found), 1e-3),
     )
 
 
-def left(found: Found) -> float:
+def left(found: lab.Found) -> float:
     return max(float(row[-1]) for row in found["cells"].values())
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     steps = list(range(STEPS + 1))
     curves = {f"W = {gain} Q": row for gain, row in found["orthogonal"].items()}
     curves |= {"tanh, ‖W‖ = 0.8": found["tanh"]} | found["cells"]
-    series = [Series(name, steps, [max(value, 1e-17) for value in row]) for name, row in curves.items()]
+    series = [lab.Series(name, steps, [max(value, 1e-17) for value in row]) for name, row in curves.items()]
     rows = [(name, row[10], row[-1]) for name, row in curves.items()]
-    return Shown(
-        tables=(Table(("network", "distance left after 10 steps", "after 80 steps"), rows),),
-        figures=(Lines("Distance of the states during a common ending", "steps", "distance", series, log_y=True),),
+    return lab.Shown(
+        tables=(lab.Table(("network", "distance left after 10 steps", "after 80 steps"), rows),),
+        figures=(lab.Lines("Distance of the states during a common ending", "steps", "distance", series, log_y=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-10",
     equation="δ_t = W δ_{t−1} ⇒ ‖δ_k‖ = ‖W^k δ_0‖\n‖δ_k‖ ≤ ‖W‖^k ‖δ_0‖ for tanh",
     method=(

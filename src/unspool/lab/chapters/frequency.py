@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspool import nn
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_most
+from unspool import lab, nn
 
 Array = NDArray[np.float64]
 #: The recurrent weights of the layers, from the lowest up.
@@ -47,7 +46,7 @@ def amplitudes(signals: Array, angles: Array) -> list[float]:
     return found
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     omega = np.geomspace(0.02, math.pi, study.choose(16, 40))
     stacks = []
     for weights in STACKS:
@@ -56,35 +55,35 @@ def measure(study: Study) -> Found:
     return {"omega": omega, "stacks": stacks}
 
 
-def error(stack: Found) -> float:
+def error(stack: lab.Found) -> float:
     """The largest relative difference between measurement and formula."""
     return float(np.max(np.abs(np.array(stack["measured"]) / np.array(stack["formula"]) - 1)))
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     single = [error(stack) for stack in found["stacks"] if len(stack["weights"]) == 1]
     stacked = [error(stack) for stack in found["stacks"] if len(stack["weights"]) > 1]
-    return all_of(
-        at_most("largest relative difference, single layers", max(single), TOLERANCE),
-        at_most("largest relative difference, stacks", max(stacked), TOLERANCE),
+    return lab.all_of(
+        lab.at_most("largest relative difference, single layers", max(single), TOLERANCE),
+        lab.at_most("largest relative difference, stacks", max(stacked), TOLERANCE),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     names = [", ".join(map(str, stack["weights"])) for stack in found["stacks"]]
     rows = [
         (name, stack["measured"][-1][0], stack["measured"][-1][-1], error(stack))
         for name, stack in zip(names, found["stacks"], strict=True)
     ]
     tops = [stack["measured"][-1] for stack in found["stacks"]]
-    return Shown(
-        tables=(Table(("a of each layer", "gain, slowest", "gain, fastest", "largest relative difference"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("a of each layer", "gain, slowest", "gain, fastest", "largest relative difference"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Gain of the top layer by frequency, for each choice of a",
                 "ω, radians per step",
                 "gain",
-                [Series(name, found["omega"], top) for name, top in zip(names, tops, strict=True)],
+                [lab.Series(name, found["omega"], top) for name, top in zip(names, tops, strict=True)],
                 log_x=True,
                 log_y=True,
             ),
@@ -92,7 +91,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-1",
     equation="h_t = a h_{t−1} + x_t\ng(ω) = 1/√(1 − 2a cos ω + a^{2})\nG_ℓ(ω) = g_1(ω) ⋯ g_ℓ(ω)",
     method=(

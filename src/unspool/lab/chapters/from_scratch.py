@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Mark, Series, Shown, Study, Table, Verdict, all_of, at_most
 
 Array = NDArray[Any]
 WORDS = ("播放", "周杰伦", "的", "《稻香》")
@@ -53,36 +53,36 @@ def compare(name: str, dtype: str, bias: bool) -> dict[str, Any]:
     }
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     return {"cases": [compare(name, dtype, bias) for name in LAYERS for dtype in TOLERANCES for bias in (False, True)]}
 
 
-def largest(found: Found, dtype: str) -> float:
+def largest(found: lab.Found, dtype: str) -> float:
     return max(float(max(case["states"], case["last"])) for case in found["cases"] if case["dtype"] == dtype)
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        at_most("largest difference in double precision", largest(found, "float64"), TOLERANCES["float64"]),
-        at_most("largest difference in single precision", largest(found, "float32"), TOLERANCES["float32"]),
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.at_most("largest difference in double precision", largest(found, "float64"), TOLERANCES["float64"]),
+        lab.at_most("largest difference in single precision", largest(found, "float32"), TOLERANCES["float32"]),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     without_bias = found["cases"][0]["example"]
-    units = [Series(f"h[{unit}]", list(WORDS), [state[unit] for state in without_bias]) for unit in range(H)]
+    units = [lab.Series(f"h[{unit}]", list(WORDS), [state[unit] for state in without_bias]) for unit in range(H)]
     rows = [
         (case["layer"], case["dtype"], "yes" if case["bias"] else "no", case["states"], case["last"])
         for case in found["cases"]
     ]
     heading = ("layer", "element type", "bias", "largest difference, all steps", "largest difference, last state")
-    return Shown(
-        tables=(Table(heading, rows),),
-        figures=(Bars("The state after each word", "state", units, marks=(Mark("zero", 0.0),)),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
+        figures=(lab.Bars("The state after each word", "state", units, marks=(lab.Mark("zero", 0.0),)),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-3",
     equation="h_t = tanh(U x_t + W h_{t−1} + b)",
     method=(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import record
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 
 TOLERANCE = 1e-10
 STEPS, UNITS = 60, 8
@@ -71,36 +71,38 @@ def kept(cell: str, bias: float | None) -> list[float]:
     return norms
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     differences = {"lstm": lstm(), "gru": gru(), "gru-reset-after": reset_after()}
     norms = {f"{cell}, b = {bias:g}": kept(cell, bias) for cell in ("lstm", "gru") for bias in BIASES}
     return {"differences": differences, "norms": {"elman": kept("elman", None), **norms}}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     differences, norms = found["differences"], found["norms"]
     open_gates = min(norms[f"{cell}, b = {BIASES[-1]:g}"][-1] for cell in ("lstm", "gru"))
-    return all_of(
-        at_most("largest distance from the formulas", max(differences.values()), TOLERANCE),
-        at_least("gradient kept over 60 steps where gates are open, against a simple RNN", open_gates, 0.5),
-        at_most("gradient that a simple RNN keeps over 60 steps", norms["elman"][-1], 0.01),
+    return lab.all_of(
+        lab.at_most("largest distance from the formulas", max(differences.values()), TOLERANCE),
+        lab.at_least("gradient kept over 60 steps where gates are open, against a simple RNN", open_gates, 0.5),
+        lab.at_most("gradient that a simple RNN keeps over 60 steps", norms["elman"][-1], 0.01),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     steps = list(range(1, STEPS + 1))
-    series = [Series(name, steps, norms) for name, norms in found["norms"].items()]
+    series = [lab.Series(name, steps, norms) for name, norms in found["norms"].items()]
     formulas = {"lstm": "diag(f)", "gru": "diag(1 − z) + …", "gru-reset-after": "diag(z) + …"}
     rows = [(cell, formulas[cell], value) for cell, value in found["differences"].items()]
-    return Shown(
-        tables=(Table(("cell", "Jacobian", "distance from the formula"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("cell", "Jacobian", "distance from the formula"), rows),),
         figures=(
-            Lines("Products of Jacobians, by the bias b of the gate that keeps", "steps", "norm", series, log_y=True),
+            lab.Lines(
+                "Products of Jacobians, by the bias b of the gate that keeps", "steps", "norm", series, log_y=True
+            ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-4",
     equation=(
         "c_t = f_t ⊙ c_{t−1} + i_t ⊙ g_t ⇒ ∂c_t/∂c_{t−1} = diag(f_t)\n"

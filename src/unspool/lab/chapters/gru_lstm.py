@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, fit
 from unspool.lab.data import linear_gaussian
 
 #: Cell and units: equal width, and a GRU with as many parameters as the LSTM.
@@ -54,7 +54,7 @@ def overfit(name: str, count: int, updates: int, seed: int) -> float:
     def memorized(step: int) -> bool:
         return step % 10 == 0 and float(error(x[:, :2000], z[:, :2000])) < MEMORIZED
 
-    fit(reader, loss, updates, lr=0.01, stop=memorized)
+    lab.fit(reader, loss, updates, lr=0.01, stop=memorized)
     with torch.no_grad():
         return float(error(new_x, new_z) - error(x, z))
 
@@ -76,7 +76,7 @@ def count_on(name: str, updates: int, seed: int) -> list[bool]:
     def loss(_step: int) -> Tensor:
         return nn.functional.binary_cross_entropy_with_logits(reader(x)[is_b], last[is_b])
 
-    fit(reader, loss, updates, lr=0.01)
+    lab.fit(reader, loss, updates, lr=0.01)
     x, last, is_b = words(range(1, LONGEST + 1))
     with torch.no_grad():
         right = (reader(x) > 0) == last.bool()
@@ -84,7 +84,7 @@ def count_on(name: str, updates: int, seed: int) -> list[bool]:
     return found
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     counts = study.choose([SMALLEST], [SMALLEST, 2000, 20_000])
     updates, epochs = study.choose((500, 700), (1000, 2500))
     gaps: dict[str, dict[str, list[float]]] = {name: {str(count): [] for count in counts} for name in MODELS}
@@ -97,7 +97,7 @@ def measure(study: Study) -> Found:
     return {"counts": counts, "gaps": gaps, "right": right}
 
 
-def beyond(found: Found, name: str) -> list[float]:
+def beyond(found: lab.Found, name: str) -> list[float]:
     """The fraction of right answers for n beyond those of training, one per seed."""
     return [statistics.fmean(run[COUNTED:]) for run in found["right"][name]]
 
@@ -106,15 +106,17 @@ def differences(more: Sequence[float], less: Sequence[float]) -> list[float]:
     return [a - b for a, b in zip(more, less, strict=True)]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     gaps = {name: found["gaps"][name][str(SMALLEST)] for name in ("lstm", "gru")}
-    return all_of(
-        above("overfitting of the LSTM beyond the GRU's, 200 sequences", differences(gaps["lstm"], gaps["gru"])),
-        above("numbers that the LSTM counts beyond the GRU", differences(beyond(found, "lstm"), beyond(found, "gru"))),
+    return lab.all_of(
+        lab.above("overfitting of the LSTM beyond the GRU's, 200 sequences", differences(gaps["lstm"], gaps["gru"])),
+        lab.above(
+            "numbers that the LSTM counts beyond the GRU", differences(beyond(found, "lstm"), beyond(found, "gru"))
+        ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     counts, numbers = found["counts"], list(range(1, LONGEST + 1))
     columns = [f"N = {count}" for count in counts]
     gaps = {name: [statistics.fmean(found["gaps"][name][str(count)]) for count in counts] for name in MODELS}
@@ -122,26 +124,26 @@ def show(found: Found) -> Shown:
     rows: list[tuple[float | str, ...]] = [
         (name, *gaps[name], statistics.fmean(beyond(found, name))) for name in MODELS
     ]
-    return Shown(
-        tables=(Table(("model", *columns, "right for n = 21 to 60"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("model", *columns, "right for n = 21 to 60"), rows),),
         figures=(
-            Bars(
+            lab.Bars(
                 "Overfitting by the number of sequences",
                 "error on new sequences − error in training",
-                [Series(name, columns, values) for name, values in gaps.items()],
+                [lab.Series(name, columns, values) for name, values in gaps.items()],
             ),
-            Lines(
+            lab.Lines(
                 "Counting aⁿbⁿ, with n up to 20 in training",
                 "n",
                 "fraction of seeds that are right",
-                [Series(name, numbers, values) for name, values in right.items()],
+                [lab.Series(name, numbers, values) for name, values in right.items()],
             ),
         ),
         remarks=("The columns with N are the error on new sequences minus that on the N sequences of training.",),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-9",
     equation="overfitting = MSE_{new} − MSE_{training}\na^{n} b^{n}: is this the last b?",
     method=(

@@ -7,7 +7,7 @@ import math
 import torch
 from torch.nn.functional import cross_entropy
 
-from unspool.lab import Bars, Chapter, Found, Series, Shown, Study, Table, Verdict, at_most
+from unspool import lab
 from unspool.language import Message
 
 V = 32
@@ -43,25 +43,25 @@ def means(probabilities: list[float]) -> dict[str, float]:
     }
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     return {case: {"perplexity": perplexity(p), **means(p)} for case, p in true_probabilities().items()}
 
 
-def difference(found: Found, mean: str) -> float:
+def difference(found: lab.Found, mean: str) -> float:
     """The largest relative difference between perplexity and a mean."""
     return max(abs(float(case["perplexity"] / case[mean]) - 1) for case in found.values())
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     what = "largest relative difference between perplexity and the harmonic mean"
-    return at_most(what, difference(found, "harmonic"), 1e-10)
+    return lab.at_most(what, difference(found, "harmonic"), 1e-10)
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     columns = ("perplexity", *MEANS)
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(
+            lab.Table(
                 (
                     "probabilities of the true tokens",
                     "perplexity",
@@ -73,10 +73,13 @@ def show(found: Found) -> Shown:
             ),
         ),
         figures=(
-            Bars(
+            lab.Bars(
                 "Perplexity and three means of the number of choices 1/p",
                 "choices",
-                [Series(column, list(found), [numbers[column] for numbers in found.values()]) for column in columns],
+                [
+                    lab.Series(column, list(found), [numbers[column] for numbers in found.values()])
+                    for column in columns
+                ],
                 log_y=True,
             ),
         ),
@@ -90,7 +93,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-e",
     equation="harmonic: n / Σ_t p_t\ngeometric: (Π_t 1/p_t)^{1/n} = exp(−1/n Σ_t log p_t) = perplexity",
     method=(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, at_most
 
 TOLERANCE = 1e-10
 STEPS, INPUTS, UNITS = 12, 3, 5
@@ -34,42 +34,42 @@ def compare(seed: int) -> tuple[list[float], list[float]]:
     return stated, right
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     stated, right = compare(study.first)
     return {"steps": list(range(2, STEPS + 1)), "stated": stated, "right": right}
 
 
-def judge(found: Found) -> Verdict:
-    return at_most("difference from the true Jacobian with the indices j−2, j−1", max(found["stated"]), TOLERANCE)
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.at_most("difference from the true Jacobian with the indices j−2, j−1", max(found["stated"]), TOLERANCE)
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [
         ("j−2, j−1 (the document)", min(found["stated"]), max(found["stated"])),
         ("j−1, j (right)", min(found["right"]), max(found["right"])),
     ]
     series = [
-        Series("indices j−2, j−1 (the document)", found["steps"], found["stated"]),
-        Series("indices j−1, j (right)", found["steps"], [max(error, 1e-18) for error in found["right"]]),
+        lab.Series("indices j−2, j−1 (the document)", found["steps"], found["stated"]),
+        lab.Series("indices j−1, j (right)", found["steps"], [max(error, 1e-18) for error in found["right"]]),
     ]
-    return Shown(
-        tables=(Table(("indices", "smallest difference", "largest difference"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("indices", "smallest difference", "largest difference"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Difference from the true Jacobian of the step",
                 "step j",
                 "largest difference of an entry",
                 series,
                 log_y=True,
                 points=True,
-                marks=(Mark("tolerance", TOLERANCE),),
+                marks=(lab.Mark("tolerance", TOLERANCE),),
             ),
         ),
         remarks=("The conclusions that the document draws from the product do not depend on these indices.",),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-e",
     equation=(
         "h_j = φ(W h_{j−1} + W_x x_j + b)\n"

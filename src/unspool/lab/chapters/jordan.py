@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.cells import Jordan
-from unspool.lab import Bars, Chapter, Found, Mark, Series, Shown, Study, Table, Verdict, above, all_of, below, fit
 
 T, H = 20, 16
 #: Inputs, targets, and the first step that has a target.
@@ -79,13 +79,13 @@ def train(network: str, task: str, steps: int, seed: int) -> float:
         x, y, first = draw(64, seed * 100_000 + step)
         return binary_cross_entropy(model(x)[first:], y[first:])
 
-    fit(model, loss, steps, lr=1e-2)
+    lab.fit(model, loss, steps, lr=1e-2)
     x, y, first = draw(1000, 10**9)
     with torch.no_grad():
         return float(((model(x) > 0.5) == (y > 0.5))[first:].double().mean())
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(300, 1000)
     accuracies: dict[str, dict[str, list[float]]] = {network: {task: [] for task in TASKS} for network in NETWORKS}
     for seed in study.seeds():
@@ -95,28 +95,28 @@ def measure(study: Study) -> Found:
     return accuracies
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     worst = [min(each) for each in zip(*(found["Elman"][task] for task in MEMORY), strict=True)]
     best = [max(each) for each in zip(*(found["Jordan"][task] for task in MEMORY), strict=True)]
-    return all_of(
-        above("accuracy of Elman's network, echo of 2 or 3 steps", worst, 0.95),
-        below("accuracy of Jordan's network, echo of 2 or 3 steps", best, 0.75),
-        above("accuracy of Jordan's network, latch", found["Jordan"]["latch"], 0.95),
+    return lab.all_of(
+        lab.above("accuracy of Elman's network, echo of 2 or 3 steps", worst, 0.95),
+        lab.below("accuracy of Jordan's network, echo of 2 or 3 steps", best, 0.75),
+        lab.above("accuracy of Jordan's network, latch", found["Jordan"]["latch"], 0.95),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = {network: [statistics.fmean(each) for each in found[network].values()] for network in NETWORKS}
     rows = [(task, means["Elman"][place], means["Jordan"][place]) for place, task in enumerate(TASKS)]
-    bars = [Series(network, list(TASKS), means[network]) for network in NETWORKS]
-    return Shown(
-        tables=(Table(("task", "Elman", "Jordan"), rows),),
-        figures=(Bars("Accuracy on new sequences", "accuracy", bars, marks=(Mark("chance", 0.5),)),),
+    bars = [lab.Series(network, list(TASKS), means[network]) for network in NETWORKS]
+    return lab.Shown(
+        tables=(lab.Table(("task", "Elman", "Jordan"), rows),),
+        figures=(lab.Bars("Accuracy on new sequences", "accuracy", bars, marks=(lab.Mark("chance", 0.5),)),),
         remarks=("Where the output is all that must be remembered, as for the latch, both succeed.",),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-8",
     equation=(
         "Elman: h_t = tanh(W x_t + U h_{t−1} + b), y_t = σ(V h_t + c)\n"

@@ -7,24 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import measure_time_constants, record
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    all_of,
-    at_most,
-    fit,
-    interval_of,
-)
 from unspool.lab.data import flip_flop
 
 INTERVAL = 0.02  # Δt in seconds, as in the document
@@ -59,7 +44,7 @@ def train(cell: str, updates: int, seed: int) -> nn.ModuleList:
         return nn.functional.soft_margin_loss(head(layer(x + NOISE * torch.randn_like(x))[0]), y)
 
     model = nn.ModuleList([layer, head])
-    fit(model, loss, updates, lr=0.01)
+    lab.fit(model, loss, updates, lr=0.01)
     return model
 
 
@@ -79,7 +64,7 @@ def longest(model: nn.ModuleList) -> float:
     return float(max(found.sets[0].tau))
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     held: dict[str, list[list[float]]] = {cell: [] for cell in CELLS}
     constants: dict[str, list[float]] = {cell: [] for cell in CELLS}
     for seed in study.seeds():
@@ -101,37 +86,41 @@ def tau(gate: float) -> float:
     return -INTERVAL / math.log(gate)
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     measured = (*zip(GATES, found["decay"], strict=True), *zip(GATES, found["gate"], strict=True))
-    return all_of(
-        at_most("largest relative difference from −Δt/ln f", max(abs(t / tau(f) - 1) for f, t in measured), 1e-10),
-        above("fraction that the LSTM still tells after 5,000 steps", [run[-1] for run in found["held"]["lstm"]], 0.9),
-        above("fraction that the GRU still tells after 5,000 steps", [run[-1] for run in found["held"]["gru"]], 0.9),
+    return lab.all_of(
+        lab.at_most("largest relative difference from −Δt/ln f", max(abs(t / tau(f) - 1) for f, t in measured), 1e-10),
+        lab.above(
+            "fraction that the LSTM still tells after 5,000 steps", [run[-1] for run in found["held"]["lstm"]], 0.9
+        ),
+        lab.above(
+            "fraction that the GRU still tells after 5,000 steps", [run[-1] for run in found["held"]["gru"]], 0.9
+        ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [
         (gate, tau(gate), decayed, of_gate, tau(gate) / INTERVAL)
         for gate, decayed, of_gate in zip(found["gates"], found["decay"], found["gate"], strict=True)
     ]
-    means = {cell: [interval_of(each).mean for each in zip(*found["held"][cell], strict=True)] for cell in CELLS}
+    means = {cell: [lab.interval_of(each).mean for each in zip(*found["held"][cell], strict=True)] for cell in CELLS}
     held: list[tuple[float | str, ...]] = [
-        (cell, *values, interval_of(found["longest"][cell]).mean) for cell, values in means.items()
+        (cell, *values, lab.interval_of(found["longest"][cell]).mean) for cell, values in means.items()
     ]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("f", "−Δt/ln f (s)", "from the decay of c (s)", "from the gate (s)", "steps"), rows),
-            Table(("cell", *(f"T = {T}" for T in LENGTHS), "largest time constant (steps)"), held),
+            lab.Table(("f", "−Δt/ln f (s)", "from the decay of c (s)", "from the gate (s)", "steps"), rows),
+            lab.Table(("cell", *(f"T = {T}" for T in LENGTHS), "largest time constant (steps)"), held),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "One bit among noise",
                 "steps since the pulse",
                 "fraction that is still told",
-                [Series(cell, LENGTHS, values) for cell, values in means.items()],
+                [lab.Series(cell, LENGTHS, values) for cell, values in means.items()],
                 log_x=True,
-                marks=(Mark("chance", 0.5), Mark("length in training", TRAINED, vertical=True)),
+                marks=(lab.Mark("chance", 0.5), lab.Mark("length in training", TRAINED, vertical=True)),
             ),
         ),
         remarks=(
@@ -141,7 +130,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-7",
     equation="c_t = f c_{t−1}\nτ = −Δt / ln f",
     method=(

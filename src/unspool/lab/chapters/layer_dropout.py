@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, accuracy, fit
+from unspool import lab
 from unspool.lab.data import teacher
 from unspool.learning import best_dropout, measure_activity
 from unspool.nn import Stack
@@ -34,10 +34,10 @@ def train(rates: list[float], steps: int, seed: int) -> tuple[Stack, float, floa
     def loss(_: int) -> Tensor:
         return cross_entropy(head(stack(x)[0]).flatten(0, 1), y.flatten())
 
-    fit(nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
+    lab.fit(nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
     new_x, new_y = data(2000, 50_000 + seed)
     with torch.no_grad():
-        return stack, accuracy(head(stack(x)[0]), y), accuracy(head(stack(new_x)[0]), new_y)
+        return stack, lab.accuracy(head(stack(x)[0]), y), lab.accuracy(head(stack(new_x)[0]), new_y)
 
 
 def solve(stack: Stack, seed: int) -> list[float]:
@@ -47,7 +47,7 @@ def solve(stack: Stack, seed: int) -> list[float]:
     return [best_dropout(*activity) if (activity := measure_activity(each)) else 0.0 for each in sequences]
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(600, 1200)
     runs = []
     for seed in study.seeds():
@@ -59,16 +59,16 @@ def measure(study: Study) -> Found:
     return {"steps": steps, "runs": runs}
 
 
-def on_new(found: Found, kind: str) -> list[float]:
+def on_new(found: lab.Found, kind: str) -> list[float]:
     return [run["results"][kind][1] for run in found["runs"]]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     pairs = zip(on_new(found, KINDS[2]), on_new(found, KINDS[1]), strict=True)
-    return above("accuracy of solved rates, beyond that of one rate", [one - other for one, other in pairs])
+    return lab.above("accuracy of solved rates, beyond that of one rate", [one - other for one, other in pairs])
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     runs = found["runs"]
     rows = []
     for kind in KINDS:
@@ -77,20 +77,20 @@ def show(found: Found) -> Shown:
     rates = [(seed, *run["rates"], statistics.fmean(run["rates"])) for seed, run in enumerate(runs)]
     seeds = list(range(len(runs)))
     means = [statistics.fmean(each) for each in zip(*(run["rates"] for run in runs), strict=True)]
-    curves = [Series(kind, seeds, on_new(found, kind)) for kind in KINDS]
-    return Shown(
+    curves = [lab.Series(kind, seeds, on_new(found, kind)) for kind in KINDS]
+    return lab.Shown(
         tables=(
-            Table(("dropout", "accuracy, training", "accuracy, new sequences", "worst seed"), rows),
-            Table(("seed", "p of layer 1", "p of layer 2", "p of layer 3", "mean"), rates),
+            lab.Table(("dropout", "accuracy, training", "accuracy, new sequences", "worst seed"), rows),
+            lab.Table(("seed", "p of layer 1", "p of layer 2", "p of layer 3", "mean"), rates),
         ),
         figures=(
-            Lines("Accuracy on new sequences", "seed", "accuracy", curves, points=True),
-            Bars("Solved rates, mean over seeds", "p", [Series("p", NAMES, means)]),
+            lab.Lines("Accuracy on new sequences", "seed", "accuracy", curves, points=True),
+            lab.Bars("Solved rates, mean over seeds", "p", [lab.Series("p", NAMES, means)]),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-12",
     equation="max Σ_ℓ (a_ℓ log(1 − p_ℓ) − b_ℓ/p_ℓ)\np_ℓ = (−b_ℓ + √(b_ℓ^{2} + 4 a_ℓ b_ℓ))/(2a_ℓ)",
     method=(

@@ -7,24 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspool import lab
 from unspool.insight import measure_sensitivity, record
-from unspool.lab import (
-    Bars,
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    all_of,
-    at_most,
-    below,
-    fit,
-)
 from unspool.lab.data import two_scales
 from unspool.nn import Stack
 
@@ -42,7 +26,7 @@ def kernel(weights: list[float]) -> NDArray[np.float64]:
     return response
 
 
-def linear(weights: tuple[float, ...]) -> Found:
+def linear(weights: tuple[float, ...]) -> lab.Found:
     """Δ of each layer, measured and from the convolution."""
     stack = Stack("linear", 1, 1, len(weights), dtype=torch.float64)
     with torch.no_grad():
@@ -66,7 +50,7 @@ def batch(task: str, seed: int) -> tuple[Tensor, Tensor]:
     return x, parts[..., 1:]
 
 
-def train(task: str, steps: int, seed: int) -> Found:
+def train(task: str, steps: int, seed: int) -> lab.Found:
     """Δ of both layers of a trained network, and its error as a fraction of the target's variance."""
     torch.manual_seed(seed)
     stack, head = Stack("elman", 1, 16, 2), torch.nn.Linear(16, 1)
@@ -76,7 +60,7 @@ def train(task: str, steps: int, seed: int) -> Found:
         error: Tensor = (head(stack(x)[0]) - y).square().mean()
         return error
 
-    fit(torch.nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
+    lab.fit(torch.nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
     x, y = batch(task, seed * 100_000 + 99_999)
     with torch.no_grad():
         error = (head(stack(x)[0]) - y).square().mean() / y.var()
@@ -84,28 +68,28 @@ def train(task: str, steps: int, seed: int) -> Found:
     return {"task": task, "delta": found.delta, "error": float(error)}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(400, 1500)
     trained = [train(task, steps, seed) for seed in study.seeds() for task in TASKS]
     return {"linear": [linear(weights) for weights in STACKS], "trained": trained}
 
 
-def strongest(found: Found, task: str) -> list[float]:
+def strongest(found: lab.Found, task: str) -> list[float]:
     """For each seed, Δ of the layer whose recurrence matters most."""
     return [max(run["delta"], key=abs) for run in found["trained"] if run["task"] == task]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     pairs = [(run["measured"], run["formula"]) for run in found["linear"]]
     difference = max(float(np.abs(np.array(one) - np.array(other)).max()) for one, other in pairs)
-    return all_of(
-        at_most("linear stacks: largest difference from the closed form", difference, TOLERANCE),
-        above("Δ of a network that adds up its input", strongest(found, "accumulate")),
-        below("Δ of a network that removes noise", strongest(found, "denoise")),
+    return lab.all_of(
+        lab.at_most("linear stacks: largest difference from the closed form", difference, TOLERANCE),
+        lab.above("Δ of a network that adds up its input", strongest(found, "accumulate")),
+        lab.below("Δ of a network that removes noise", strongest(found, "denoise")),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [
         (", ".join(map(str, run["weights"])), place + 1, a, run["measured"][place], run["formula"][place])
         for run in found["linear"]
@@ -115,25 +99,26 @@ def show(found: Found) -> Shown:
     example = found["linear"][1]
     lags = list(range(len(example["kernel"])))
     names = ("without recurrence of layer 1", "without recurrence of layer 2")
-    curves = [Series("K", lags, example["kernel"])]
-    curves += [Series(name, lags, values) for name, values in zip(names, example["removed"], strict=True)]
+    curves = [lab.Series("K", lags, example["kernel"])]
+    curves += [lab.Series(name, lags, values) for name, values in zip(names, example["removed"], strict=True)]
     layers = ["layer 1", "layer 2"]
     bars = [
-        Series(task, layers, np.mean([r["delta"] for r in found["trained"] if r["task"] == task], 0)) for task in TASKS
+        lab.Series(task, layers, np.mean([r["delta"] for r in found["trained"] if r["task"] == task], 0))
+        for task in TASKS
     ]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("linear stack", "layer", "a", "Δ measured", "Δ closed form"), rows),
-            Table(("task", "Δ of layer 1", "Δ of layer 2", "error / variance"), trained),
+            lab.Table(("linear stack", "layer", "a", "Δ measured", "Δ closed form"), rows),
+            lab.Table(("task", "Δ of layer 1", "Δ of layer 2", "error / variance"), trained),
         ),
         figures=(
-            Lines("Response of a linear stack with a = 0.9 and −0.5", "lag", "size of the response", curves),
-            Bars("Δ of trained networks, mean over seeds", "Δ", bars, marks=(Mark("neither", 0.0),)),
+            lab.Lines("Response of a linear stack with a = 0.9 and −0.5", "lag", "size of the response", curves),
+            lab.Bars("Δ of trained networks, mean over seeds", "Δ", bars, marks=(lab.Mark("neither", 0.0),)),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-10",
     equation="Δ_ℓ = Σ_τ |K(τ)| − Σ_τ |K^{(−ℓ)}(τ)|",
     method=(

@@ -9,22 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    accuracy,
-    below,
-    fit,
-    interval_of,
-)
 from unspool.lab.data import dyck
 
 DEPTHS = range(1, 7)
@@ -67,12 +53,12 @@ def train(layers: int, width: int, steps: int, seed: int) -> float:
     """The accuracy on new sequences."""
     torch.manual_seed(seed)
     model = Model(layers, width)
-    fit(model, lambda step: cross_entropy(*answer(model, 32, seed * 100_000 + step)), steps, lr=1e-2)
+    lab.fit(model, lambda step: cross_entropy(*answer(model, 32, seed * 100_000 + step)), steps, lr=1e-2)
     with torch.no_grad():
-        return accuracy(*answer(model, 1000, 10**9))
+        return lab.accuracy(*answer(model, 1000, 10**9))
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(160, 500)
     stacks: list[dict[str, Any]] = []
     for layers in DEPTHS:
@@ -85,19 +71,19 @@ def measure(study: Study) -> Found:
     return {"steps": steps, "stacks": stacks}
 
 
-def best(found: Found, depths: tuple[int, ...]) -> list[float]:
+def best(found: lab.Found, depths: tuple[int, ...]) -> list[float]:
     """The accuracies, one per seed, of the best stack with so many layers."""
     accuracies: list[list[float]] = [stack["accuracy"] for stack in found["stacks"] if stack["layers"] in depths]
     return max(accuracies, key=statistics.fmean)
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     gains = [deep - enough for deep, enough in zip(best(found, (5, 6)), best(found, ENOUGH), strict=True)]
-    return below("accuracy that 5 or 6 layers gain over 2 to 4", gains, GAIN)
+    return lab.below("accuracy that 5 or 6 layers gain over 2 to 4", gains, GAIN)
 
 
-def show(found: Found) -> Shown:
-    intervals = [interval_of(stack["accuracy"]) for stack in found["stacks"]]
+def show(found: lab.Found) -> lab.Shown:
+    intervals = [lab.interval_of(stack["accuracy"]) for stack in found["stacks"]]
     means = [interval.mean for interval in intervals]
     rows = [
         (stack["layers"], stack["width"], stack["parameters"], mean)
@@ -106,22 +92,22 @@ def show(found: Found) -> Shown:
     low, high = [interval.low for interval in intervals], [min(1.0, interval.high) for interval in intervals]
     more = statistics.fmean(best(found, ENOUGH)) > statistics.fmean(best(found, (1,))) + GAIN
     remark = "Here, two to four layers are better than one." if more else "Here, one layer is enough as well."
-    return Shown(
-        tables=(Table(("layers", "units per layer", "parameters", "accuracy"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("layers", "units per layer", "parameters", "accuracy"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Accuracy on new sequences",
                 "layers",
                 "accuracy",
-                [Series("accuracy", list(DEPTHS), means, low, high)],
-                marks=(Mark("best", max(means)),),
+                [lab.Series("accuracy", list(DEPTHS), means, low, high)],
+                marks=(lab.Mark("best", max(means)),),
             ),
         ),
         remarks=(remark,),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-6",
     equation="h_t^{(ℓ)} = f(h_t^{(ℓ−1)}, h_{t−1}^{(ℓ)}), ℓ = 1, …, L",
     method=(

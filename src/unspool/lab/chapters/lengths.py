@@ -5,23 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    all_of,
-    at_most,
-    fit,
-    interval_of,
-)
 from unspool.lab.data import flip_flop, parity
 
 LONGEST = 20
@@ -60,7 +45,7 @@ def train(task: str, updates: int, seed: int) -> Reader:
         x, y = batch(task, 1 + step % LONGEST, 64, seed * 1_000_000 + step)
         return nn.functional.cross_entropy(reader(x).flatten(0, 1), y.flatten())
 
-    fit(reader, loss, updates, lr=0.01)
+    lab.fit(reader, loss, updates, lr=0.01)
     return reader
 
 
@@ -82,7 +67,7 @@ def prefix_error(reader: Reader, seed: int) -> float:
     return error
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     updates = study.choose(600, 1000)
     accuracy: dict[str, dict[str, list[float]]] = {task: {str(T): [] for T in LENGTHS} for task in TASKS}
     errors, sizes = [], set()
@@ -96,37 +81,39 @@ def measure(study: Study) -> Found:
     return {"accuracy": accuracy, "prefix_error": max(errors), "parameters": max(sizes)}
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        at_most("largest difference between a sequence and its beginning alone", found["prefix_error"], 1e-10),
-        above("accuracy of parity at 200 steps", found["accuracy"]["parity"]["200"], 0.9),
-        above("accuracy of the flip-flop at 200 steps", found["accuracy"]["flip-flop"]["200"], 0.9),
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.at_most("largest difference between a sequence and its beginning alone", found["prefix_error"], 1e-10),
+        lab.above("accuracy of parity at 200 steps", found["accuracy"]["parity"]["200"], 0.9),
+        lab.above("accuracy of the flip-flop at 200 steps", found["accuracy"]["flip-flop"]["200"], 0.9),
     )
 
 
-def show(found: Found) -> Shown:
-    means = {task: [interval_of(found["accuracy"][task][str(T)]) for T in LENGTHS] for task in TASKS}
+def show(found: lab.Found) -> lab.Shown:
+    means = {task: [lab.interval_of(found["accuracy"][task][str(T)]) for T in LENGTHS] for task in TASKS}
     rows = [(T, found["parameters"], *(means[task][place].mean for task in TASKS)) for place, T in enumerate(LENGTHS)]
     series = [
-        Series(task, LENGTHS, [each.mean for each in ends], [each.low for each in ends], [each.high for each in ends])
+        lab.Series(
+            task, LENGTHS, [each.mean for each in ends], [each.low for each in ends], [each.high for each in ends]
+        )
         for task, ends in means.items()
     ]
-    return Shown(
-        tables=(Table(("length T", "parameters", "accuracy of parity", "accuracy of the flip-flop"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("length T", "parameters", "accuracy of parity", "accuracy of the flip-flop"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Accuracy at lengths that were never trained",
                 "length T",
                 "accuracy at the last step",
                 series,
                 log_x=True,
-                marks=(Mark("longest in training", LONGEST, vertical=True), Mark("chance", 0.5)),
+                marks=(lab.Mark("longest in training", LONGEST, vertical=True), lab.Mark("chance", 0.5)),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-1",
     equation="h_t = φ(W h_{t−1} + W_x x_t + b), with the same W, W_x and b at every t",
     method=(

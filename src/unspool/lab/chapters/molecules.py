@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, above, all_of, fit
 from unspool.lab.data import formulas
 
 ALPHABET = "CNOF=()"
@@ -54,8 +54,8 @@ def train(texts: list[str], y: Tensor, updates: int, seed: int) -> Reader:
         error: Tensor = (reader(tokens[:longest, rows], lengths[rows]) - y[rows]).square().mean()
         return error
 
-    fit(reader, loss, updates * 2 // 3, lr=5e-3)
-    fit(reader, loss, updates // 3, lr=1e-3)
+    lab.fit(reader, loss, updates * 2 // 3, lr=5e-3)
+    lab.fit(reader, loss, updates // 3, lr=1e-3)
     return reader
 
 
@@ -83,45 +83,47 @@ def compare(count: int, updates: int, seed: int) -> dict[str, list[float]]:
     return found
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     count, updates = study.choose((4000, 900), (8000, 2400))
     runs = [compare(count, updates, seed) for seed in study.seeds()]
     return {name: [run[name] for run in runs] for name in ("network", "bag")}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     known = [statistics.fmean(run[:3]) for run in found["network"]]
     counted = [statistics.fmean(run[:3]) for run in found["bag"]]
-    return all_of(
-        above("R² of the network at lengths as in training", known, 0.9),
-        above("R² of the network beyond that of counted letters", [a - b for a, b in zip(known, counted, strict=True)]),
-        above("R² of the network at formulas longer than in training", [run[3] for run in found["network"]], 0.8),
+    return lab.all_of(
+        lab.above("R² of the network at lengths as in training", known, 0.9),
+        lab.above(
+            "R² of the network beyond that of counted letters", [a - b for a, b in zip(known, counted, strict=True)]
+        ),
+        lab.above("R² of the network at formulas longer than in training", [run[3] for run in found["network"]], 0.8),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     names = [f"{least}–{most}" for least, most in SIZES]
     means = {name: [statistics.fmean(each) for each in zip(*runs, strict=True)] for name, runs in found.items()}
     series = [
-        Series("network", [most for _, most in SIZES], means["network"]),
-        Series("letters counted", [most for _, most in SIZES], means["bag"]),
+        lab.Series("network", [most for _, most in SIZES], means["network"]),
+        lab.Series("letters counted", [most for _, most in SIZES], means["bag"]),
     ]
     rows = list(zip(names, means["network"], means["bag"], strict=True))
-    return Shown(
-        tables=(Table(("atoms", "R² of the network", "R² of counted letters"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("atoms", "R² of the network", "R² of counted letters"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Property of new formulas",
                 "atoms, at most",
                 "R²",
                 series,
-                marks=(Mark("largest in training", LONGEST, vertical=True),),
+                marks=(lab.Mark("largest in training", LONGEST, vertical=True),),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-14",
     equation="h_t = GRU(x_t, h_{t−1}), y = v · h_T + c, for any T",
     method=(

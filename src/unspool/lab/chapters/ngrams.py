@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_most, below, fit
 from unspool.lab.data import encode, python_reference, windows
 from unspool.language import Message
 from unspool.learning import linear_cross_entropy
@@ -68,13 +68,13 @@ def count_ngrams(text: str, unseen: str, V: int) -> list[dict[str, Any]]:
 def train(tokens: np.ndarray[Any, Any], test: np.ndarray[Any, Any], V: int, steps: int, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     model = CharacterModel(V)
-    fit(model, lambda step: model(torch.as_tensor(windows(tokens, 64, 16, seed * 10_000 + step))), steps, lr=1e-2)
+    lab.fit(model, lambda step: model(torch.as_tensor(windows(tokens, 64, 16, seed * 10_000 + step))), steps, lr=1e-2)
     pieces = torch.as_tensor(windows(test, max(CONTEXTS), 4000, seed=1))
     losses = [model.last_loss(pieces[-context - 1 :]) for context in CONTEXTS]
     return {"losses": losses, "parameters": sum(each.numel() for each in model.parameters())}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     text = python_reference()
     tokens, alphabet = encode(text)
     cut = len(text) * 9 // 10
@@ -83,54 +83,54 @@ def measure(study: Study) -> Found:
     return {"V": V, "ngrams": count_ngrams(text[:cut], text[cut:], V), "networks": networks}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     errors = [abs(math.log(row["table"]) / math.log(found["V"]) - row["n"]) for row in found["ngrams"]]
     sizes = {network["parameters"] for network in found["networks"]}
     gains = [network["losses"][-1] - network["losses"][CONTEXTS.index(4)] for network in found["networks"]]
-    return all_of(
-        below("change of the network's loss from 4 to 64 characters of context", gains),
-        at_most("largest difference of log table size by log |V| from n", max(errors), 1e-10),
-        at_most("change of the network's size with the context", max(sizes) - min(sizes), 0),
+    return lab.all_of(
+        lab.below("change of the network's loss from 4 to 64 characters of context", gains),
+        lab.at_most("largest difference of log table size by log |V| from n", max(errors), 1e-10),
+        lab.at_most("change of the network's size with the context", max(sizes) - min(sizes), 0),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     size = found["networks"][0]["parameters"]
     losses = zip(*(network["losses"] for network in found["networks"]), strict=True)
     by_context = [math.exp(statistics.fmean(each)) for each in losses]
     ngrams = found["ngrams"]
     orders = [row["n"] for row in ngrams]
     columns = ("n", "table", "seen", "new", "perplexity")
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(
+            lab.Table(
                 ("n", "numbers of a full table", "different n-grams in the text", "new in other text", "perplexity"),
                 [tuple(row[column] for column in columns) for row in ngrams],
             ),
-            Table(
+            lab.Table(
                 ("characters of context", "parameters of the network", "perplexity"),
                 [(context, size, perplexity) for context, perplexity in zip(CONTEXTS, by_context, strict=True)],
             ),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Numbers that a model with a context of n characters has",
                 "n",
                 "numbers",
                 [
-                    Series("full table", orders, [row["table"] for row in ngrams]),
-                    Series("n-grams in the text", orders, [row["seen"] for row in ngrams]),
-                    Series("network", orders, [size] * len(orders)),
+                    lab.Series("full table", orders, [row["table"] for row in ngrams]),
+                    lab.Series("n-grams in the text", orders, [row["seen"] for row in ngrams]),
+                    lab.Series("network", orders, [size] * len(orders)),
                 ],
                 log_y=True,
             ),
-            Lines(
+            lab.Lines(
                 "Perplexity on other text",
                 "characters of context",
                 "perplexity",
                 [
-                    Series("n-grams", [n - 1 for n in orders[1:]], [row["perplexity"] for row in ngrams[1:]]),
-                    Series("network", CONTEXTS, by_context),
+                    lab.Series("n-grams", [n - 1 for n in orders[1:]], [row["perplexity"] for row in ngrams[1:]]),
+                    lab.Series("network", CONTEXTS, by_context),
                 ],
             ),
         ),
@@ -146,7 +146,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-1",
     equation="P(x_t | x_{t−1}, …, x_{t−n+1}): |V|^{n} numbers\nP(x_t | h_{t−1}): as many numbers for any context",
     method=(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Series, Shown, Study, Table, Verdict, above, all_of, fit, interval_of
 
 KINDS, T, UNITS = 4, 24, 16
 STAY, RIGHT = 0.85, 0.55
@@ -88,7 +88,7 @@ def train(task: str, steps: int, seed: int) -> dict[str, float]:
             x, y = draw(32, seed * 100_000 + step)
             return loss_of(model(x), y)
 
-        fit(model, loss, steps, lr=5e-3)
+        lab.fit(model, loss, steps, lr=5e-3)
     x, y = draw(1000, 1_000_000_000 + seed)
     with torch.no_grad():
         logits = {name: model(x) for name, model in models.items()}
@@ -98,7 +98,7 @@ def train(task: str, steps: int, seed: int) -> dict[str, float]:
         return {name: float(loss_of(logits[name], y)) for name in MODELS}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(300, 1000)
     runs: dict[str, list[dict[str, float]]] = {task: [] for task in TASKS}
     for seed in study.seeds():
@@ -114,31 +114,31 @@ TEXTS = {
 }
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     parts = []
     for task, text in TEXTS.items():
         better = [min(run[name] for name in POOLS) - run["joint"] for run in found["runs"][task]]
-        parts.append(above(text, better))
-    return all_of(*parts)
+        parts.append(lab.above(text, better))
+    return lab.all_of(*parts)
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = {
         task: {name: statistics.fmean(run[name] for run in found["runs"][task]) for name in MODELS} for task in TASKS
     }
     rows: list[tuple[str | float, ...]] = [(name, *(means[task][name] for task in TASKS)) for name in MODELS]
     series = []
     for task in TASKS:
-        ends = [interval_of([run[name] for run in found["runs"][task]]) for name in MODELS]
+        ends = [lab.interval_of([run[name] for run in found["runs"][task]]) for name in MODELS]
         low, high = [max(0.0, one.low) for one in ends], [one.high for one in ends]
-        series.append(Series(task, list(MODELS), [means[task][name] for name in MODELS], low, high))
-    return Shown(
+        series.append(lab.Series(task, list(MODELS), [means[task][name] for name in MODELS], low, high))
+    return lab.Shown(
         tables=(
-            Table(
+            lab.Table(
                 ("model", "loss on the hidden state", "loss on the sum over a window", "loss on the sum modulo 4"), rows
             ),
         ),
-        figures=(Bars("Loss on new sequences, in nats", "loss", series),),
+        figures=(lab.Bars("Loss on new sequences, in nats", "loss", series),),
         remarks=(
             "With one linear head, the joint network is a logarithmic pool itself: its logits are those of a forward "
             "and of a backward part, added. What it gains, it gains from training both for their sum.",
@@ -146,7 +146,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-8",
     equation="p_lin = (p_f + p_b)/2\np_log ∝ √(p_f · p_b) or p_f · p_b\np_joint = softmax(V [h_f; h_b])",
     method=(

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import record
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_most, fit
 
 TOLERANCE = 1e-10
 STEPS, UNITS = 300, 12
@@ -39,7 +39,7 @@ def trained() -> dict[str, float]:
             error: Tensor = (layer(x)[0][-1] - y).square().mean()
             return error
 
-        fit(layer, loss, steps=30, lr=0.01)
+        lab.fit(layer, loss, steps=30, lr=0.01)
         U = layer.cell_parameters()["U_h"].detach()
         name = "kept" if kept else "free"
         found[f"{name} moved"] = float((U - start).norm())
@@ -47,7 +47,7 @@ def trained() -> dict[str, float]:
     return found
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     norms = {}
     for gain in GAINS:
         torch.manual_seed(0)
@@ -56,40 +56,44 @@ def measure(study: Study) -> Found:  # noqa: ARG001
     return {"norms": norms, "trained": trained()}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     differences = [
         max(abs(norm / float(gain) ** lag - 1) for lag, norm in enumerate(norms))
         for gain, norms in found["norms"].items()
     ]
-    return all_of(
-        at_most("largest relative distance from s^k", max(differences), TOLERANCE),
-        at_most("distance from an orthogonal matrix after training that keeps it", trained_distance(found), TOLERANCE),
+    return lab.all_of(
+        lab.at_most("largest relative distance from s^k", max(differences), TOLERANCE),
+        lab.at_most(
+            "distance from an orthogonal matrix after training that keeps it", trained_distance(found), TOLERANCE
+        ),
     )
 
 
-def trained_distance(found: Found) -> float:
+def trained_distance(found: lab.Found) -> float:
     """Infinite if training has not moved the matrix: then nothing was kept."""
     moved = found["trained"]["kept moved"]
     distance: float = found["trained"]["kept distance"]
     return distance if moved > 0.01 else float("inf")
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     lags = list(range(STEPS))
-    series = [Series(f"s = {gain}", lags, found["norms"][str(gain)]) for gain in GAINS]
+    series = [lab.Series(f"s = {gain}", lags, found["norms"][str(gain)]) for gain in GAINS]
     rows = [(gain, float(gain) ** (STEPS - 1), norms[-1]) for gain, norms in found["norms"].items()]
     after = found["trained"]
     kinds = [(name, after[f"{key} moved"], after[f"{key} distance"]) for name, key in (("yes", "kept"), ("no", "free"))]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("s", "s^299", "gradient after 299 steps"), rows),
-            Table(("kept orthogonal in training", "change of the matrix", "distance from an orthogonal one"), kinds),
+            lab.Table(("s", "s^299", "gradient after 299 steps"), rows),
+            lab.Table(
+                ("kept orthogonal in training", "change of the matrix", "distance from an orthogonal one"), kinds
+            ),
         ),
-        figures=(Lines("Gradient of a linear network, W = s · Q", "steps back", "norm", series, log_y=True),),
+        figures=(lab.Lines("Gradient of a linear network, W = s · Q", "steps back", "norm", series, log_y=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-3",
     equation="h_t = W h_{t−1} + V x_t, W = s Q, Q^T Q = I\n‖(W^T)^k g‖ = s^k ‖g‖",
     method=(

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Mark, Series, Shown, Study, Table, Verdict, all_of, at_most
 
 #: “I love AI”, “She is studying machine learning”, “He is a scientist”, “Deep learning models are fascinating”.
 SENTENCES = ([1, 2, 3], [4, 5, 6, 7, 8], [9, 5, 10, 11], [12, 8, 13, 14, 15])
@@ -90,7 +90,7 @@ def carried(model: Model, cut: int = 2) -> float:
     return max(distance(torch.cat((first, second)), whole), distance(state, last))
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     found = []
     for cell in CELLS:
         model = Model(cell)
@@ -107,19 +107,19 @@ def measure(study: Study) -> Found:  # noqa: ARG001
     return {"cells": found}
 
 
-def largest(found: Found, case: str) -> float:
+def largest(found: lab.Found, case: str) -> float:
     return max(float(max(cell[case].values())) for cell in found["cells"])
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        at_most("largest difference by padding", largest(found, "masked"), 1e-12),
-        at_most("largest difference by longer padding with another token", largest(found, "other padding"), 1e-12),
-        at_most("largest difference by carrying the state", max(cell["carried"] for cell in found["cells"]), 1e-12),
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.at_most("largest difference by padding", largest(found, "masked"), 1e-12),
+        lab.at_most("largest difference by longer padding with another token", largest(found, "other padding"), 1e-12),
+        lab.at_most("largest difference by carrying the state", max(cell["carried"] for cell in found["cells"]), 1e-12),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     parts = ("logits", "states", "loss", "gradient")
     names = {
         "masked": "[1, 2, 3, 0, 0], masked",
@@ -134,29 +134,29 @@ def show(found: Found) -> Shown:
     floor = 1e-17  # zero has no place on a logarithmic axis
     cells = [cell["cell"] for cell in found["cells"]]
     bars = [
-        Series(title, cells, [max(floor, *cell[case].values()) for cell in found["cells"]])
+        lab.Series(title, cells, [max(floor, *cell[case].values()) for cell in found["cells"]])
         for case, title in names.items()
     ]
     heading = ("cell", "batch", "logits", "last states", "loss", "gradient")
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(heading, rows),
-            Table(("cell", "state carried over"), [(cell["cell"], cell["carried"]) for cell in found["cells"]]),
+            lab.Table(heading, rows),
+            lab.Table(("cell", "state carried over"), [(cell["cell"], cell["carried"]) for cell in found["cells"]]),
         ),
         figures=(
-            Bars(
+            lab.Bars(
                 "Largest difference from each sentence alone",
                 "difference",
                 bars,
                 log_y=True,
-                marks=(Mark("tolerance", 1e-12),),
+                marks=(lab.Mark("tolerance", 1e-12),),
             ),
         ),
         remarks=("Without a mask, the padding is read as a word: last states, loss and gradients change.",),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-5",
     equation="L = 1/N Σ_i Σ_{t < T_i} −log P(x_{i,t+1} | x_{i,1}, …, x_{i,t})",
     method=(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Series, Shown, Study, Table, Verdict, all_of, at_most
 
 SIZES = ((1, 1), (3, 5), (28, 128), (64, 64), (300, 512))
 BLOCKS = {"elman": 1, "gru": 3, "lstm": 4}
@@ -15,7 +15,7 @@ def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def measure(_study: Study) -> Found:
+def measure(_study: lab.Study) -> lab.Found:
     counts = {
         cell: [count(unspool_nn.Recurrent(cell, inputs, units)) for inputs, units in SIZES]
         for cell in (*BLOCKS, "gru-reset-after")
@@ -30,7 +30,7 @@ def measure(_study: Study) -> Found:
     }
 
 
-def formula_error(found: Found) -> int:
+def formula_error(found: lab.Found) -> int:
     """The largest difference from blocks · d (m + d + 1)."""
     errors: list[int] = [
         abs(number - BLOCKS[cell] * units * (inputs + units + 1))
@@ -40,27 +40,27 @@ def formula_error(found: Found) -> int:
     return max(errors)
 
 
-def ratios(counts: Found) -> list[float]:
+def ratios(counts: lab.Found) -> list[float]:
     return [lstm / gru for lstm, gru in zip(counts["lstm"], counts["gru"], strict=True)]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     both = [*ratios(found["counts"]), *ratios(found["torch"])]
-    return all_of(
-        at_most("difference from the formula, in parameters", formula_error(found), 0),
-        at_most("difference of the ratio from 4/3", max(abs(ratio - 4 / 3) for ratio in both), 1e-12),
+    return lab.all_of(
+        lab.at_most("difference from the formula, in parameters", formula_error(found), 0),
+        lab.at_most("difference of the ratio from 4/3", max(abs(ratio - 4 / 3) for ratio in both), 1e-12),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     names = [f"{inputs} → {units}" for inputs, units in found["sizes"]]
     counts = found["counts"]
     columns = (counts["elman"], counts["gru"], counts["lstm"], ratios(counts), ratios(found["torch"]))
     heading = ("input → units", "elman", "gru", "lstm", "LSTM / GRU", "LSTM / GRU in torch.nn")
-    series = [Series(cell, names, counts[cell]) for cell in (*BLOCKS, "gru-reset-after")]
-    return Shown(
-        tables=(Table(heading, list(zip(names, *columns, strict=True))),),
-        figures=(Bars("Parameters of one layer", "parameters", series, log_y=True),),
+    series = [lab.Series(cell, names, counts[cell]) for cell in (*BLOCKS, "gru-reset-after")]
+    return lab.Shown(
+        tables=(lab.Table(heading, list(zip(names, *columns, strict=True))),),
+        figures=(lab.Bars("Parameters of one layer", "parameters", series, log_y=True),),
         remarks=(
             "torch.nn has two bias vectors per map, in both cells, which leaves the ratio as it is. A GRU whose reset "
             "gate acts after the product (gru-reset-after) has one bias more, and so slightly more parameters.",
@@ -68,7 +68,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-8",
     equation="N_{LSTM} = 4 d (m + d + 1)\nN_{GRU} = 3 d (m + d + 1)\nN_{LSTM} / N_{GRU} = 4/3",
     method=(

@@ -9,22 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool.insight import Recording, measure_streams, record
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    at_most,
-    fit,
-)
 from unspool.lab.data import teacher
 from unspool.nn import Stack
 
@@ -66,13 +52,13 @@ def train(skip: bool, steps: int, seed: int) -> float:
         x, y = map(torch.as_tensor, teacher(12, 64, seed=seed * 100_000 + step))
         return cross_entropy(head(stack(x)[0]).flatten(0, 1), y.flatten())
 
-    fit(nn.ModuleList([stack, head]), loss, steps, lr=1e-2)
+    lab.fit(nn.ModuleList([stack, head]), loss, steps, lr=1e-2)
     x, y = map(torch.as_tensor, teacher(12, 1000, seed=seed * 100_000 + 99_999))
     with torch.no_grad():
-        return accuracy(head(stack(x)[0]), y)
+        return lab.accuracy(head(stack(x)[0]), y)
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     depths = list(range(1, DEEPEST + 1))
     counts = []
     for layers in depths:
@@ -88,50 +74,52 @@ def measure(study: Study) -> Found:
     return {"depths": depths, "paths": counts, "left": left, "accuracies": accuracies}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     expected = [fibonacci(layers) for layers in found["depths"]]
     wrong = sum(one != other for one, other in zip(found["paths"], expected, strict=True))
     plain, skips = (found["left"][kind] for kind in KINDS)
     fewer, more = (found["accuracies"][kind] for kind in KINDS)
-    return all_of(
-        at_most("depths at which the number of paths is not F_L", wrong, 0),
-        above("10 layers: gain in log₁₀ of the gradient", [b[-1] - a[-1] for a, b in zip(plain, skips, strict=True)]),
-        above("8 layers: gain in accuracy by skips", [b - a for a, b in zip(fewer, more, strict=True)]),
+    return lab.all_of(
+        lab.at_most("depths at which the number of paths is not F_L", wrong, 0),
+        lab.above(
+            "10 layers: gain in log₁₀ of the gradient", [b[-1] - a[-1] for a, b in zip(plain, skips, strict=True)]
+        ),
+        lab.above("8 layers: gain in accuracy by skips", [b - a for a, b in zip(fewer, more, strict=True)]),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     depths = found["depths"]
     means = {kind: [statistics.fmean(each) for each in zip(*found["left"][kind], strict=True)] for kind in KINDS}
     rows = [(n, count, fibonacci(n)) for n, count in zip(depths, found["paths"], strict=True)]
     fractions = {kind: [10**value for value in means[kind]] for kind in KINDS}
     rows = [(*row, *values) for row, values in zip(rows, zip(*fractions.values(), strict=True), strict=True)]
     trained = [(kind, statistics.fmean(found["accuracies"][kind]), min(found["accuracies"][kind])) for kind in KINDS]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("layers", "paths", "F_L", "gradient left, without skips", "gradient left, with skips"), rows),
-            Table(("8 layers", "accuracy, mean over seeds", "worst seed"), trained),
+            lab.Table(("layers", "paths", "F_L", "gradient left, without skips", "gradient left, with skips"), rows),
+            lab.Table(("8 layers", "accuracy, mean over seeds", "worst seed"), trained),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Gradient of the lowest layer over that of the top layer",
                 "layers",
                 "fraction",
-                [Series(kind, depths, fractions[kind]) for kind in KINDS],
+                [lab.Series(kind, depths, fractions[kind]) for kind in KINDS],
                 log_y=True,
             ),
-            Lines(
+            lab.Lines(
                 "Paths from the top layer to the lowest",
                 "layers",
                 "paths",
-                [Series("paths", depths, found["paths"])],
+                [lab.Series("paths", depths, found["paths"])],
                 log_y=True,
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-6",
     equation="N(L) = N(L−1) + N(L−2)\nN(L) = F_L ≈ φ^{L}/√5",
     method=(

@@ -7,7 +7,7 @@ import math
 import torch
 from torch.nn.functional import cross_entropy
 
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
+from unspool import lab
 from unspool.learning import linear_cross_entropy
 
 SIZES = (2, 15, 100, 10_000)
@@ -49,21 +49,23 @@ def fixed(p: float, V: int = 100) -> float:
     return perplexity(probabilities, targets)
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     cases = [{"V": V, "perfect": perfect(V), "impossible": one_impossible(V), "uniform": uniform(V)} for V in SIZES]
     return {"cases": cases, "curve": [fixed(p) for p in CURVE]}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     cases = found["cases"]
-    return all_of(
-        at_most("largest difference from 1, perfect models", max(abs(case["perfect"] - 1) for case in cases), 1e-10),
-        at_most(
+    return lab.all_of(
+        lab.at_most(
+            "largest difference from 1, perfect models", max(abs(case["perfect"] - 1) for case in cases), 1e-10
+        ),
+        lab.at_most(
             "largest relative difference from |V|, uniform models",
             max(abs(case["uniform"] / case["V"] - 1) for case in cases),
             1e-10,
         ),
-        at_least(
+        lab.at_least(
             "smallest perplexity if one true token gets probability 0",
             min(float(case["impossible"]) for case in cases),
             math.inf,
@@ -71,15 +73,15 @@ def judge(found: Found) -> Verdict:
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     heading = ("|V|", "perfect model", "one true token has probability 0", "uniform model")
     rows = [(case["V"], case["perfect"], case["impossible"], case["uniform"]) for case in found["cases"]]
-    curve = Series("perplexity", CURVE, found["curve"])
-    marks = (Mark("uniform model", 100.0), Mark("perfect model", 1.0))
-    return Shown(
-        tables=(Table(heading, rows),),
+    curve = lab.Series("perplexity", CURVE, found["curve"])
+    marks = (lab.Mark("uniform model", 100.0), lab.Mark("perfect model", 1.0))
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Perplexity, |V| = 100",
                 "probability of the true token",
                 "perplexity",
@@ -93,7 +95,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-2",
     equation="perplexity = exp(−1/n Σ_t log P(x_t | x_{t−1}, …, x_1))",
     method=(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, accuracy, all_of
+from unspool import lab
 from unspool.lab.data import teacher
 from unspool.learning import PredictiveCoding, alignment, clip_gradients
 from unspool.nn import Stack
@@ -63,7 +63,7 @@ def compare(network: Network, x: Tensor, y: Tensor) -> float:
     return alignment(found.gradients, exact).together
 
 
-def train(rule: str, updates: int, seed: int) -> Found:
+def train(rule: str, updates: int, seed: int) -> lab.Found:
     torch.manual_seed(seed)
     network = Network()
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
@@ -78,56 +78,58 @@ def train(rule: str, updates: int, seed: int) -> Found:
         optimizer.step()
     x, y = batch(2000, seed * 100_000 + 99_999)
     with torch.no_grad():
-        return {"accuracy": accuracy(network.head(network.stack(x)[0]), y), "cosines": cosines}
+        return {"accuracy": lab.accuracy(network.head(network.stack(x)[0]), y), "cosines": cosines}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     updates = study.choose(150, 400)
-    runs: dict[str, list[Found]] = {rule: [] for rule in RULES}
+    runs: dict[str, list[lab.Found]] = {rule: [] for rule in RULES}
     for seed in study.seeds():
         for rule in RULES:
             runs[rule].append(train(rule, updates, seed))
     return {"updates": updates, "runs": runs}
 
 
-def accuracies(found: Found, rule: str) -> list[float]:
+def accuracies(found: lab.Found, rule: str) -> list[float]:
     return [run["accuracy"] for run in found["runs"][rule]]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     local, exact, head = (accuracies(found, rule) for rule in RULES)
     cosines = [statistics.fmean(run["cosines"]) for run in found["runs"]["local"]]
-    return all_of(
-        above(
+    return lab.all_of(
+        lab.above(
             "accuracy of local learning less backpropagation",
             [a - b for a, b in zip(local, exact, strict=True)],
             -CLOSE,
         ),
-        above("accuracy of local learning less the head alone", [a - b for a, b in zip(local, head, strict=True)]),
-        above("cosine between local gradients and backpropagation", cosines, 0.5),
+        lab.above("accuracy of local learning less the head alone", [a - b for a, b in zip(local, head, strict=True)]),
+        lab.above("cosine between local gradients and backpropagation", cosines, 0.5),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [(rule, statistics.fmean(accuracies(found, rule)), min(accuracies(found, rule))) for rule in RULES]
     each = found["updates"] // 5
     local = found["runs"]["local"]
     means = [statistics.fmean(values) for values in zip(*(run["cosines"] for run in local), strict=True)]
-    return Shown(
-        tables=(Table(("what learns", "accuracy, mean over seeds", "worst seed"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("what learns", "accuracy, mean over seeds", "worst seed"), rows),),
         figures=(
-            Bars("Accuracy on new sequences", "accuracy", [Series("accuracy", list(RULES), [row[1] for row in rows])]),
-            Lines(
+            lab.Bars(
+                "Accuracy on new sequences", "accuracy", [lab.Series("accuracy", list(RULES), [row[1] for row in rows])]
+            ),
+            lab.Lines(
                 "Local gradients beside backpropagation",
                 "updates",
                 "cosine",
-                [Series("cosine", [each * place for place in range(len(means))], means)],
+                [lab.Series("cosine", [each * place for place in range(len(means))], means)],
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-13",
     equation="ŝ_t^{(ℓ)} = cell_ℓ(h_t^{(ℓ−1)}, s_{t−1}^{(ℓ)})\nE = ½ Σ_t Σ_ℓ ‖s_t^{(ℓ)} − ŝ_t^{(ℓ)}‖^{2} + L(h^{(2)})",
     method=(

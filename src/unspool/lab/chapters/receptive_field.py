@@ -11,24 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Mark,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    at_most,
-    below,
-    fit,
-)
 from unspool.language import Message
 
 DISTANCES = (2, 4, 5, 8, 9, 16, 17, 40)
@@ -80,7 +64,7 @@ def draw(distance: int, count: int, seed: int) -> tuple[Tensor, Tensor]:
 def test(model: nn.Module, distance: int) -> float:
     x, y = draw(distance, 2000, seed=10**9)
     with torch.no_grad():
-        return accuracy(model(x), y)
+        return lab.accuracy(model(x), y)
 
 
 def train(model: nn.Module, distances: Iterable[int], steps: int, seed: int) -> None:
@@ -91,7 +75,7 @@ def train(model: nn.Module, distances: Iterable[int], steps: int, seed: int) -> 
         x, y = draw(chosen[step % len(chosen)], 64, seed * 100_000 + step)
         return cross_entropy(model(x), y)
 
-    fit(model, loss, steps, lr=1e-2)
+    lab.fit(model, loss, steps, lr=1e-2)
 
 
 def convolutions_by_distance(layers: int, kernel: int, steps: int, seed: int) -> list[float]:
@@ -130,7 +114,7 @@ def order_seen() -> float:
         return float((network(words).sum(0) - network(words.flip(0)).sum(0)).abs().max())
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(80, 200)
     stacks: list[dict[str, Any]] = [
         {"layers": L, "kernel": k, "field": 1 + L * (k - 1), "seen": steps_seen(L, k), "accuracy": []}
@@ -144,7 +128,7 @@ def measure(study: Study) -> Found:
     return {"stacks": stacks, "recurrence": recurrence, "order": order_seen()}
 
 
-def by_seed(found: Found, within: bool) -> list[list[float]]:
+def by_seed(found: lab.Found, within: bool) -> list[list[float]]:
     """The accuracies of all stacks at distances within their field, or beyond it; one list per seed."""
     return [
         [
@@ -157,23 +141,23 @@ def by_seed(found: Found, within: bool) -> list[list[float]]:
     ]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     wrong = max(abs(stack["seen"] - stack["field"]) for stack in found["stacks"])
-    return all_of(
-        above(
+    return lab.all_of(
+        lab.above(
             "accuracy of convolutions within the field, worst distance", [min(s) for s in by_seed(found, True)], 0.95
         ),
-        below(
+        lab.below(
             "accuracy of convolutions beyond the field, best distance", [max(s) for s in by_seed(found, False)], 0.55
         ),
-        at_most("difference between steps seen and 1 + layers·(k−1)", wrong, 0),
-        at_most("change by the order of words, network on each word and sum", found["order"], 1e-12),
+        lab.at_most("difference between steps seen and 1 + layers·(k−1)", wrong, 0),
+        lab.at_most("change by the order of words, network on each word and sum", found["order"], 1e-12),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     series = [
-        Series(
+        lab.Series(
             Message("{layers} × convolution {kernel}", layers=stack["layers"], kernel=stack["kernel"]),
             DISTANCES,
             [statistics.fmean(values) for values in zip(*stack["accuracy"], strict=True)],
@@ -187,22 +171,22 @@ def show(found: Found) -> Shown:
     ]
     rows.append(("GRU", "", "", "", *recurrence))
     heading = ("layers", "k", "1 + layers·(k−1)", "steps with a gradient", *(f"d = {d}" for d in DISTANCES))
-    return Shown(
-        tables=(Table(heading, rows),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Accuracy by the distance that must be bridged",
                 "distance d",
                 "accuracy",
-                [*series, Series("one GRU for all distances", DISTANCES, recurrence)],
+                [*series, lab.Series("one GRU for all distances", DISTANCES, recurrence)],
                 log_x=True,
-                marks=(Mark("chance", 0.5),),
+                marks=(lab.Mark("chance", 0.5),),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-2",
     equation="field = 1 + layers·(k − 1)\nv = Σ_t f(x_t) is the same for every order of the x_t",
     method=(

@@ -8,25 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.cells import Skip
 from unspool.insight import record
-from unspool.lab import (
-    Bars,
-    Chapter,
-    Found,
-    Lines,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    above,
-    accuracy,
-    all_of,
-    at_most,
-    fit,
-)
 
 TOLERANCE = 1e-10
 STEPS, UNITS, GAP = 20, 6, 40
@@ -85,10 +70,10 @@ def train(cell: str, steps: int, seed: int) -> float:
         x, y = draw(32, seed * 100_000 + step)
         return functional.cross_entropy(head(layer(x)[0][-1]), y)
 
-    fit(nn.ModuleList([layer, head]), loss, steps, lr=2e-3)
+    lab.fit(nn.ModuleList([layer, head]), loss, steps, lr=2e-3)
     x, y = draw(1000, 1_000_000_000 + seed)
     with torch.no_grad():
-        return accuracy(head(layer(x)[0][-1]), y)
+        return lab.accuracy(head(layer(x)[0][-1]), y)
 
 
 def draw(rows: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -100,7 +85,7 @@ def draw(rows: int, seed: int) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(400, 1200)
     found: dict[str, list[float]] = {name: [] for name in CELLS}
     for seed in study.seeds():
@@ -115,13 +100,13 @@ def measure(study: Study) -> Found:
     }
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     plain, residual, skip = (found["accuracy"][name] for name in CELLS)
-    return all_of(
-        at_most("distance of the Jacobian from I + ∂f/∂h", found["identity"], TOLERANCE),
-        at_most("distance of the gradient from the number of paths", found["paths"], TOLERANCE),
-        above("accuracy of the residual cell minus that of a simple RNN", differences(residual, plain), 0.05),
-        above("accuracy of the skipping cell minus that of a simple RNN", differences(skip, plain), 0.05),
+    return lab.all_of(
+        lab.at_most("distance of the Jacobian from I + ∂f/∂h", found["identity"], TOLERANCE),
+        lab.at_most("distance of the gradient from the number of paths", found["paths"], TOLERANCE),
+        lab.above("accuracy of the residual cell minus that of a simple RNN", differences(residual, plain), 0.05),
+        lab.above("accuracy of the skipping cell minus that of a simple RNN", differences(skip, plain), 0.05),
     )
 
 
@@ -129,24 +114,26 @@ def differences(one: list[float], other: list[float]) -> list[float]:
     return [a - b for a, b in zip(one, other, strict=True)]
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     back = list(range(GAP + 1))
-    series = [Series(name, back, [max(value, 1e-20) for value in found["reach"][name]]) for name in CELLS]
+    series = [lab.Series(name, back, [max(value, 1e-20) for value in found["reach"][name]]) for name in CELLS]
     means = [statistics.fmean(found["accuracy"][name]) for name in CELLS]
     rows = [
         (name, found["reach"][name][-1], mean, min(found["accuracy"][name]))
         for name, mean in zip(CELLS, means, strict=True)
     ]
-    return Shown(
-        tables=(Table(("cell", "gradient 40 steps back, untrained", "accuracy, mean over seeds", "worst seed"), rows),),
+    return lab.Shown(
+        tables=(
+            lab.Table(("cell", "gradient 40 steps back, untrained", "accuracy, mean over seeds", "worst seed"), rows),
+        ),
         figures=(
-            Lines("Gradient of the last step before training", "steps back", "relative norm", series, log_y=True),
-            Bars("Accuracy at a distance of 40 steps", "accuracy", [Series("accuracy", list(CELLS), means)]),
+            lab.Lines("Gradient of the last step before training", "steps back", "relative norm", series, log_y=True),
+            lab.Bars("Accuracy at a distance of 40 steps", "accuracy", [lab.Series("accuracy", list(CELLS), means)]),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-5",
     equation="h_{t+1} = h_t + f(h_t, x_t) ⇒ ∂h_{t+1}/∂h_t = I + ∂f/∂h_t\nn_t = n_{t−1} + n_{t−k} paths",
     method=(

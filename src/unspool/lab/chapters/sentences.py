@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, below, fit
 from unspool.lab.data import encode, python_reference, windows
 from unspool.language import Message
 
@@ -43,7 +43,7 @@ def train(steps: int, seed: int) -> dict[str, Any]:
     def loss(step: int) -> Tensor:
         return model.surprise(torch.as_tensor(windows(known, 64, 16, seed * 10_000 + step))).mean()
 
-    fit(model, loss, steps, lr=1e-2)
+    lab.fit(model, loss, steps, lr=1e-2)
     with torch.no_grad():
         texts = [torch.as_tensor(encode(f"\n{sentence}", alphabet)[0]).unsqueeze(1) for sentence in SENTENCES]
         pieces = model.surprise(torch.as_tensor(windows(new, max(LENGTHS), 200, seed=1)))
@@ -53,19 +53,19 @@ def train(steps: int, seed: int) -> dict[str, Any]:
         }
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(700, 1500)
     return {"seeds": [train(steps, seed) for seed in study.seeds()]}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     sentences = [seed["sentences"] for seed in found["seeds"]]
     lengths = [seed["lengths"] for seed in found["seeds"]]
-    return all_of(
-        above("surprise at “banana tree” minus surprise at “outside”", [each[1] - each[0] for each in sentences]),
-        above("surprise at “piouw” minus surprise at “banana tree”", [each[2] - each[1] for each in sentences]),
-        below("log-likelihood of 800 characters minus that of 25", [each[0] - each[-1] for each in lengths]),
-        below(
+    return lab.all_of(
+        lab.above("surprise at “banana tree” minus surprise at “outside”", [each[1] - each[0] for each in sentences]),
+        lab.above("surprise at “piouw” minus surprise at “banana tree”", [each[2] - each[1] for each in sentences]),
+        lab.below("log-likelihood of 800 characters minus that of 25", [each[0] - each[-1] for each in lengths]),
+        lab.below(
             "perplexity of 800 characters by that of 25",
             [math.exp(each[-1] / LENGTHS[-1] - each[0] / LENGTHS[0]) for each in lengths],
             1.0,
@@ -73,14 +73,14 @@ def judge(found: Found) -> Verdict:
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     mean = {
         part: [statistics.fmean(each) for each in zip(*(seed[part] for seed in found["seeds"]), strict=True)]
         for part in ("sentences", "lengths")
     }
     perplexities = [math.exp(total / length) for total, length in zip(mean["lengths"], LENGTHS, strict=True)]
     by_seed = [
-        Series(
+        lab.Series(
             Message("seed {number}", number=number), SENTENCES, [math.exp(surprise) for surprise in seed["sentences"]]
         )
         for number, seed in enumerate(found["seeds"])
@@ -93,25 +93,25 @@ def show(found: Found) -> Shown:
         (sentence, -surprise * len(sentence), math.exp(surprise))
         for sentence, surprise in zip(SENTENCES, mean["sentences"], strict=True)
     ]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("sentence", "log-likelihood", "perplexity per character"), sentences),
-            Table(("characters", "log-likelihood", "perplexity per character"), rows),
+            lab.Table(("sentence", "log-likelihood", "perplexity per character"), sentences),
+            lab.Table(("characters", "log-likelihood", "perplexity per character"), rows),
         ),
         figures=(
-            Bars("Perplexity of three sentences", "perplexity per character", by_seed, log_y=True),
-            Lines(
+            lab.Bars("Perplexity of three sentences", "perplexity per character", by_seed, log_y=True),
+            lab.Lines(
                 "Perplexity of new text",
                 "characters",
                 "perplexity per character",
-                [Series("perplexity", LENGTHS, perplexities)],
+                [lab.Series("perplexity", LENGTHS, perplexities)],
                 log_x=True,
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-3",
     equation="surprise = −1/n Σ_t log P(x_t | x_{t−1}, …, x_1)\nperplexity = exp(surprise)",
     method=(

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import torch
 
+from unspool import lab
 from unspool.insight import measure_flow, measure_lyapunov, record
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 from unspool.nn import Recurrent, init
 
 GAINS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
@@ -35,7 +35,7 @@ def exponents(cell: str, gain: float, seed: int) -> tuple[float, float]:
     return float(measure_lyapunov(recording).largest[0]), math.log(measure_flow(recording).rate[0])
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     rows = []
     for cell in ("linear", "elman"):
         for gain in GAINS:
@@ -45,49 +45,49 @@ def measure(study: Study) -> Found:
     return {"rows": rows}
 
 
-def differences(found: Found, cell: str) -> list[float]:
+def differences(found: lab.Found, cell: str) -> list[float]:
     """Between the two exponents, for each gain and seed."""
     rows = [row for row in found["rows"] if row["cell"] == cell]
     return [abs(f - b) for row in rows for f, b in zip(row["forward"], row["backward"], strict=True)]
 
 
-def agreement(found: Found) -> float:
+def agreement(found: lab.Found) -> float:
     """The fraction of networks with a decided sign in which both exponents have the same one."""
     pairs = [pair for row in found["rows"] for pair in zip(row["forward"], row["backward"], strict=True)]
     return float(np.mean([f * b > 0 for f, b in pairs if abs(f) > MARGINAL]))
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        at_least("networks in which both exponents have the same sign", agreement(found), 1.0),
-        at_most("linear: largest difference of the exponents", max(differences(found, "linear")), LINEAR_TOLERANCE),
-        at_most("tanh: mean difference of the exponents", float(np.mean(differences(found, "elman"))), TOLERANCE),
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.at_least("networks in which both exponents have the same sign", agreement(found), 1.0),
+        lab.at_most("linear: largest difference of the exponents", max(differences(found, "linear")), LINEAR_TOLERANCE),
+        lab.at_most("tanh: mean difference of the exponents", float(np.mean(differences(found, "elman"))), TOLERANCE),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [(r["cell"], r["gain"], float(np.mean(r["forward"])), float(np.mean(r["backward"]))) for r in found["rows"]]
     series = []
     for cell in ("linear", "elman"):
         chosen = [row for row in rows if row[0] == cell]
         gains = [row[1] for row in chosen]
-        series.append(Series(f"{cell}: λ", gains, [row[2] for row in chosen]))
-        series.append(Series(f"{cell}: ∂L/∂h", gains, [row[3] for row in chosen]))
-    return Shown(
-        tables=(Table(("cell", "gain", "Lyapunov exponent", "gradient, logarithm of the factor per step"), rows),),
+        series.append(lab.Series(f"{cell}: λ", gains, [row[2] for row in chosen]))
+        series.append(lab.Series(f"{cell}: ∂L/∂h", gains, [row[3] for row in chosen]))
+    return lab.Shown(
+        tables=(lab.Table(("cell", "gain", "Lyapunov exponent", "gradient, logarithm of the factor per step"), rows),),
         figures=(
-            Lines(
+            lab.Lines(
                 "Growth of states and of gradients",
                 "gain of the recurrent matrix",
                 "nats per step",
                 series,
-                marks=(Mark("neither grows nor decays", 0.0),),
+                marks=(lab.Mark("neither grows nor decays", 0.0),),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-9",
     equation="δ_t = J_t ⋯ J_1 δ_0, ‖δ_t‖ ∼ e^{λt}\n∂L/∂h_0 = J_1^{T} ⋯ J_T^{T} ∂L/∂h_T, ‖∂L/∂h_{T−k}‖ ∼ e^{μk}",
     method=(

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool.insight import measure_flow, record
-from unspool.lab import Chapter, Found, HeatMap, Lines, Series, Shown, Study, Table, Verdict, above, all_of, below, fit
 from unspool.lab.data import two_scales
 from unspool.nn import Stack
 
@@ -45,17 +45,17 @@ def gradient_map(network: Network, where: str, seed: int) -> list[list[float]]:
     return [[float(value) for value in layer] for layer in measure_flow(recording, limit=2).norms]
 
 
-def train(where: str, steps: int, seed: int) -> Found:
+def train(where: str, steps: int, seed: int) -> lab.Found:
     torch.manual_seed(seed)
     network = Network()
     before = gradient_map(network, where, seed)
-    fit(network, lambda step: network.loss(*batch(32, seed * 100_000 + step), where), steps)
+    lab.fit(network, lambda step: network.loss(*batch(32, seed * 100_000 + step), where), steps)
     return {"before": before, "after": gradient_map(network, where, seed)}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(300, 1000)
-    runs: dict[str, list[Found]] = {where: [] for where in LOSSES}
+    runs: dict[str, list[lab.Found]] = {where: [] for where in LOSSES}
     for seed in study.seeds():
         for where in LOSSES:
             runs[where].append(train(where, steps, seed))
@@ -74,21 +74,23 @@ def lowest(norms: list[list[float]]) -> float:
     return math.log10(found[0] / found[-1])
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     last, every = (found["runs"][where] for where in LOSSES)
     gains = [early(more["after"]) - early(less["after"]) for less, more in zip(last, every, strict=True)]
-    return all_of(
-        below(
+    return lab.all_of(
+        lab.below(
             "loss at T: log₁₀ of what the lowest layer gets early",
             [early(run["after"]) for run in last],
             math.log10(STARVED),
         ),
-        below("loss at T: log₁₀ of the lowest layer's gradient over the top's", [lowest(run["after"]) for run in last]),
-        above("losses at all steps: log₁₀ of what the lowest layer gains early", gains),
+        lab.below(
+            "loss at T: log₁₀ of the lowest layer's gradient over the top's", [lowest(run["after"]) for run in last]
+        ),
+        lab.above("losses at all steps: log₁₀ of what the lowest layer gains early", gains),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = []
     for where, runs in found["runs"].items():
         for when in ("before", "after"):
@@ -97,11 +99,13 @@ def show(found: Found) -> Shown:
     maps = {where: np.mean([run["after"] for run in runs], axis=0) for where, runs in found["runs"].items()}
     times = list(range(1, STEPS + 1))
     heat = np.log10(maps["last"] / maps["last"].max())
-    curves = [Series(where, times, (norms[0] / norms.max()).tolist()) for where, norms in maps.items()]
-    return Shown(
-        tables=(Table(("loss at steps", "training", "lowest layer, early: log₁₀", "lowest over top: log₁₀"), rows),),
+    curves = [lab.Series(where, times, (norms[0] / norms.max()).tolist()) for where, norms in maps.items()]
+    return lab.Shown(
+        tables=(
+            lab.Table(("loss at steps", "training", "lowest layer, early: log₁₀", "lowest over top: log₁₀"), rows),
+        ),
         figures=(
-            HeatMap(
+            lab.HeatMap(
                 "Gradient with the loss at T only",
                 "step",
                 "layer",
@@ -110,12 +114,14 @@ def show(found: Found) -> Shown:
                 heat[::-1],
                 "log₁₀ of the largest",
             ),
-            Lines("Gradient of the lowest layer", "step", "fraction of the largest of all layers", curves, log_y=True),
+            lab.Lines(
+                "Gradient of the lowest layer", "step", "fraction of the largest of all layers", curves, log_y=True
+            ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-4",
     equation="L = L(h_T^{(3)})\n∂L/∂h_t^{(1)} = Σ_{paths} ∏ J",
     method=(

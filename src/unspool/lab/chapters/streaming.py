@@ -10,21 +10,8 @@ from typing import Any
 
 import torch
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import (
-    Chapter,
-    Found,
-    Lines,
-    Series,
-    Shown,
-    Study,
-    Table,
-    Verdict,
-    all_of,
-    at_least,
-    at_most,
-    count_kept,
-)
 
 WIDTH, HEADS = 64, 4
 LENGTHS = (64, 128, 256, 512, 1024)
@@ -37,7 +24,7 @@ def memory() -> dict[str, list[int]]:
         "recurrence": unspool_nn.Recurrent("lstm", WIDTH, WIDTH),
         "attention": unspool_nn.DecoderTransformer(WIDTH, HEADS),
     }
-    return {name: [count_kept(layer, torch.randn(T, 1, WIDTH)) for T in LENGTHS] for name, layer in layers.items()}
+    return {name: [lab.count_kept(layer, torch.randn(T, 1, WIDTH)) for T in LENGTHS] for name, layer in layers.items()}
 
 
 def stream(layer: Any, steps: int, chunk: int) -> Any:
@@ -61,7 +48,7 @@ def time_steps(layer: Any, states: Sequence[Any], rounds: int) -> list[float]:
 
 
 @torch.no_grad()
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     torch.manual_seed(study.first)
     far, far_attention, rounds = study.choose((1_000_000, 2_000, 1000), (1_000_000, 8_000, 5000))
     recurrence = unspool_nn.Recurrent("lstm", WIDTH, WIDTH)
@@ -87,33 +74,33 @@ def growth(kept: Sequence[int]) -> float:
     return math.log2(kept[-1] / kept[-2])
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     near, far = found["seconds"]["recurrence"]
-    return all_of(
-        at_most("exponent of T of the recurrence's memory", growth(found["bytes"]["recurrence"]), 1.05),
-        at_least("exponent of T of attention's memory", growth(found["bytes"]["attention"]), 1.5),
-        at_most("change of the time of a step from step 10 to step 1,000,000", abs(far / near - 1), 0.15),
+    return lab.all_of(
+        lab.at_most("exponent of T of the recurrence's memory", growth(found["bytes"]["recurrence"]), 1.05),
+        lab.at_least("exponent of T of attention's memory", growth(found["bytes"]["attention"]), 1.5),
+        lab.at_most("change of the time of a step from step 10 to step 1,000,000", abs(far / near - 1), 0.15),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [
         (name, position, seconds)
         for name in ("recurrence", "attention")
         for position, seconds in zip(found["positions"][name], found["seconds"][name], strict=True)
     ]
     kept = [(name, growth(values), values[0], values[-1]) for name, values in found["bytes"].items()]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("layer", "steps before", "seconds for one more step"), rows),
-            Table(("layer", "exponent of T", "bytes at T = 64", "bytes at T = 1024"), kept),
+            lab.Table(("layer", "steps before", "seconds for one more step"), rows),
+            lab.Table(("layer", "exponent of T", "bytes at T = 64", "bytes at T = 1024"), kept),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Memory kept for the backward pass",
                 "length T",
                 "bytes",
-                [Series(name, LENGTHS, values) for name, values in found["bytes"].items()],
+                [lab.Series(name, LENGTHS, values) for name, values in found["bytes"].items()],
                 log_x=True,
                 log_y=True,
             ),
@@ -125,7 +112,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-13",
     equation="memory_{RNN} ∝ T\nmemory_{attention} ∝ T²\nh_t = F(h_{t−1}, x_t) costs the same at every t",
     method=(

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool.insight import measure_streams, record
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 from unspool.nn import Stack
 
 CELLS = ("elman", "gru", "lstm")
@@ -55,7 +55,7 @@ def compare(cell: str, scale: float, seed: int) -> tuple[float, float]:
     return math.nan if cross is None else cross, by_autograd(stack, x, weights)
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     rows = []
     for cell in CELLS:
         for scale in SCALES:
@@ -66,25 +66,28 @@ def measure(study: Study) -> Found:
     return {"rows": rows}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     whole = [row["least"] for row in found["rows"] if row["scale"] == 1]
     without = [row["most"] for row in found["rows"] if row["scale"] == 0]
-    return all_of(
-        at_least("fraction that crosses, with cross weights, smallest", min(whole), 0.05),
-        at_most("fraction that crosses, without cross weights, largest", max(without), 0.0),
-        at_most("difference from autograd, largest", max(row["difference"] for row in found["rows"]), TOLERANCE),
+    return lab.all_of(
+        lab.at_least("fraction that crosses, with cross weights, smallest", min(whole), 0.05),
+        lab.at_most("fraction that crosses, without cross weights, largest", max(without), 0.0),
+        lab.at_most("difference from autograd, largest", max(row["difference"] for row in found["rows"]), TOLERANCE),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = [(row["cell"], row["scale"], row["measured"], row["difference"]) for row in found["rows"]]
     series = [
-        Series(cell, list(SCALES), [row["measured"] for row in found["rows"] if row["cell"] == cell]) for cell in CELLS
+        lab.Series(cell, list(SCALES), [row["measured"] for row in found["rows"] if row["cell"] == cell])
+        for cell in CELLS
     ]
-    return Shown(
-        tables=(Table(("cell", "factor of cross weights", "fraction that crosses", "difference from autograd"), rows),),
+    return lab.Shown(
+        tables=(
+            lab.Table(("cell", "factor of cross weights", "fraction that crosses", "difference from autograd"), rows),
+        ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Gradient that crosses between directions",
                 "factor of the cross weights",
                 "fraction of the energy",
@@ -94,7 +97,7 @@ def show(found: Found) -> Shown:
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-11",
     equation="x_t^{(ℓ)} = [h⃗_t^{(ℓ−1)}; h⃖_t^{(ℓ−1)}]\ncross = Σ‖∂L/∂h, direction changed‖^{2} / Σ‖∂L/∂h‖^{2}",
     method=(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, accuracy, all_of, fit
+from unspool import lab
 from unspool.lab.data import teacher
 from unspool.learning import gradient_norm
 from unspool.nn import Stack
@@ -51,7 +51,7 @@ def lowest_share(network: Network, weight: float, seed: int) -> float:
     return share
 
 
-def train(weight: float, steps: int, seed: int) -> Found:
+def train(weight: float, steps: int, seed: int) -> lab.Found:
     torch.manual_seed(seed)
     network = Network()
     first = seed * 100_000
@@ -62,60 +62,60 @@ def train(weight: float, steps: int, seed: int) -> Found:
         def loss(step: int, begin: int = begin) -> Tensor:
             return network.loss(*batch(64, begin + step), weight)
 
-        fit(network, loss, steps // 4, lr=1e-2)
+        lab.fit(network, loss, steps // 4, lr=1e-2)
         shares.append(lowest_share(network, weight, first + 99_998))
     x, y = batch(1000, first + 99_999)
     with torch.no_grad():
-        return {"shares": shares, "accuracy": accuracy(network.answers(x)[-1], y.flatten())}
+        return {"shares": shares, "accuracy": lab.accuracy(network.answers(x)[-1], y.flatten())}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(320, 1000)
-    runs: dict[str, list[Found]] = {str(weight): [] for weight in WEIGHTS}
+    runs: dict[str, list[lab.Found]] = {str(weight): [] for weight in WEIGHTS}
     for seed in study.seeds():
         for weight in WEIGHTS:
             runs[str(weight)].append(train(weight, steps, seed))
     return {"steps": steps, "runs": runs}
 
 
-def mean_share(run: Found) -> float:
+def mean_share(run: lab.Found) -> float:
     return statistics.fmean(math.log(share) for share in run["shares"])
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     none, some, full = (found["runs"][str(weight)] for weight in WEIGHTS)
     triples = list(zip(none, some, full, strict=True))
     shares = [(mean_share(b) + mean_share(c)) / 2 - mean_share(a) for a, b, c in triples]
     gains = [(b["accuracy"] + c["accuracy"]) / 2 - a["accuracy"] for a, b, c in triples]
-    return all_of(
-        above("growth of ln of the lowest layer's share of the gradient", shares),
-        above("gain in accuracy", gains),
+    return lab.all_of(
+        lab.above("growth of ln of the lowest layer's share of the gradient", shares),
+        lab.above("gain in accuracy", gains),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows, curves = [], []
     each = found["steps"] // 4
     for weight, runs in found["runs"].items():
         shares = [statistics.fmean(values) for values in zip(*(run["shares"] for run in runs), strict=True)]
         accuracies = [run["accuracy"] for run in runs]
         rows.append((float(weight), statistics.fmean(shares), statistics.fmean(accuracies), min(accuracies)))
-        curves.append(Series(f"λ = {weight}", [each * part for part in range(5)], shares))
+        curves.append(lab.Series(f"λ = {weight}", [each * part for part in range(5)], shares))
     names = [f"λ = {row[0]}" for row in rows]
-    return Shown(
-        tables=(Table(("λ", "lowest layer's share", "accuracy, mean over seeds", "worst seed"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("λ", "lowest layer's share", "accuracy, mean over seeds", "worst seed"), rows),),
         figures=(
-            Lines("Share of the gradient that the lowest layer gets", "updates", "fraction of the norm", curves),
-            Bars(
+            lab.Lines("Share of the gradient that the lowest layer gets", "updates", "fraction of the norm", curves),
+            lab.Bars(
                 "Accuracy of the top layer",
                 "accuracy on new sequences",
-                [Series("accuracy", names, [r[2] for r in rows])],
+                [lab.Series("accuracy", names, [r[2] for r in rows])],
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-5",
     equation="L = L_{top} + λ Σ_{ℓ} L_{aux}^{(ℓ)}",
     method=(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, above, all_of, below, fit
 from unspool.learning import free_run
 
 LETTERS, PERIOD, STEPS = 8, 4, 12
@@ -66,18 +66,18 @@ def train(way: str, updates: int, seed: int) -> list[dict[str, list[float]]]:
             sequences = draw(32, seed=seed * 100_000 + check * each + step)
             return cross_entropy(model(sequences, WAYS[way]).flatten(0, 1), sequences[PERIOD:].flatten())
 
-        fit(model, loss, each, lr=5e-3)
+        lab.fit(model, loss, each, lr=5e-3)
         found.append({"forced": by_step(model, 1.0), "free": by_step(model, 0.0)})
     return found
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     updates = study.choose(400, 800)
     seeds = [{way: train(way, updates, seed) for way in WAYS} for seed in study.seeds()]
     return {"updates": updates, "seeds": seeds}
 
 
-def learned(found: Found, way: str, run: str) -> list[int]:
+def learned(found: lab.Found, way: str, run: str) -> list[int]:
     """For each seed, at which check the mean accuracy is first above the threshold; the number of checks if never."""
     return [
         next((place for place, check in enumerate(seed[way]) if statistics.fmean(check[run]) >= LEARNED), CHECKS)
@@ -85,54 +85,58 @@ def learned(found: Found, way: str, run: str) -> list[int]:
     ]
 
 
-def lost(found: Found) -> list[float]:
+def lost(found: lab.Found) -> list[float]:
     """What running freely costs at the last step, as soon as the forced network is above the threshold."""
     places = learned(found, "teacher forcing", "forced")
     checks = [seed["teacher forcing"][min(at, CHECKS - 1)] for seed, at in zip(found["seeds"], places, strict=True)]
     return [check["forced"][-1] - check["free"][-1] for check in checks]
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     forced, free = (learned(found, way, "free") for way in WAYS)
     sooner = [(a - b) / CHECKS for a, b in zip(forced, free, strict=True)]
-    return all_of(
-        below("updates until learned, with minus without teacher forcing, as a fraction of training", sooner),
-        above("accuracy lost by running freely, at the last step", lost(found), 0.05),
+    return lab.all_of(
+        lab.below("updates until learned, with minus without teacher forcing, as a fraction of training", sooner),
+        lab.above("accuracy lost by running freely, at the last step", lost(found), 0.05),
     )
 
 
-def mean_over_seeds(found: Found, way: str, check: int, run: str) -> list[float]:
+def mean_over_seeds(found: lab.Found, way: str, check: int, run: str) -> list[float]:
     curves = [seed[way][check][run] for seed in found["seeds"]]
     return [statistics.fmean(values) for values in zip(*curves, strict=True)]
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     each = found["updates"] // CHECKS
     updates = [each * (check + 1) for check in range(CHECKS)]
     curves = [
-        Series(way, updates, [statistics.fmean(mean_over_seeds(found, way, check, "free")) for check in range(CHECKS)])
+        lab.Series(
+            way, updates, [statistics.fmean(mean_over_seeds(found, way, check, "free")) for check in range(CHECKS)]
+        )
         for way in WAYS
     ]
     at = min(CHECKS - 1, round(statistics.fmean(learned(found, "teacher forcing", "forced"))))
     names = {"forced": "true letters as input", "free": "own letters as input"}
     steps = [
-        Series(name, list(range(1, STEPS + 1)), mean_over_seeds(found, "teacher forcing", at, run))
+        lab.Series(name, list(range(1, STEPS + 1)), mean_over_seeds(found, "teacher forcing", at, run))
         for run, name in names.items()
     ]
     rows = [
         (way, each * min(CHECKS, 1 + statistics.fmean(learned(found, way, "free"))), curve.y[-1])
         for way, curve in zip(WAYS, curves, strict=True)
     ]
-    return Shown(
-        tables=(Table(("trained by", "updates until an accuracy of 0.9, or all", "accuracy at the end"), rows),),
+    return lab.Shown(
+        tables=(lab.Table(("trained by", "updates until an accuracy of 0.9, or all", "accuracy at the end"), rows),),
         figures=(
-            Lines("Accuracy of running freely", "updates", "accuracy", curves, marks=(Mark("learned", LEARNED),)),
-            Lines("Half-trained by teacher forcing", "predicted step", "accuracy", steps),
+            lab.Lines(
+                "Accuracy of running freely", "updates", "accuracy", curves, marks=(lab.Mark("learned", LEARNED),)
+            ),
+            lab.Lines("Half-trained by teacher forcing", "predicted step", "accuracy", steps),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-4",
     equation="teacher forcing: h_t = f(h_{t−1}, x_t)\nfree running: h_t = f(h_{t−1}, x̂_t), x̂_t ∼ P(x_t | h_{t−1})",
     method=(

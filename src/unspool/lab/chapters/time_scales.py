@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool.insight import measure_time_constants, record
-from unspool.lab import Bars, Chapter, Found, Series, Shown, Study, Table, Verdict, above, all_of, fit
 from unspool.lab.data import two_scales
 from unspool.nn import Stack
 
@@ -31,7 +31,7 @@ def time_constants(stack: Stack, x: Tensor) -> list[float]:
     return [float(np.median(layer.tau)) for layer in measure_time_constants(recording).sets]
 
 
-def train(signal: str, steps: int, seed: int) -> Found:
+def train(signal: str, steps: int, seed: int) -> lab.Found:
     """The time constants of both layers before and after training."""
     torch.manual_seed(seed)
     stack, head = Stack("lstm", 1, 12, 2), torch.nn.Linear(12, 2)
@@ -43,57 +43,57 @@ def train(signal: str, steps: int, seed: int) -> Found:
 
     x, y = batch(signal, 64, seed * 100_000 + 99_999)
     before = time_constants(stack, x)
-    fit(torch.nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
+    lab.fit(torch.nn.ModuleList([stack, head]), loss, steps, lr=5e-3)
     with torch.no_grad():
         error = float((head(stack(x)[0]) - y).square().mean())
     return {"before": before, "after": time_constants(stack, x), "error": error}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(500, 1000)
-    runs: dict[str, list[Found]] = {signal: [] for signal in SIGNALS}
+    runs: dict[str, list[lab.Found]] = {signal: [] for signal in SIGNALS}
     for seed in study.seeds():
         for signal in SIGNALS:
             runs[signal].append(train(signal, steps, seed))
     return {"steps": steps, "runs": runs}
 
 
-def separation(run: Found, when: str) -> float:
+def separation(run: lab.Found, when: str) -> float:
     """How much slower the upper layer is, as the logarithm of the ratio of time constants."""
     lower, upper = run[when]
     return math.log(upper / lower)
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     two, one = (found["runs"][signal] for signal in SIGNALS)
     grown = [separation(run, "after") - separation(run, "before") for run in two]
     beyond = [separation(a, "after") - separation(b, "after") for a, b in zip(two, one, strict=True)]
-    return all_of(
-        above("two scales: growth of ln(τ_2/τ_1) by training", grown),
-        above("ln(τ_2/τ_1) of two scales, beyond that of one scale", beyond),
+    return lab.all_of(
+        lab.above("two scales: growth of ln(τ_2/τ_1) by training", grown),
+        lab.above("ln(τ_2/τ_1) of two scales, beyond that of one scale", beyond),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows = []
     for signal, runs in found["runs"].items():
         for seed, run in enumerate(runs):
             rows.append((signal, seed, *run["before"], *run["after"], separation(run, "after"), run["error"]))
     layers = ["layer 1", "layer 2"]
-    bars = [Series("before training", layers, mean(found["runs"]["two scales"], "before"))]
-    bars += [Series(signal, layers, mean(found["runs"][signal], "after")) for signal in SIGNALS]
+    bars = [lab.Series("before training", layers, mean(found["runs"]["two scales"], "before"))]
+    bars += [lab.Series(signal, layers, mean(found["runs"][signal], "after")) for signal in SIGNALS]
     heading = ("signal", "seed", "τ_1 before", "τ_2 before", "τ_1 after", "τ_2 after", "ln(τ_2/τ_1) after", "error")
-    return Shown(
-        tables=(Table(heading, rows),),
-        figures=(Bars("Time constants of the layers, mean over seeds", "τ, in steps", bars),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
+        figures=(lab.Bars("Time constants of the layers, mean over seeds", "τ, in steps", bars),),
     )
 
 
-def mean(runs: list[Found], when: str) -> list[float]:
+def mean(runs: list[lab.Found], when: str) -> list[float]:
     return [statistics.fmean(each) for each in zip(*(run[when] for run in runs), strict=True)]
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S0-2",
     equation="x_t = z_t^{fast} + z_t^{slow} + noise\nτ = −1/ln f",
     method=(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import record
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_least, at_most
 from unspool.learning import TruncatedBPTT, detach
 
 TOLERANCE = 1e-10
@@ -69,7 +69,7 @@ def gradients_of(layer: torch.nn.Module) -> list[Tensor]:
     return [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
 
 
-def measure(study: Study) -> Found:  # noqa: ARG001
+def measure(study: lab.Study) -> lab.Found:  # noqa: ARG001
     torch.manual_seed(1)
     x, weights = torch.randn(STEPS, 1, WIDTH, dtype=torch.float64), torch.randn(WIDTH, dtype=torch.float64)
     layer, half = make(), STEPS // 2
@@ -91,17 +91,17 @@ def flatness(norms: list[float]) -> float:
     return (sum(norms[:half]) / half) / (sum(norms[half:-1]) / (len(norms) - 1 - half))
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        at_most("steps one by one against all at once", found["stepwise"], TOLERANCE),
-        at_most("change of the gradient if all steps in between are cut", found["around"], TOLERANCE),
-        at_most("detached cache against a window of one step", found["window one"], TOLERANCE),
-        at_least("gradient at early inputs, relative to late ones", flatness(found["transformer"]), 0.5),
-        at_most("the same of a recurrent network", flatness(found["elman"]), 0.01),
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.at_most("steps one by one against all at once", found["stepwise"], TOLERANCE),
+        lab.at_most("change of the gradient if all steps in between are cut", found["around"], TOLERANCE),
+        lab.at_most("detached cache against a window of one step", found["window one"], TOLERANCE),
+        lab.at_least("gradient at early inputs, relative to late ones", flatness(found["transformer"]), 0.5),
+        lab.at_most("the same of a recurrent network", flatness(found["elman"]), 0.01),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     ages = [STEPS - 1 - step for step in range(STEPS)]
     rows = [
         ("one by one against all at once", found["stepwise"]),
@@ -109,16 +109,16 @@ def show(found: Found) -> Shown:
         ("detached cache against window 1", found["window one"]),
     ]
     series = [
-        Series(name, ages, [max(value, 1e-18) for value in found[key]])
+        lab.Series(name, ages, [max(value, 1e-18) for value in found[key]])
         for name, key in (("Transformer", "transformer"), ("recurrent network", "elman"))
     ]
-    return Shown(
-        tables=(Table(("comparison", "largest difference"), rows),),
-        figures=(Lines("Gradient of the last step's loss", "steps back", "norm at the input", series, log_y=True),),
+    return lab.Shown(
+        tables=(lab.Table(("comparison", "largest difference"), rows),),
+        figures=(lab.Lines("Gradient of the last step's loss", "steps back", "norm at the input", series, log_y=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-8",
     equation="s_t = (s_{t−1}, k_t, v_t)\n∂ℓ_t/∂x_i = ∂ℓ_t/∂(k_i, v_i) · ∂(k_i, v_i)/∂x_i for i < t",
     method=(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from unspool import lab
 from unspool import nn as unspool_nn
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, below, fit
 from unspool.lab.data import reversal
 
 #: Name → layers and units per layer: three of one width, and one layer with as many parameters as the deepest has.
@@ -49,7 +49,7 @@ def train(name: str, steps: int, seed: int) -> dict[str, Any]:
     tested = torch.arange(TRAINING, TRAINING + 500)
     losses = []
     for _ in range(CHECKS):
-        fit(model, lambda _: loss_of(torch.randint(0, TRAINING, (32,), generator=chance)), steps // CHECKS, lr=5e-3)
+        lab.fit(model, lambda _: loss_of(torch.randint(0, TRAINING, (32,), generator=chance)), steps // CHECKS, lr=5e-3)
         with torch.no_grad():
             losses.append(float(loss_of(tested)))
     written = model.greedy(source[tested], max_length=8)
@@ -61,7 +61,7 @@ def train(name: str, steps: int, seed: int) -> dict[str, Any]:
     return {"losses": losses, "right": statistics.fmean(right), "parameters": parameters}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(500, 1200)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in MODELS}
     for seed in study.seeds():
@@ -70,37 +70,41 @@ def measure(study: Study) -> Found:
     return {"steps": steps, "runs": runs}
 
 
-def differences(found: Found, deep: str, shallow: str) -> list[float]:
+def differences(found: lab.Found, deep: str, shallow: str) -> list[float]:
     """The last loss of one model minus that of another, by seed."""
     pairs = zip(found["runs"][deep], found["runs"][shallow], strict=True)
     return [one["losses"][-1] - other["losses"][-1] for one, other in pairs]
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        below("loss of 3 layers minus loss of 1 layer of the same width", differences(found, "3 layers", "1 layer")),
-        below(
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.below(
+            "loss of 3 layers minus loss of 1 layer of the same width", differences(found, "3 layers", "1 layer")
+        ),
+        lab.below(
             "loss of 3 layers minus loss of 1 layer with as many parameters",
             differences(found, "3 layers", "1 wide layer"),
         ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     each = found["steps"] // CHECKS
     updates = [each * (check + 1) for check in range(CHECKS)]
     rows, series = [], []
     for name, runs in found["runs"].items():
         curve = [statistics.fmean(losses) for losses in zip(*(run["losses"] for run in runs), strict=True)]
-        series.append(Series(name, updates, curve))
+        series.append(lab.Series(name, updates, curve))
         rows.append((name, runs[0]["parameters"], curve[-1], statistics.fmean(run["right"] for run in runs)))
-    return Shown(
-        tables=(Table(("encoder and decoder", "parameters", "loss per character", "words without a mistake"), rows),),
-        figures=(Lines("Loss on words drawn anew", "updates", "loss per character", series, log_y=True),),
+    return lab.Shown(
+        tables=(
+            lab.Table(("encoder and decoder", "parameters", "loss per character", "words without a mistake"), rows),
+        ),
+        figures=(lab.Lines("Loss on words drawn anew", "updates", "loss per character", series, log_y=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S2-7",
     equation="P(y | x) = Π_t P(y_t | y_{t−1}, …, y_1, x)",
     method=(

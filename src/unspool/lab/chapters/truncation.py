@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import record
-from unspool.lab import Chapter, Found, Lines, Mark, Series, Shown, Study, Table, Verdict, above, all_of, at_most, below
 from unspool.learning import TruncatedBPTT, clip_gradients
 
 TOLERANCE = 1e-12
@@ -87,7 +87,7 @@ def train(window: int, updates: int, seed: int) -> float:
         return float((head(layer(x)[0]).argmax(-1) == y)[asked].double().mean())
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     updates = study.choose(600, 2000)
     accuracies: dict[str, list[float]] = {str(window): [] for window in WINDOWS}
     for seed in study.seeds():
@@ -96,41 +96,43 @@ def measure(study: Study) -> Found:
     return {"bias": {cell: bias(cell) for cell in CELLS}, "updates": updates, "accuracy": accuracies}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     accuracies = found["accuracy"]
     short = [max(each) for each in zip(*(accuracies[str(window)] for window in WINDOWS[:3]), strict=True)]
-    return all_of(
-        at_most("distance of the bias from the sum of the cut paths", max(map(max, found["bias"].values())), TOLERANCE),
-        below("best accuracy with windows of 5, 10 and 20 steps, at lag 20", short, 0.6),
-        above("accuracy with a window of 40 steps", accuracies[str(WINDOWS[-1])], 0.9),
+    return lab.all_of(
+        lab.at_most(
+            "distance of the bias from the sum of the cut paths", max(map(max, found["bias"].values())), TOLERANCE
+        ),
+        lab.below("best accuracy with windows of 5, 10 and 20 steps, at lag 20", short, 0.6),
+        lab.above("accuracy with a window of 40 steps", accuracies[str(WINDOWS[-1])], 0.9),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     means = [statistics.fmean(found["accuracy"][str(window)]) for window in WINDOWS]
     rows = [
         (window, mean, min(found["accuracy"][str(window)]), max(found["accuracy"][str(window)]))
         for window, mean in zip(WINDOWS, means, strict=True)
     ]
     identity = [(cell, max(values)) for cell, values in found["bias"].items()]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("cell", "largest distance of bias from cut paths"), identity),
-            Table(("window", "accuracy, mean over seeds", "worst", "best"), rows),
+            lab.Table(("cell", "largest distance of bias from cut paths"), identity),
+            lab.Table(("window", "accuracy, mean over seeds", "worst", "best"), rows),
         ),
         figures=(
-            Lines(
+            lab.Lines(
                 "Accuracy at lag 20 by the window of backpropagation",
                 "window",
                 "accuracy",
-                [Series("GRU", list(WINDOWS), means)],
-                marks=(Mark("chance", 0.5), Mark("lag", LAG, vertical=True)),
+                [lab.Series("GRU", list(WINDOWS), means)],
+                marks=(lab.Mark("chance", 0.5), lab.Mark("lag", LAG, vertical=True)),
             ),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-6",
     equation="G_k − G = −Σ (gradients along paths of at least k edges in time)",
     method=(

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.cells import Cell, Symbol, sqrt
-from unspool.lab import Bars, Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_most
 
 TOLERANCE = 1e-10
 CELLS = ("elman", "gru", "lstm", "skip")
@@ -101,43 +101,47 @@ def learn(steps: int) -> dict[str, list[float] | float]:
     }
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     return {"cells": {name: unfold(name) for name in CELLS}, "pendulum": learn(study.choose(200, 400))}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     cells, pendulum = found["cells"].values(), found["pendulum"]
-    return all_of(
-        at_most("largest difference of values", max(one["values"] for one in cells), TOLERANCE),
-        at_most("largest difference of gradients", max(one["gradients"] for one in cells), TOLERANCE),
-        at_most("largest difference of the pendulum's trajectories", pendulum["simulation"], TOLERANCE),
-        at_most("largest error of the pendulum's learned parameters", pendulum["error"], 1e-4),
+    return lab.all_of(
+        lab.at_most("largest difference of values", max(one["values"] for one in cells), TOLERANCE),
+        lab.at_most("largest difference of gradients", max(one["gradients"] for one in cells), TOLERANCE),
+        lab.at_most("largest difference of the pendulum's trajectories", pendulum["simulation"], TOLERANCE),
+        lab.at_most("largest error of the pendulum's learned parameters", pendulum["error"], 1e-4),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     pendulum = found["pendulum"]
     steps = list(range(1, len(pendulum["truth"]) + 1))
     rows = [(name, one["values"], one["gradients"]) for name, one in found["cells"].items()]
     learned = [("pull", PULL, pendulum["pull"]), ("drag", DRAG, pendulum["drag"])]
-    curves = [Series("true parameters", steps, pendulum["truth"]), Series("first guess", steps, pendulum["before"])]
+    curves = [
+        lab.Series("true parameters", steps, pendulum["truth"]),
+        lab.Series("first guess", steps, pendulum["before"]),
+    ]
     kinds = (("values", "output"), ("gradients", "gradient"))
     bars = [
-        Series(title, list(CELLS), [max(found["cells"][name][kind], 1e-18) for name in CELLS]) for kind, title in kinds
+        lab.Series(title, list(CELLS), [max(found["cells"][name][kind], 1e-18) for name in CELLS])
+        for kind, title in kinds
     ]
-    return Shown(
+    return lab.Shown(
         tables=(
-            Table(("cell", "difference of outputs", "difference of gradients"), rows),
-            Table(("parameter of the pendulum", "true", "learned"), learned),
+            lab.Table(("cell", "difference of outputs", "difference of gradients"), rows),
+            lab.Table(("parameter of the pendulum", "true", "learned"), learned),
         ),
         figures=(
-            Lines("A pendulum, simulated by its cell", "step", "sine of the angle", curves),
-            Bars("Recurrent and unfolded network", "largest difference", bars, log_y=True),
+            lab.Lines("A pendulum, simulated by its cell", "step", "sine of the angle", curves),
+            lab.Bars("Recurrent and unfolded network", "largest difference", bars, log_y=True),
         ),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S4-1",
     equation="h_t = F(h_{t−1}, x_t; θ)\n∂L/∂θ = Σ_t ∂L/∂θ^{(t)}",
     method=(

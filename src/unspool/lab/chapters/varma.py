@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.exchange import Varma, from_varma, layer_of, system_of, to_varma
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, all_of, at_most
 
 TOLERANCE = 1e-10
 STEPS = 50
@@ -51,7 +51,7 @@ def process_case(p: int, q: int, inputs: int, outputs: int, seed: int) -> float:
     return float(np.abs(network - forecast(process, x)).max())
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     networks = [network_case(*sizes, seed=study.first + place) for place, sizes in enumerate(NETWORKS)]
     return {
         "networks": NETWORKS,
@@ -62,28 +62,28 @@ def measure(study: Study) -> Found:
     }
 
 
-def judge(found: Found) -> Verdict:
-    return all_of(
-        at_most("largest difference, network to process", max(found["network_errors"]), TOLERANCE),
-        at_most("largest difference, process to network", max(found["process_errors"]), TOLERANCE),
+def judge(found: lab.Found) -> lab.Verdict:
+    return lab.all_of(
+        lab.at_most("largest difference, network to process", max(found["network_errors"]), TOLERANCE),
+        lab.at_most("largest difference, process to network", max(found["process_errors"]), TOLERANCE),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     to_rows = [(*sizes, error) for sizes, error in zip(found["networks"], found["network_errors"], strict=True)]
     from_rows = [(*orders, error) for orders, error in zip(found["processes"], found["process_errors"], strict=True)]
     example = found["example"]
-    series = [Series(name, list(range(len(curve))), curve) for name, curve in example.items()]
-    return Shown(
+    series = [lab.Series(name, list(range(len(curve))), curve) for name, curve in example.items()]
+    return lab.Shown(
         tables=(
-            Table(("states", "inputs", "outputs", "difference as VARMA"), to_rows),
-            Table(("p", "q", "inputs", "outputs", "difference as network"), from_rows),
+            lab.Table(("states", "inputs", "outputs", "difference as VARMA"), to_rows),
+            lab.Table(("p", "q", "inputs", "outputs", "difference as network"), from_rows),
         ),
-        figures=(Lines("One input through a linear network and its VARMA process", "step", "output", series),),
+        figures=(lab.Lines("One input through a linear network and its VARMA process", "step", "output", series),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S1-11",
     equation=(
         "h_t = A h_{t−1} + B x_t, y_t = C h_t\n"

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import measure_clusters
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, fit
 from unspool.lab.data import ELMAN_CLASSES, ELMAN_WORDS, elman_language
 
 NOUNS = (*ELMAN_CLASSES["animate"], *ELMAN_CLASSES["inanimate"])
@@ -60,7 +60,7 @@ def purities(reader: Reader, seed: int) -> dict[str, dict[str, float]]:
     return found
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(800, 2000)
     runs = []
     for seed in study.seeds():
@@ -71,7 +71,7 @@ def measure(study: Study) -> Found:
         def loss(step: int, reader: Reader = reader, seed: int = seed) -> torch.Tensor:
             return reader.loss(seed * 100_000 + step)
 
-        fit(reader, loss, steps, lr=5e-3)
+        lab.fit(reader, loss, steps, lr=5e-3)
         runs.append({"before": before, "after": purities(reader, seed), "points": points(reader, seed)})
     return {"steps": steps, "runs": runs}
 
@@ -83,14 +83,14 @@ def points(reader: Reader, seed: int) -> list[list[float]]:
     return found
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     parts = []
     for kind in KINDS:
         after = [run["after"][kind] for run in found["runs"]]
         gained = [run["after"][kind]["purity"] - run["before"][kind]["purity"] for run in found["runs"]]
-        parts.append(above(KIND_TEXTS[kind][0], [one["purity"] - one["limit"] for one in after]))
-        parts.append(above(KIND_TEXTS[kind][1], gained))
-    return all_of(*parts)
+        parts.append(lab.above(KIND_TEXTS[kind][0], [one["purity"] - one["limit"] for one in after]))
+        parts.append(lab.above(KIND_TEXTS[kind][1], gained))
+    return lab.all_of(*parts)
 
 
 KIND_TEXTS = {
@@ -105,7 +105,7 @@ KIND_TEXTS = {
 }
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows: list[tuple[str | float, ...]] = []
     for kind in KINDS:
         each = {when: [run[when][kind] for run in found["runs"]] for when in ("before", "after")}
@@ -117,16 +117,16 @@ def show(found: Found) -> Shown:
     series = []
     for name, words in zip(("animate nouns", "inanimate nouns", "verbs"), groups, strict=True):
         own = [places[(NOUNS + VERBS).index(word)] for word in words]
-        series.append(Series(name, [x for x, _ in own], [y for _, y in own]))
+        series.append(lab.Series(name, [x for x, _ in own], [y for _, y in own]))
     heading = ("clusters", "purity before training", "after", "shuffled labels", "95 % of shuffles are below")
     axes = ("first principal component", "second principal component")
-    return Shown(
-        tables=(Table(heading, rows),),
-        figures=(Lines("Mean states of words, first seed", *axes, series, points=True),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
+        figures=(lab.Lines("Mean states of words, first seed", *axes, series, points=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-5",
     equation="P(w_{t+1} | w_1 … w_t) = softmax(V h_t)\nh_t = tanh(W x_t + U h_{t−1} + b)",
     method=(

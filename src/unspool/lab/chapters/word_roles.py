@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
+from unspool import lab
 from unspool import nn as unspool_nn
 from unspool.insight import measure_clusters
-from unspool.lab import Chapter, Found, Lines, Series, Shown, Study, Table, Verdict, above, all_of, fit
 from unspool.lab.data import ELMAN_CLASSES, ELMAN_SENTENCE, ELMAN_WORDS, SUBJECT, elman_language
 
 WORDS = ELMAN_CLASSES["animate"]
@@ -88,7 +88,7 @@ def cloud(reader: Reader, seed: int) -> dict[str, list[list[float]]]:
     return {"subject": flat[role].tolist(), "object": flat[~role].tolist()}
 
 
-def measure(study: Study) -> Found:
+def measure(study: lab.Study) -> lab.Found:
     steps = study.choose(800, 2000)
     runs = []
     for seed in study.seeds():
@@ -99,35 +99,41 @@ def measure(study: Study) -> Found:
         def loss(step: int, reader: Reader = reader, seed: int = seed) -> torch.Tensor:
             return reader.loss(seed * 100_000 + step)
 
-        fit(reader, loss, steps, lr=5e-3)
+        lab.fit(reader, loss, steps, lr=5e-3)
         runs.append({"before": before, "after": purities(reader, seed), "cloud": cloud(reader, seed)})
     return {"steps": steps, "runs": runs}
 
 
-def judge(found: Found) -> Verdict:
+def judge(found: lab.Found) -> lab.Verdict:
     runs = found["runs"]
-    return all_of(
-        above("purity above that of shuffled roles", [run["after"]["purity"] - run["after"]["limit"] for run in runs]),
-        above("purity above that before training", [run["after"]["purity"] - run["before"]["purity"] for run in runs]),
+    return lab.all_of(
+        lab.above(
+            "purity above that of shuffled roles", [run["after"]["purity"] - run["after"]["limit"] for run in runs]
+        ),
+        lab.above(
+            "purity above that before training", [run["after"]["purity"] - run["before"]["purity"] for run in runs]
+        ),
     )
 
 
-def show(found: Found) -> Shown:
+def show(found: lab.Found) -> lab.Shown:
     rows: list[tuple[str | float, ...]] = []
     for title, when in (("before training", "before"), ("after training", "after")):
         names = ("purity", "chance", "limit", "previous word")
         rows.append((title, *(statistics.fmean(run[when][name] for run in found["runs"]) for name in names)))
     first = found["runs"][0]["cloud"]
-    series = [Series(role, [x for x, _ in first[role]], [y for _, y in first[role]]) for role in ("subject", "object")]
+    series = [
+        lab.Series(role, [x for x, _ in first[role]], [y for _, y in first[role]]) for role in ("subject", "object")
+    ]
     heading = ("network", "purity by role", "shuffled roles", "95 % of shuffles are below", "role by previous word")
     axes = ("first principal component", "second principal component")
-    return Shown(
-        tables=(Table(heading, rows),),
-        figures=(Lines("States after the word “boy”, first seed", *axes, series, points=True),),
+    return lab.Shown(
+        tables=(lab.Table(heading, rows),),
+        figures=(lab.Lines("States after the word “boy”, first seed", *axes, series, points=True),),
     )
 
 
-CHAPTER = Chapter(
+CHAPTER = lab.Chapter(
     claim="S3-6",
     equation="h_t = GRU(x_t, h_{t−1}), x_t the same at each occurrence of a word",
     method=(
