@@ -158,7 +158,7 @@ def test_pages_answer_as_programs_do(runs: Path, tmp_path: Path, browser: Any) -
             page.fill("#input", text)
             page.click("#go")
             wait_for(page, "document.body.dataset.done === '1'")
-            found = page.text_content("#output").splitlines()
+            found = str(page.text_content("#output")).splitlines()
             assert fits(page)
             assert int(page.evaluate("document.getElementById('canvas').dataset.steps")) >= 1
         assert len(found) == len(expected)

@@ -168,6 +168,22 @@ def test_hostile_weights_are_refused(change: Callable[[Any], None], tmp_path: Pa
     assert from_keras(written(tmp_path, lambda file: None)).recurrent
 
 
+def test_mutated_weights_give_layers_or_a_clear_error(tmp_path: Path) -> None:
+    path = written(tmp_path, lambda file: None)
+    whole, generator = path.read_bytes(), np.random.default_rng(0)
+    refused = 0
+    for _ in range(100):
+        bad = bytearray(whole)
+        for place in generator.integers(0, len(bad), 5):
+            bad[place] = generator.integers(256)
+        path.write_bytes(bytes(bad))
+        try:
+            assert from_keras(path).recurrent
+        except DataError:
+            refused += 1
+    assert refused
+
+
 def test_hostile_archives_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.keras"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -145,6 +145,24 @@ def test_bad_files_are_one_clear_error(tmp_path: Path) -> None:
         from_torch(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["a.pt", "a.safetensors"])
+def test_mutated_files_give_layers_or_a_clear_error(name: str, tmp_path: Path) -> None:
+    path, tensors = tmp_path / name, dict(nn.LSTM(3, 4).state_dict())
+    torch.save(tensors, path) if name.endswith("pt") else save_file(tensors, path)
+    whole, generator = path.read_bytes(), torch.Generator().manual_seed(0)
+    refused = 0
+    for _ in range(100):
+        bad = bytearray(whole)
+        for place in torch.randint(0, len(bad), (5,), generator=generator).tolist():
+            bad[place] = int(torch.randint(0, 256, (), generator=generator))
+        path.write_bytes(bytes(bad))
+        try:
+            assert from_torch(path).recurrent
+        except DataError:
+            refused += 1
+    assert refused
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

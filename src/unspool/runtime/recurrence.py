@@ -117,12 +117,11 @@ class RecurrencePlayer:
         with np.errstate(all="ignore"):  # as a kernel, which says nothing about infinity
             for t in reversed(range(steps)) if self.recurrence.reverse else range(steps):
                 live: Any = slice(None) if lengths is None else t < lengths
-                # copies: a new state may be an old one, such as where states move up, and would be written over
-                before = [np.array(state[live]) for state in now]
-                new, _ = self._step(self._parameters, x[t][live], before)
-                for state, value in zip(now, new, strict=True):
+                new, _ = self._step(self._parameters, x[t][live], [state[live] for state in now])
+                kept = [np.array(value) for value in new]  # one may be another's old state, handed on as it is
+                for state, value in zip(now, kept, strict=True):
                     state[live] = value
-                out[t, live] = new[0]
+                out[t, live] = kept[0]
         return out, tuple(now)
 
 

@@ -60,7 +60,7 @@ def cell_stack(seed: int) -> Stack:
 def compare(model: Model, stack: Stack, seed: int, steps: int = 6) -> float:
     """The difference between a compiled stack and its player, on random numbers."""
     x = np.random.default_rng(seed).standard_normal((steps, stack.input_size)).astype(np.float32)
-    expected, _ = StackPlayer(stack).run(x[:, None].astype(np.float64), lengths=np.array([steps]))
+    expected, _ = StackPlayer(stack).run(x[:, None].astype(np.float64))
     model.start()
     y = floats(steps, stack.output_size)
     room = () if streams(stack) else (model.workspace(steps),)

@@ -88,7 +88,7 @@ def run(folder: Path, written: Any, text: str, *arguments: str) -> list[str]:
 
 def test_a_program_classifies_lines_of_numbers(tmp_path: Path) -> None:
     network, batch, interface, extras = network_of("classify-1")
-    labels = ("low", 'say "é"', "mid\\", "high??/")
+    labels = ("@_init", 'say "é"', "mid\\", "high??/")
     lines = [" ".join(map(repr, batch.inputs[:n, row].ravel().tolist())) for row, n in enumerate(batch.lengths)]
     written = write_c(network, "numbers", interface=replace(interface, labels=labels), main=True)
     found = run(tmp_path, written, "\n".join(lines) + "\n")

@@ -59,7 +59,14 @@ def write_c(
     if main:
         write_program(source, network, interface, tokenized)
         source.includes = INCLUDES
-    return source.finish(f"{KINDS[type(network)]} in C99, written by unspool. It needs nothing but libm's sqrtf.")
+    return source.finish(f"{KINDS[type(network)]} in C99, written by unspool. {_needs(interface, tokenized)}")
+
+
+def _needs(interface: Interface, tokenized: bool) -> str:
+    """What the reader of the file must know."""
+    if interface.vocabulary is None or tokenized:
+        return "It needs nothing but libm's sqrtf."
+    return f"The tokenizer ({interface.vocabulary.kind}) is not part of it: texts are ids, which the caller knows."
 
 
 def _write_tokenizers(source: Source, network: Network | Stack, interface: Interface) -> bool:

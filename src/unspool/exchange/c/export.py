@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from unspool.exchange.c.convert import write_c
@@ -10,15 +9,17 @@ from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.names import identifier
 from unspool.exchange.c.page import make_page
 from unspool.exchange.c.source import Written
+from unspool.exchange.c.vocabulary import read_interface
 from unspool.exchange.c.zig import compile_wasm
 from unspool.exchange.files import check_free, write_files
 from unspool.runtime.network import Network, Stack
+from unspool.runtime.run import read_run
 
-Contents = Mapping[Path, bytes]
+Model = Network | Stack | str | Path
 
 
 def export_c(
-    network: Network | Stack,
+    model: Model,
     path: str | Path,
     *,
     interface: Interface | None = None,
@@ -27,12 +28,12 @@ def export_c(
     separate: bool = False,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write a network as one C99 file and its header; names in it start with the file's.
+    """Write a model as one C99 file and its header; names in it start with the file's.
 
     Args:
-        network: The model, or layers alone.
+        model: A run folder; or a network, or layers alone, as `unspool.runtime.network` has them.
         path: The C file. The header, and the weights if they are separate, go beside it.
-        interface: Vocabulary, scales and labels.
+        interface: Vocabulary, scales and labels of a network; those of a run are its own.
         main: Whether to add a program that reads standard input.
         int8: Whether to keep matrices in int8, with a scale per row.
         separate: Whether weights are a binary file, which `init` takes.
@@ -42,48 +43,61 @@ def export_c(
         The files.
 
     Example:
-        kept = read_run("runs/weather")
-        export_c(kept.network, "weather.c", interface=read_interface(kept.network, kept.vocabulary))
+        export_c("runs/weather", "weather.c", main=True)
     """
-    made = make_c(network, Path(path), interface, main=main, int8=int8, separate=separate)
-    write_files(made, overwrite)
-    return list(made)
+    target = Path(path)
+    check_free([target], overwrite)
+    network, known = _read(model, interface)
+    return _write(make_c(network, target, known, main=main, int8=int8, separate=separate), overwrite)
 
 
 def export_wasm(
-    network: Network | Stack,
+    model: Model,
     path: str | Path,
     *,
     interface: Interface | None = None,
     int8: bool = False,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write a network as a WebAssembly module; arguments are those of `export_c`.
+    """Write a model as a WebAssembly module; arguments are those of `export_c`.
 
     Example:
-        export_wasm(network, "weather.wasm")
+        export_wasm("runs/weather", "weather.wasm")
     """
-    check_free([Path(path)], overwrite)
-    made = make_wasm(network, Path(path), interface, int8=int8)
-    write_files(made, overwrite)
-    return list(made)
+    target = Path(path)
+    check_free([target], overwrite)
+    network, known = _read(model, interface)
+    return _write(make_wasm(network, target, known, int8=int8), overwrite)
 
 
 def export_page(
-    network: Network | Stack,
+    model: Model,
     path: str | Path,
     *,
     interface: Interface | None = None,
     int8: bool = False,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write an HTML page that runs a network offline; arguments are those of `export_c`.
+    """Write an HTML page that runs a model offline; arguments are those of `export_c`.
 
     Example:
-        export_page(network, "weather.html", interface=interface)
+        export_page("runs/weather", "weather.html")
     """
-    check_free([Path(path)], overwrite)
-    made = make_html(network, Path(path), interface, int8=int8)
+    target = Path(path)
+    check_free([target], overwrite)
+    network, known = _read(model, interface)
+    return _write(make_html(network, target, known, int8=int8), overwrite)
+
+
+def _read(model: Model, interface: Interface | None) -> tuple[Network | Stack, Interface | None]:
+    """A network and its interface; those of a run folder are read."""
+    if not isinstance(model, str | Path):
+        return model, interface
+    kept = read_run(model)
+    return kept.network, read_interface(kept.network, kept.vocabulary) if interface is None else interface
+
+
+def _write(made: dict[Path, bytes], overwrite: bool) -> list[Path]:
     write_files(made, overwrite)
     return list(made)
 

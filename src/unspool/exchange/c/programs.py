@@ -213,7 +213,7 @@ def _write_labels(source: Source, labels: tuple[str, ...], count: int) -> None:
 
 
 def c_string(text: str) -> str:
-    """A literal; what is not printable ASCII is written in octal digits, which nothing after them can change.
+    """A literal; what is not plain ASCII is written in three octal digits, which nothing after them can change.
 
     Example:
         >>> c_string('say "é"')
@@ -221,7 +221,7 @@ def c_string(text: str) -> str:
     """
     letters = []
     for byte in text.encode("utf-8", "replace"):
-        plain = 32 <= byte < 127 and chr(byte) not in '"\\?'
+        plain = 32 <= byte < 127 and chr(byte) not in '"\\?@'
         letters.append(chr(byte) if plain else f"\\{byte:03o}")
     return f'"{"".join(letters)}"'
 

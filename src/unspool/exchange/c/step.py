@@ -14,7 +14,7 @@ import numpy as np
 
 from unspool.engine.graph import ELEMENTWISE, ROW, Lowered, Node, lower, order
 from unspool.exchange.c.names import Names
-from unspool.exchange.c.plain import Plain
+from unspool.exchange.c.plain import Plain, as_comment
 from unspool.exchange.c.source import Source, indent
 from unspool.exchange.c.weights import Matrix
 from unspool.runtime.network import Recurrence
@@ -124,7 +124,9 @@ class _Step:
         head = f"static void @_{self.part}_step(const @_weights *w, const float *restrict x{states})"
         whole = "\n".join((*self.declared, *body))
         unused = [f"(void){name};" for name in ("w", "x", *self.states) if not _mentions(whole, name)]
-        title = f"/* {self.of.equations.title}: {self.of.input_size} inputs, {self.of.hidden_size} units. */\n"
+        title = (
+            f"/* {as_comment(self.of.equations.title)}: {self.of.input_size} inputs, {self.of.hidden_size} units. */\n"
+        )
         return f"{title}{head}\n{{\n{indent((*unused, *self.declared, *body))}}}\n"
 
     def _write_stage(self, stage: int) -> Iterable[str]:

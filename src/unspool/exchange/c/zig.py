@@ -54,8 +54,8 @@ WASM = (
     *("-fno-sanitize=all", "-Wl,--no-entry", "-Wl,--strip-all"),
 )
 CORTEX_M4 = (
-    *("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4", "-std=c99", "-Os", "-ffreestanding", "-nostdlib"),
-    *("-fno-sanitize=all", "-ffunction-sections", "-g0", "-c"),
+    *("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp", "-std=c99", "-Os", "-ffreestanding"),
+    *("-nostdlib", "-fno-sanitize=all", "-ffunction-sections", "-g0", "-c"),
 )
 
 

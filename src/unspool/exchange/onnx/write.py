@@ -25,6 +25,8 @@ from unspool.runtime.run import read_run
 #: What a difference from the player may be: rounding in float32, also over many steps.
 TOLERANCE = 1e-4
 RECURRENT = ("RNN", "GRU", "LSTM", "Scan")
+#: Of numbers that go in or come out.
+SCALING = "outside: numbers are standardized by the scales in the JSON beside this file"
 #: The largest file that the format, protobuf, can hold.
 LARGEST = 2**31 - 1
 
@@ -240,7 +242,9 @@ def _facts(network: Network) -> dict[str, str]:
             decoding = f"outside: from token 1 to token 2, at most {network.longest} steps, beam {network.beam_size}"
             return {**facts, "decoding": decoding}
         case Forecaster():
-            return {**facts, "quantiles": json.dumps(network.quantiles)}
+            return {**facts, "quantiles": json.dumps(network.quantiles), "scaling": SCALING}
+        case Pooled() if network.output == "none" or network.members[0].embedding is None:
+            return {**facts, "scaling": SCALING}
     return facts
 
 
