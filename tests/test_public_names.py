@@ -27,7 +27,7 @@ PACKAGES = (
     *("unspool", "unspool.cells", "unspool.nn", "unspool.engine", "unspool.exchange", "unspool.learning"),
     *("unspool.estimators", "unspool.insight", "unspool.lab", "unspool.lab.data"),
 )
-MODULES = (*PACKAGES, "unspool.nn.init", "unspool.errors")
+MODULES = (*PACKAGES, "unspool.nn.init", "unspool.errors", "unspool.export")
 
 #: Classes that unspool makes and a user only reads: the reference shows no call for them.
 READ_ONLY = ("Symbol", "Equations", "Decoded", "Found")

@@ -39,7 +39,6 @@ ROOMS = (
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
     Room("decoding", "from what a model computes to tokens and text: sampling and search, without torch", ("cells",)),
     Room("nn", "torch modules; one place decides how a recurrence runs", ("engine", "decoding")),
-    Room("exchange", "other libraries' models, both ways", ("nn",)),
     Room("data", "from files to batches, without torch", ("errors", "cache")),
     Room("settings", "the one definition of every setting, without torch", ("cells", "data")),
     Room(
@@ -47,13 +46,16 @@ ROOMS = (
         "what is learned: one task per file; data, metrics and baselines, without torch",
         ("decoding", "settings"),
     ),
+    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "tasks", "storage")),
+    Room("exchange", "other libraries' models, both ways; C, WebAssembly, ONNX", ("nn", "runtime", "lazy", "unspool")),
+    Room("export", "`unspool.export`: layers in forms that run without unspool", ("exchange",)),
     Room(
         "learning",
         "how it is learned: truncated BPTT, losses, penalties, optimizers, the loop",
         ("nn", "tasks", "storage", "lazy"),
     ),
     Room("models", "torch models for the tasks: embedding, backbone, head", ("learning",)),
-    Room("runs", "from settings to a finished run: config, recipes, train, load", ("models", "harmless")),
+    Room("runs", "from settings to a finished run: config, recipes, train, load", ("models", "exchange", "harmless")),
     Room("estimators", "the tasks in scikit-learn's manner, on data in memory", ("runs",)),
     Room("insight", "X-ray: measures, figures, verdicts, report; and `plan`", ("runs", "language")),
     Room(
@@ -61,12 +63,11 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
-    Room("runtime", "plays a run folder as a stream, without torch", ("engine", "tasks", "storage")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",
         "the command line, one command per file",
-        ("unspool", "exchange", "estimators", "lab", "server", "runtime"),
+        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime"),
     ),
     Room("__main__", "`python -m unspool`", ("cli",), through=False),
 )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unspool import errors as errors
     from unspool import estimators as estimators
     from unspool import exchange as exchange
+    from unspool import export as export
     from unspool import insight as insight
     from unspool import lab as lab
     from unspool import learning as learning
@@ -34,6 +35,7 @@ __all__ = [
     "errors",
     "estimators",
     "exchange",
+    "export",
     "insight",
     "lab",
     "learning",

@@ -32,10 +32,12 @@ from contextlib import contextmanager
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "train": ("torch", "pydantic", "tomli_w", "polars", "plotly", "jinja2", "filelock"),
     "onnx": ("onnx", "onnxruntime"),
+    "keras": ("h5py",),
     "text": ("rjieba", "tokenizers"),
     "molecules": ("rdkit",),
     "sklearn": ("sklearn",),
     "tensorboard": ("tensorboard",),
+    "wasm": ("ziglang", "wasmtime"),
     "peers": ("jax", "jaxlib"),
 }
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,8 @@ COMMANDS: Mapping[str, str] = {
     "evaluate": "Compute the metrics of a trained model on data.",
     "predict": "Predict labels, tags, numbers, forecasts or texts.",
     "generate": "Generate text with a trained language model.",
+    "export": "Write a trained model as C, WebAssembly, a page that runs it, or ONNX.",
+    "import": "Read layers and models of torch, Keras and ONNX.",
     "xray": "Look inside a recurrent network: what it remembers, where gradients vanish, what to do.",
     "lab": "Re-run what is said about recurrent networks: each claim with its verdict.",
     "demo": "Train a small model on the Python language reference and look inside it.",
@@ -57,7 +60,8 @@ def import_command(name: str) -> Any:
     """
     wanted = f"unspool {name}"
     with ending_at_once(), MissingPackageError.explaining(wanted):
-        function = getattr(import_module(f"unspool.cli.{name}"), name)
+        place = f"{name}_" if iskeyword(name) else name
+        function = getattr(import_module(f"unspool.cli.{place}"), place)
         command = import_module("unspool.cli.options").SettingsCommand
     alone = make_app()
     alone.command(name, cls=command)(MissingPackageError.explaining(wanted)(function))

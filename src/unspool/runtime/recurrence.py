@@ -95,9 +95,10 @@ class RecurrencePlayer:
             for t in reversed(range(steps)) if self.recurrence.reverse else range(steps):
                 live: Any = slice(None) if lengths is None else t < lengths
                 new, _ = self._step(self._parameters, x[t][live], [state[live] for state in now])
-                for state, value in zip(now, new, strict=True):
+                kept = [np.array(value) for value in new]  # one may be another's old state, handed on as it is
+                for state, value in zip(now, kept, strict=True):
                     state[live] = value
-                out[t, live] = new[0]
+                out[t, live] = kept[0]
         return out, tuple(now)
 
 

@@ -1,0 +1,105 @@
+"""unspool export: a trained model as C, as WebAssembly, as a page, or as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from unspool.cli.terminal import console
+from unspool.errors import ArgumentError
+from unspool.exchange.c.export import make_c, make_html, make_wasm
+from unspool.exchange.c.interface import Interface
+from unspool.exchange.c.vocabulary import read_interface
+from unspool.exchange.files import check_free, write_files
+from unspool.runtime.run import Kept, read_run
+
+
+class Place(StrEnum):
+    """Where weights go."""
+
+    inside = "inside"
+    separate = "separate"
+
+
+class Request(NamedTuple):
+    """One target that was asked for: its file, and what makes its files from a run."""
+
+    path: Path
+    make: Callable[[Kept], dict[Path, bytes]]
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    c: Annotated[Path | None, typer.Option("--c", help="One C99 file, and its header beside it.")] = None,
+    main: Annotated[
+        bool, typer.Option("--main", help="Add a program to the C file that reads standard input.")
+    ] = False,
+    weights: Annotated[
+        Place, typer.Option(help="Weights inside the C file, or as a binary file beside it.")
+    ] = Place.inside,
+    int8: Annotated[bool, typer.Option("--int8", help="Matrices in int8, with a scale per row.")] = False,
+    wasm: Annotated[Path | None, typer.Option("--wasm", help="A WebAssembly module.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="A page that runs the model offline.")] = None,
+    onnx: Annotated[
+        Path | None, typer.Option("--onnx", help="An ONNX file, checked with ONNX Runtime; its vocabulary beside it.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+) -> None:
+    """Write a trained model in a form that needs neither unspool nor Python.
+
+    **Examples**
+
+    - `unspool export runs/book --c book.c --main`, then `cc -O3 book.c -lm -o book && ./book 300`
+    - `unspool export runs/weather --c weather.c --int8 --weights separate`
+    - `unspool export runs/book --wasm book.wasm --html book.html`
+    - `unspool export runs/book --onnx book.onnx`
+    """
+    notes: list[str] = []
+    asked = [
+        *_ask_c(c, main, weights, int8),
+        *([Request(wasm, lambda kept: make_wasm(kept.network, wasm, _interface(kept), int8=int8))] if wasm else []),
+        *([Request(html, lambda kept: make_html(kept.network, html, _interface(kept), int8=int8))] if html else []),
+        *([Request(onnx, lambda kept: _make_onnx(kept, onnx, notes))] if onnx else []),
+    ]
+    if not asked:
+        raise ArgumentError("there is nothing to export. Give a target: --c, --wasm, --html or --onnx.")
+    check_free([request.path for request in asked], overwrite)
+    kept = read_run(run)
+    made: dict[Path, bytes] = {}
+    for request in asked:
+        made |= request.make(kept)
+    write_files(made, overwrite)
+    for path, content in made.items():
+        console().print(f"{path}  {len(content):,} bytes", highlight=False, soft_wrap=True)
+    for note in notes:
+        console().print(note, highlight=False, soft_wrap=True)
+
+
+def _ask_c(path: Path | None, main: bool, weights: Place, int8: bool) -> list[Request]:
+    if path is None:
+        if main or weights is Place.separate:
+            raise ArgumentError("--main and --weights are about the C file. Give --c, or leave them out.")
+        return []
+    separate = weights is Place.separate
+    return [
+        Request(
+            path,
+            lambda kept: make_c(kept.network, path, _interface(kept), main=main, int8=int8, separate=separate),
+        )
+    ]
+
+
+def _make_onnx(kept: Kept, path: Path, notes: list[str]) -> dict[Path, bytes]:
+    from unspool.exchange.onnx.write import make_network  # the other targets need no onnx
+
+    made = make_network(kept.network, path, kept.vocabulary)
+    notes.append(made.export.summary())
+    return made.contents
+
+
+def _interface(kept: Kept) -> Interface:
+    return read_interface(kept.network, kept.vocabulary)

@@ -1,0 +1,136 @@
+"""Exports models as files: C and its header, WebAssembly, and a page that runs it; all of them or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unspool.exchange.c.convert import write_c
+from unspool.exchange.c.interface import Interface
+from unspool.exchange.c.names import identifier
+from unspool.exchange.c.page import make_page
+from unspool.exchange.c.source import Written
+from unspool.exchange.c.vocabulary import read_interface
+from unspool.exchange.c.zig import compile_wasm
+from unspool.exchange.files import check_free, write_files
+from unspool.runtime.network import Network, Stack
+from unspool.runtime.run import read_run
+
+Model = Network | Stack | str | Path
+
+
+def export_c(
+    model: Model,
+    path: str | Path,
+    *,
+    interface: Interface | None = None,
+    main: bool = False,
+    int8: bool = False,
+    separate: bool = False,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write a model as one C99 file and its header; names in it start with the file's.
+
+    Args:
+        model: A run folder; or a network, or layers alone, as `unspool.runtime.network` has them.
+        path: The C file. The header, and the weights if they are separate, go beside it.
+        interface: Vocabulary, scales and labels of a network; those of a run are its own.
+        main: Whether to add a program that reads standard input.
+        int8: Whether to keep matrices in int8, with a scale per row.
+        separate: Whether weights are a binary file, which `init` takes.
+        overwrite: Whether files that exist are replaced.
+
+    Returns:
+        The files.
+
+    Example:
+        export_c("runs/weather", "weather.c", main=True)
+    """
+    target = Path(path)
+    check_free([target], overwrite)
+    network, known = _read(model, interface)
+    return _write(make_c(network, target, known, main=main, int8=int8, separate=separate), overwrite)
+
+
+def export_wasm(
+    model: Model,
+    path: str | Path,
+    *,
+    interface: Interface | None = None,
+    int8: bool = False,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write a model as a WebAssembly module; arguments are those of `export_c`.
+
+    Example:
+        export_wasm("runs/weather", "weather.wasm")
+    """
+    target = Path(path)
+    check_free([target], overwrite)
+    network, known = _read(model, interface)
+    return _write(make_wasm(network, target, known, int8=int8), overwrite)
+
+
+def export_page(
+    model: Model,
+    path: str | Path,
+    *,
+    interface: Interface | None = None,
+    int8: bool = False,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write an HTML page that runs a model offline; arguments are those of `export_c`.
+
+    Example:
+        export_page("runs/weather", "weather.html")
+    """
+    target = Path(path)
+    check_free([target], overwrite)
+    network, known = _read(model, interface)
+    return _write(make_html(network, target, known, int8=int8), overwrite)
+
+
+def _read(model: Model, interface: Interface | None) -> tuple[Network | Stack, Interface | None]:
+    """A network and its interface; those of a run folder are read."""
+    if not isinstance(model, str | Path):
+        return model, interface
+    kept = read_run(model)
+    return kept.network, read_interface(kept.network, kept.vocabulary) if interface is None else interface
+
+
+def _write(made: dict[Path, bytes], overwrite: bool) -> list[Path]:
+    write_files(made, overwrite)
+    return list(made)
+
+
+def make_c(
+    network: Network | Stack,
+    path: Path,
+    interface: Interface | None = None,
+    *,
+    main: bool = False,
+    int8: bool = False,
+    separate: bool = False,
+) -> dict[Path, bytes]:
+    """The files of `export_c`, not yet written."""
+    name = identifier(path.stem)
+    written = write_c(network, name, interface=interface, int8=int8, separate=separate, main=main)
+    made = {path: written.code.encode(), path.with_name(f"{name}.h"): written.header.encode()}
+    if written.blob is not None:
+        made[path.with_suffix(".bin")] = written.blob
+    return made
+
+
+def make_wasm(
+    network: Network | Stack, path: Path, interface: Interface | None = None, *, int8: bool = False
+) -> dict[Path, bytes]:
+    """The file of `export_wasm`, not yet written."""
+    return {path: compile_wasm(write_c(network, path.stem, interface=interface, int8=int8))}
+
+
+def make_html(
+    network: Network | Stack, path: Path, interface: Interface | None = None, *, int8: bool = False
+) -> dict[Path, bytes]:
+    """The file of `export_page`, not yet written."""
+    known = interface or Interface()
+    written: Written = write_c(network, path.stem, interface=known, int8=int8)
+    return {path: make_page(network, written, compile_wasm(written), known, path.stem).encode()}

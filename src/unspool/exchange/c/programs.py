@@ -1,0 +1,399 @@
+"""Small programs around exported models: they read standard input and write predictions, one example per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from unspool.data.vocabulary import Listed
+from unspool.errors import ArgumentError
+from unspool.exchange.c.interface import Interface
+from unspool.exchange.c.source import Source, indent
+from unspool.exchange.c.step import number
+from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
+
+INCLUDES = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+READ_LINE = """\
+/* A line of any length without its end, which the caller frees; NULL at the end of the input. */
+static char *@_read_line(void)
+{
+    size_t size = 0, room = 256;
+    char *line = malloc(room);
+    int letter = getchar();
+    if (letter == EOF || line == NULL) {
+        free(line);
+        return NULL;
+    }
+    for (; letter != EOF && letter != '\\n'; letter = getchar()) {
+        if (size + 2 > room) {
+            char *const longer = realloc(line, room *= 2);
+            if (longer == NULL) {
+                free(line);
+                return NULL;
+            }
+            line = longer;
+        }
+        line[size++] = (char)letter;
+    }
+    line[size] = 0;
+    return line;
+}
+"""
+READ_IDS = """\
+/* Ids of a line with numbers, at most `limit`; returns how many there are. */
+static size_t @_read_ids(const char *line, int32_t *ids, size_t limit)
+{
+    size_t found = 0;
+    char *end;
+    for (long id = strtol(line, &end, 10); end != line; id = strtol(line, &end, 10), found++) {
+        if (found < limit)
+            ids[found] = (int32_t)id;
+        line = end;
+    }
+    return found;
+}
+"""
+READ_NUMBERS = """\
+/* Numbers of a line, between spaces, commas or semicolons, at most `limit`; returns how many there are. */
+static size_t @_read_numbers(const char *line, float *numbers, size_t limit)
+{
+    size_t found = 0;
+    for (;;) {
+        char *end;
+        while (*line == ',' || *line == ';' || *line == ' ' || *line == '\\t' || *line == '\\r')
+            line++;
+        const float value = (float)strtod(line, &end);
+        if (end == line)
+            return found;
+        if (found < limit)
+            numbers[found] = value;
+        found++;
+        line = end;
+    }
+}
+"""
+
+
+def write_program(source: Source, network: Network | Stack, interface: Interface, tokenized: bool) -> None:
+    """Add `main`.
+
+    Args:
+        source: The file, with all functions of the model.
+        network: The model.
+        interface: Vocabulary, scales and labels.
+        tokenized: Whether the file has the model's tokenizer; without it, texts are ids.
+    """
+    if source.separate:
+        raise ArgumentError.of("separate", True, "leaves no weights for a program", "Leave out one of the two")
+    match network:
+        case Language():
+            _write_generator(source, network, interface, tokenized)
+        case Pooled():
+            _write_lines(source, _pooled(source, network, interface, tokenized))
+        case Tagger() if tokenized:
+            _write_lines(source, _tagger(source, network, interface))
+        case Translator():
+            _write_lines(source, _translator(source, tokenized))
+        case Forecaster():
+            _write_forecast(source, network, interface)
+        case Stack():
+            _write_lines(source, _stack(source))
+        case _:
+            raise ArgumentError.of("main", True, "needs the tagger's words", "Give `interface`, or leave out `main`")
+
+
+def _write_lines(source: Source, body: Iterable[str]) -> None:
+    """A program that treats each line of its input, which is `line` of `size` bytes, with a fresh state `s`."""
+    source.function(READ_LINE)
+    loop = [
+        "static @_state s;",
+        "for (char *line = @_read_line(); line != NULL; line = @_read_line()) {",
+        "    const size_t size = strlen(line);",
+        "    @_init(&s);",
+        *(f"    {line}" for line in body),
+        "    free(line);",
+        "}",
+        "return 0;",
+    ]
+    source.function(f"int main(void)\n{{\n{indent(loop)}}}\n")
+
+
+def _write_ids(source: Source, tokenized: bool, part: str = "") -> list[str]:
+    if not tokenized:
+        source.function(READ_IDS)
+    read = f"@_{part}encode(line, size, ids, size + 1)" if tokenized else "@_read_ids(line, ids, size + 1)"
+    return [
+        "int32_t *const ids = malloc((size + 1) * sizeof *ids);",
+        "if (ids == NULL)",
+        "    return 1;",
+        f"const size_t steps = {read};",
+    ]
+
+
+def _workspace(arguments: str) -> list[str]:
+    return [
+        f"float *const workspace = malloc((@_workspace({arguments}) + 1) * sizeof *workspace);",
+        "if (workspace == NULL)",
+        "    return 1;",
+    ]
+
+
+def _pooled(source: Source, network: Pooled, interface: Interface, tokenized: bool) -> list[str]:
+    member = network.members[0]
+    whole = any("size_t @_workspace" in one for one in source.public)
+    room = ["free(workspace);"] if whole else []
+    show = _show(source, network, interface, len(member.head.weight))
+    y = f"float y[{len(member.head.weight)}];"
+    extra = ", workspace" if whole else ""
+    if member.embedding is None:
+        source.function(READ_NUMBERS)
+        inputs = member.stack.input_size
+        lines = ["float *const x = malloc((size + 1) * sizeof *x);", "if (x == NULL)", "    return 1;"]
+        lines += [f"const size_t steps = @_read_numbers(line, x, size + 1) / {inputs};"]
+        lines += _workspace("steps") if whole else []
+        return [*lines, y, f"@_run(&s, x, steps, y{extra});", *show, "free(x);", *room]
+    if member.embedding.ngrams is not None:
+        return _spelled(whole, tokenized, y, show)
+    lines = _write_ids(source, tokenized)
+    lines += _workspace("steps") if whole else []
+    return [*lines, y, f"@_run(&s, ids, steps, y{extra});", *show, "free(ids);", *room]
+
+
+def _spelled(whole: bool, tokenized: bool, y: str, show: list[str]) -> list[str]:
+    """Words with their n-grams: at most three per byte and word end."""
+    if not tokenized:
+        raise ArgumentError.of("main", True, "needs the words of a model with subwords", "Give `interface`")
+    loop = [
+        "size_t place = 0, first, count;",
+        "int32_t id;",
+        "while (@_next_token(line, size, &place, &id, &first, &count)) {",
+    ]
+    if not whole:
+        step = [
+            "uint32_t hashes[3080];",
+            "@_step(&s, id, hashes, @_hash_ngrams(line + first, count, hashes, 3080));",
+        ]
+        return [y, *loop, *(f"    {line}" for line in step), "}", "@_output(&s, y);", *show]
+    return [
+        "int32_t *const ids = malloc((size + 1) * sizeof *ids);",
+        "size_t *const counts = malloc((size + 1) * sizeof *counts), steps = 0, used = 0;",
+        "uint32_t *const hashes = malloc((size + 1) * 12 * sizeof *hashes);",
+        "if (ids == NULL || counts == NULL || hashes == NULL)",
+        "    return 1;",
+        *loop,
+        "    ids[steps] = id;",
+        "    counts[steps] = @_hash_ngrams(line + first, count, hashes + used, (size + 1) * 12 - used);",
+        "    used += counts[steps++];",
+        "}",
+        *_workspace("steps"),
+        y,
+        "@_run(&s, ids, hashes, counts, steps, y, workspace);",
+        *show,
+        *("free(ids);", "free(counts);", "free(hashes);", "free(workspace);"),
+    ]
+
+
+def _show(source: Source, network: Pooled, interface: Interface, outputs: int) -> list[str]:
+    """Print the most likely label and its probability, each label with its own, or numbers."""
+    if network.output == "none":
+        return [
+            f"for (int j = 0; j < {outputs}; j++)",
+            f'    printf("%.9g%s", (double)y[j], j == {outputs - 1} ? "\\n" : "\\t");',
+        ]
+    _write_labels(source, interface.labels, outputs)
+    if network.output == "sigmoid":
+        shown = f'printf("%s %.6f%s", @_labels[j], (double)y[j], j == {outputs - 1} ? "\\n" : "\\t");'
+        return [f"for (int j = 0; j < {outputs}; j++)", f"    {shown}"]
+    return [f"const int best = @_largest(y, {outputs});", 'printf("%s\\t%.6f\\n", @_labels[best], (double)y[best]);']
+
+
+def _write_labels(source: Source, labels: tuple[str, ...], count: int) -> None:
+    named = labels if len(labels) == count else tuple(map(str, range(count)))
+    lines = "".join(f"    {c_string(label)},\n" for label in named)
+    source.function(f"static const char *const @_labels[] = {{\n{lines}}};\n")
+
+
+def c_string(text: str) -> str:
+    """A literal; what is not plain ASCII is written in three octal digits, which nothing after them can change.
+
+    Example:
+        >>> c_string('say "é"')
+        '"say \\\\"\\\\303\\\\251\\\\""'
+    """
+    letters = []
+    for byte in text.encode("utf-8", "replace"):
+        plain = 32 <= byte < 127 and chr(byte) not in '"\\?@'
+        letters.append(chr(byte) if plain else f"\\{byte:03o}")
+    return f'"{"".join(letters)}"'
+
+
+def _tagger(source: Source, network: Tagger, interface: Interface) -> list[str]:
+    _write_labels(source, interface.labels, len(network.head.weight))
+    lines = [
+        "int32_t *const ids = malloc((size + 1) * 3 * sizeof *ids), *const tags = ids + size + 1;",
+        "size_t *const counts = malloc((size + 1) * sizeof *counts);",
+        "if (ids == NULL || counts == NULL)",
+        "    return 1;",
+        "int32_t *const letters = tags + size + 1;",
+        "size_t place = 0, first, count, steps = 0, used = 0, longest = 0;",
+        "int32_t id;",
+        "while (@_next_token(line, size, &place, &id, &first, &count)) {",
+        "    ids[steps] = id;",
+    ]
+    spelled = network.speller is not None
+    if spelled:
+        lines += ["    counts[steps] = @_letter_encode(line + first, count, letters + used, size + 1 - used);"]
+        lines += ["    used += counts[steps];", "    longest = counts[steps] > longest ? counts[steps] : longest;"]
+    lines += ["    steps++;", "}"]
+    lines += [] if spelled else ["(void)letters;", "(void)used;", "(void)longest;"]
+    lines += _workspace("steps, longest" if spelled else "steps")
+    label = f"float label[{len(network.label.head.weight)}];" if network.label else ""
+    arguments = "ids, letters, counts, steps, tags" if spelled else "ids, steps, tags"
+    lines += [label] if label else []
+    return [
+        *lines,
+        f"@_run(&s, {arguments}{', label' if label else ''}, workspace);",
+        "for (size_t t = 0; t < steps; t++)",
+        '    printf("%s%s", t == 0 ? "" : " ", @_labels[tags[t]]);',
+        'printf("\\n");',
+        *("free(ids);", "free(counts);", "free(workspace);"),
+    ]
+
+
+def _translator(source: Source, tokenized: bool) -> list[str]:
+    show = ["size_t bytes;", "const char *const text = @_target_token_text(target[t], &bytes);"]
+    show += ["if (t > 0 && @@_TARGET_SPACED)", '    printf(" ");', "fwrite(text, 1, bytes, stdout);"]
+    plain = ['printf("%s%ld", t == 0 ? "" : " ", (long)target[t]);']
+    return [
+        *_write_ids(source, tokenized),
+        *_workspace("steps"),
+        "int32_t target[@@_LONGEST];",
+        "const size_t written = @_run(&s, ids, steps, target, @@_LONGEST, workspace);",
+        "for (size_t t = 0; t < written; t++) {",
+        *(f"    {line}" for line in (show if tokenized else plain)),
+        "}",
+        'printf("\\n");',
+        *("free(ids);", "free(workspace);"),
+    ]
+
+
+def _stack(source: Source) -> list[str]:
+    """Each line is a sequence of vectors; its outputs are printed, one step after the other."""
+    source.function(READ_NUMBERS)
+    whole = any("size_t @_workspace" in one for one in source.public)
+    return [
+        "float *const x = malloc((size + 1) * sizeof *x);",
+        "const size_t steps = x == NULL ? 0 : @_read_numbers(line, x, size + 1) / @@_INPUTS;",
+        "float *const y = malloc((steps * @@_OUTPUTS + 1) * sizeof *y);",
+        *(_workspace("steps") if whole else []),
+        "if (x == NULL || y == NULL)",
+        "    return 1;",
+        f"@_run(&s, x, steps, y{', workspace' if whole else ''});",
+        "for (size_t i = 0; i < steps * @@_OUTPUTS; i++)",
+        '    printf("%s%.9g", i == 0 ? "" : " ", (double)y[i]);',
+        'printf("\\n");',
+        *("free(x);", "free(y);"),
+        *(["free(workspace);"] if whole else []),
+    ]
+
+
+def _write_generator(source: Source, network: Language, interface: Interface, tokenized: bool) -> None:
+    listed = isinstance(interface.vocabulary, Listed)
+    tokens = network.embedding.weight.shape[0]
+    if not tokenized:
+        source.function(READ_IDS)
+    first = "@_encode(prompt, strlen(prompt), ids, sizeof ids / sizeof ids[0])"
+    first = first if tokenized else "@_read_ids(prompt, ids, sizeof ids / sizeof ids[0])"
+    spaced = ["if (@@_SPACED)", '    printf(" ");'] if tokenized else []
+    show = [
+        "size_t size;",
+        "const char *const text = @_token_text(token, &size);",
+        "fwrite(text, 1, size, stdout);",
+        *spaced,
+    ]
+    body = [
+        "static @_state s;",
+        f"static float logits[{tokens}];",
+        "static int32_t ids[65536];",
+        "const long count = argc > 1 ? strtol(argv[1], NULL, 10) : 500;",
+        "const float temperature = argc > 2 ? (float)strtod(argv[2], NULL) : 0.8f;",
+        "uint32_t seed = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) * 2654435761u + 1u : 1u;",
+        f"const char *const prompt = argc > 4 ? argv[4] : {c_string(chr(10)) if tokenized else c_string('0')};",
+        "if (argc > 5) {",
+        '    fprintf(stderr, "usage: %s [COUNT [TEMPERATURE [SEED [PROMPT]]]]\\n", argv[0]);',
+        "    return 2;",
+        "}",
+        "seed = seed == 0 ? 1u : seed;",
+        f"size_t given = {first};",
+        "given = given < sizeof ids / sizeof ids[0] ? given : sizeof ids / sizeof ids[0];",
+        "@_init(&s);",
+        "@_run(&s, ids, given, logits);",
+        "for (long i = 0; i < count; i++) {",
+        *(["    logits[0] = -1e30f; /* the unknown token is never written */"] if listed else []),
+        "    @_probabilities(logits, temperature);",
+        "    const int32_t token = @_sample(logits, &seed);",
+        *(f"    {line}" for line in (show if tokenized else ['printf("%ld ", (long)token);'])),
+        "    @_step(&s, token, logits);",
+        "}",
+        'printf("\\n");',
+        "return 0;",
+    ]
+    source.function(f"int main(int argc, char **argv)\n{{\n{indent(body)}}}\n")
+
+
+def _write_forecast(source: Source, network: Forecaster, interface: Interface) -> None:
+    """Lines of standard input are the steps of one past; the forecast has a line per step."""
+    inputs, targets, quantiles = network.stack.input_size, network.targets, len(network.quantiles)
+    if network.decoder.input_size > network.stack.output_size + 1:
+        raise ArgumentError.of("main", True, "does not know the future covariates", "Leave out `main`, and call `run`")
+    source.function(READ_LINE)
+    source.function(READ_NUMBERS)
+    scale = interface.inputs
+    means = [0.0] * inputs if scale is None else scale.mean.tolist()
+    deviations = [1.0] * inputs if scale is None else scale.deviation.tolist()
+    units = [1.0] * targets if interface.unit is None else interface.unit.tolist()
+    table = "".join(
+        f"static const float @_{name}[] = {{{', '.join(map(number, values))}}};\n"
+        for name, values in (("past_means", means), ("past_deviations", deviations), ("past_units", units))
+    )
+    source.function(table)
+    body = [
+        "static @_state s;",
+        f"const long asked = argc > 1 ? strtol(argv[1], NULL, 10) : {interface.horizon};",
+        "const size_t horizon = asked > 0 ? (size_t)asked : 1;",
+        "float *past = NULL;",
+        "size_t steps = 0;",
+        "for (char *line = @_read_line(); line != NULL; line = @_read_line()) {",
+        f"    float *const more = realloc(past, (steps + 1) * {inputs} * sizeof *past);",
+        "    if (more == NULL)",
+        "        return 1;",
+        "    past = more;",
+        f"    const size_t found = @_read_numbers(line, past + steps * {inputs}, {inputs});",
+        "    free(line);",
+        f"    if (found != {inputs}) {{",
+        f'        fprintf(stderr, "step %lu does not have {inputs} numbers\\n", (unsigned long)steps + 1);',
+        "        return 1;",
+        "    }",
+        f"    for (int j = 0; j < {inputs}; j++)",
+        f"        past[steps * {inputs} + (size_t)j]",
+        f"            = (past[steps * {inputs} + (size_t)j] - @_past_means[j]) / @_past_deviations[j];",
+        "    steps++;",
+        "}",
+        f"if (steps < {max(network.season, 1)}) {{",
+        f'    fprintf(stderr, "the past needs {max(network.season, 1)} steps at least\\n");',
+        "    return 1;",
+        "}",
+        *_workspace("steps, horizon"),
+        f"float *const y = malloc(horizon * {targets * quantiles} * sizeof *y);",
+        "if (y == NULL)",
+        "    return 1;",
+        "@_init(&s);",
+        "@_run(&s, past, steps, NULL, horizon, @_past_units, y, workspace);",
+        f"for (size_t i = 0; i < horizon * {targets * quantiles}; i++) {{",
+        f"    const size_t j = i / {quantiles} % {targets};",
+        f'    const char *const end = (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t";',
+        '    printf("%.9g%s", (double)(y[i] * @_past_deviations[j] + @_past_means[j]), end);',
+        "}",
+        *("free(past);", "free(y);", "free(workspace);"),
+        "return 0;",
+    ]
+    source.function(f"int main(int argc, char **argv)\n{{\n{indent(body)}}}\n")

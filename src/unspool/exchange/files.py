@@ -1,0 +1,57 @@
+"""Files that an export writes, all of them or none, without torch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from unspool.errors import ArgumentError, StorageError
+
+
+def check_free(paths: Mapping[Path, object] | list[Path], overwrite: bool) -> None:
+    """Refuse targets that exist, unless `overwrite`; and those that are folders.
+
+    Raises:
+        ArgumentError: One of them stands in the way.
+    """
+    for path in paths:
+        if path.is_dir():
+            raise ArgumentError.of("path", str(path), "is a folder", "Give the name of a file")
+        if not overwrite and os.path.lexists(path):
+            raise ArgumentError.of("path", str(path), "exists already", "Give another, or `overwrite=True`")
+
+
+def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None:
+    """Write files under other names, and rename them when all are on the disk.
+
+    Args:
+        contents: Each file's bytes.
+        overwrite: Whether files that exist are replaced.
+
+    Raises:
+        ArgumentError: A file exists, or is a folder.
+        StorageError: One cannot be written; none of them is.
+
+    Example:
+        write_files({Path("model.onnx"): model, Path("model.json"): tokenizer})
+    """
+    check_free(list(contents), overwrite)
+    names = {path: path.with_name(f".{path.name}-{secrets.token_hex(4)}") for path in contents}
+    try:
+        for path, content in contents.items():
+            with open(names[path], "xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        for path, name in names.items():
+            os.replace(name, path)
+    except OSError as error:
+        said = error.strerror or error
+        raise StorageError(
+            f"{next(iter(contents))} cannot be written: {said}. Give another place, or make room."
+        ) from error
+    finally:
+        for name in names.values():
+            name.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Networks as ONNX, emitted from their equations: nothing here needs torch."""
