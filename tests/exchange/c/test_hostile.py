@@ -12,7 +12,6 @@ from unspool.exchange.c.convert import write_c
 from unspool.exchange.c.names import identifier
 from unspool.runtime.network import Layer, Stack
 
-
 TITLES = ("*/ int evil(void); int evil(void) { return 1; } /*", "/* @_x \\\n", "é */\n#error no\n/*", "??/")
 
 
