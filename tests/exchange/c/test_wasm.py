@@ -60,6 +60,13 @@ class Guest:
         return np.frombuffer(found, like.dtype).reshape(like.shape)
 
 
+@pytest.mark.long
+def test_40_architectures_give_the_bits_of_c(tmp_path: Path) -> None:
+    for seed in range(40):
+        (tmp_path / str(seed)).mkdir()
+        test_wasm_gives_the_bits_of_c(tmp_path / str(seed), seed)
+
+
 @pytest.mark.parametrize("seed", [3, 8])
 def test_wasm_gives_the_bits_of_c(tmp_path: Path, seed: int) -> None:
     stack = random_stack(seed)

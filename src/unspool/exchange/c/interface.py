@@ -22,6 +22,7 @@ class Interface:
         outputs: The scale of predicted numbers; None where they stay standardized.
         unit: The mean change of a forecaster's targets over a season, standardized.
         horizon: How many steps a forecaster was trained to forecast.
+        lookback: How many steps of the past it was trained to read; 0: all.
         labels: Names of classes, tags or targets, by their numbers.
         allowed: Which tag may follow which, (tags + 2, tags + 2) with the borders last; None: all.
     """
@@ -34,5 +35,6 @@ class Interface:
     outputs: Scale | None = None
     unit: Array | None = None
     horizon: int = 1
+    lookback: int = 0
     labels: tuple[str, ...] = ()
     allowed: Array | None = None

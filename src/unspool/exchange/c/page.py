@@ -98,6 +98,7 @@ def _forecast_facts(network: Forecaster, interface: Interface) -> dict[str, Any]
     inputs, scale = network.stack.input_size, interface.inputs
     return {
         "least": max(network.season, 1),
+        "lookback": interface.lookback,
         "middle": network.quantiles.index(0.5),
         "mean": [0.0] * inputs if scale is None else scale.mean.tolist(),
         "deviation": [1.0] * inputs if scale is None else scale.deviation.tolist(),

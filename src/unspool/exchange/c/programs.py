@@ -7,70 +7,12 @@ from collections.abc import Iterable
 from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
 from unspool.exchange.c.interface import Interface
+from unspool.exchange.c.reading import READ_IDS, READ_LINE, READ_NUMBERS
 from unspool.exchange.c.source import Source, indent
 from unspool.exchange.c.step import number
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 
 INCLUDES = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
-READ_LINE = """\
-/* A line of any length without its end, which the caller frees; NULL at the end of the input. */
-static char *@_read_line(void)
-{
-    size_t size = 0, room = 256;
-    char *line = malloc(room);
-    int letter = getchar();
-    if (letter == EOF || line == NULL) {
-        free(line);
-        return NULL;
-    }
-    for (; letter != EOF && letter != '\\n'; letter = getchar()) {
-        if (size + 2 > room) {
-            char *const longer = realloc(line, room *= 2);
-            if (longer == NULL) {
-                free(line);
-                return NULL;
-            }
-            line = longer;
-        }
-        line[size++] = (char)letter;
-    }
-    line[size] = 0;
-    return line;
-}
-"""
-READ_IDS = """\
-/* Ids of a line with numbers, at most `limit`; returns how many there are. */
-static size_t @_read_ids(const char *line, int32_t *ids, size_t limit)
-{
-    size_t found = 0;
-    char *end;
-    for (long id = strtol(line, &end, 10); end != line; id = strtol(line, &end, 10), found++) {
-        if (found < limit)
-            ids[found] = (int32_t)id;
-        line = end;
-    }
-    return found;
-}
-"""
-READ_NUMBERS = """\
-/* Numbers of a line, between spaces, commas or semicolons, at most `limit`; returns how many there are. */
-static size_t @_read_numbers(const char *line, float *numbers, size_t limit)
-{
-    size_t found = 0;
-    for (;;) {
-        char *end;
-        while (*line == ',' || *line == ';' || *line == ' ' || *line == '\\t' || *line == '\\r')
-            line++;
-        const float value = (float)strtod(line, &end);
-        if (end == line)
-            return found;
-        if (found < limit)
-            numbers[found] = value;
-        found++;
-        line = end;
-    }
-}
-"""
 
 
 def write_program(source: Source, network: Network | Stack, interface: Interface, tokenized: bool) -> None:
@@ -340,6 +282,11 @@ def _write_generator(source: Source, network: Language, interface: Interface, to
     source.function(f"int main(int argc, char **argv)\n{{\n{indent(body)}}}\n")
 
 
+def _read_steps(interface: Interface) -> str:
+    """How many of the last `steps` a forecaster reads: as many as it was trained on."""
+    return f"steps < {interface.lookback} ? steps : {interface.lookback}" if interface.lookback else "steps"
+
+
 def _write_forecast(source: Source, network: Forecaster, interface: Interface) -> None:
     """Lines of standard input are the steps of one past; the forecast has a line per step."""
     inputs, targets, quantiles = network.stack.input_size, network.targets, len(network.quantiles)
@@ -387,7 +334,8 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
         "if (y == NULL)",
         "    return 1;",
         "@_init(&s);",
-        "@_run(&s, past, steps, NULL, horizon, @_past_units, y, workspace);",
+        f"const size_t read = {_read_steps(interface)};",
+        f"@_run(&s, past + (steps - read) * {inputs}, read, NULL, horizon, @_past_units, y, workspace);",
         f"for (size_t i = 0; i < horizon * {targets * quantiles}; i++) {{",
         f"    const size_t j = i / {quantiles} % {targets};",
         f'    const char *const end = (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t";',

@@ -75,13 +75,14 @@ def _read_tagger(document: Mapping[str, Any]) -> Interface:
 def _read_forecaster(document: Mapping[str, Any]) -> Interface:
     """Of several series each has its own scale, so that the caller standardizes."""
     scales, units = document["scales"], document["units"]
-    horizon, targets = saved.read_count(document, "horizon"), tuple(saved.read_names(document, "targets"))
+    targets = tuple(saved.read_names(document, "targets"))
+    horizon, lookback = (saved.read_count(document, name) for name in ("horizon", "lookback"))
     if len(scales) != 1:
-        return Interface(horizon=horizon, labels=targets)
+        return Interface(horizon=horizon, lookback=lookback, labels=targets)
     (name,) = scales
     scale = Scale.load(scales[name])
     unit = np.asarray(units[name], np.float64) / scale.deviation[: len(targets)]
-    return Interface(inputs=scale, unit=unit, horizon=horizon, labels=targets)
+    return Interface(inputs=scale, unit=unit, horizon=horizon, lookback=lookback, labels=targets)
 
 
 def _read_translator(document: Mapping[str, Any]) -> Interface:

@@ -151,9 +151,10 @@ function describe(y) {
 
 function forecast() {
   const { INPUTS: width, TARGETS: targets, QUANTILES: levels } = model.constants;
-  const state = start(), raw = numbers(element("input").value), steps = Math.floor(raw.length / width);
-  if (steps < model.least) throw new Error(`the past needs ${model.least} steps at least`);
-  const past = raw.slice(0, steps * width).map((value, i) => (value - model.mean[i % width]) / model.deviation[i % width]);
+  const state = start(), raw = numbers(element("input").value), given = Math.floor(raw.length / width);
+  if (given < model.least) throw new Error(`the past needs ${model.least} steps at least`);
+  const steps = model.lookback ? Math.min(given, model.lookback) : given; // as many as it was trained on
+  const past = raw.slice((given - steps) * width, given * width).map((value, i) => (value - model.mean[i % width]) / model.deviation[i % width]);
   const horizon = Number(element("horizon").value), size = horizon * targets * levels;
   const y = call("allocate", 4 * size), workspace = call("allocate", 4 * call("workspace", steps, horizon) + 4);
   call("run", state, putFloats(past), steps, 0, horizon, putFloats(model.unit), y, workspace);
