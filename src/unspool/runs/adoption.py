@@ -98,7 +98,7 @@ def adopt(
     if labels is not None:
         columns = {"text_column": None, "label_column": None}
         document = {"inputs": "text", "lowercase": False, "vocabulary": document, "labels": labels, "columns": columns}
-    learner: Any = config.task.restore(document, config.data).make_learner(config.model)
+    learner: Any = make_learner(config.task.restore(document, config.data), config.model)
     if labels is None:
         _fill_language_model(learner, whole, order)
     else:
