@@ -20,7 +20,7 @@ from unspool.settings.section import Section
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "unspool"
 #: An option's spelling, and not a rule of dashes, a double minus or a CSS variable.
-OPTION = re.compile(r"(?<![-\w(])--[a-z][a-z-]+\b")
+OPTION = re.compile(r"(?<![-\w(])(?<!-Wl,)--[a-z][a-z-]+\b")  # those of a linker are not ours
 
 
 def test_every_setting_is_in_the_full_help_under_its_group(

@@ -14,6 +14,7 @@ from unspool.data.vocabulary import UNKNOWN, load_vocabulary
 from unspool.errors import ArgumentError, DataError
 from unspool.exchange.imported import ImportedModel, Part
 from unspool.learning.run_folder import RunFolder, check_free
+from unspool.models.catalogue import make_learner
 from unspool.nn import Bidirectional, Stack
 from unspool.nn.description import describe_layer
 from unspool.runs.config import Config, read_config
