@@ -83,7 +83,7 @@ def _print_rounded(name: str, before: Mapping[str, float], after: Mapping[str, f
         return
     _print(f"{name}, int8", after, json)
     if change is not None:
-        console().print(f"{name}, int8: the loss changes by {change:+.3%}", soft_wrap=True)
+        console().print(f"{name}, int8: the loss changes by {100 * change:+.2g} %", soft_wrap=True)
 
 
 def relative_change(before: float | None, after: float | None) -> float | None:
