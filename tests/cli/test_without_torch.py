@@ -88,8 +88,12 @@ def call_all(commands: Sequence[Sequence[object]], missing: Sequence[str], cache
             return [call_here(one) for one in words]
     done = subprocess.run(
         [sys.executable, "-c", CALLS, " ".join(missing)],
-        **{"input": json.dumps(words), "capture_output": True, "text": True},
-        **{"check": False, "env": {**os.environ, **own}, "cwd": ROOT},
+        input=json.dumps(words),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **own},
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return [Said(*one) for one in json.loads(done.stdout)]
