@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,14 @@ def test_addresses_are_checked() -> None:
         kernel.pack(4, [1, 2], 3)
     with pytest.raises(DTypeError, match="itemsize"):
         kernel.pack(2, [1] * 9, 3)
+
+
+def test_a_step_keeps_the_memory_that_it_reads_and_writes() -> None:
+    stepper = pack(find_cell("lstm")).stepper(1)
+    step, owned = stepper.step, [weakref.ref(array) for array in (stepper.x, stepper.out, *stepper.states)]
+    packed = weakref.ref(stepper.step.__defaults__[0][0])  # type: ignore[attr-defined]
+    del stepper
+    step()
+    assert all(one() is not None for one in (packed, *owned))
+    del step
+    assert all(one() is None for one in (packed, *owned))
