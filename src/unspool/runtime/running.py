@@ -59,7 +59,8 @@ class Running:
             return lambda: np.maximum(highest, h, out=highest), highest
         pooled = np.zeros_like(h)
         if self._inner is None or self._outer is None:
-            return lambda: _add_to_mean(h, *gathered, pooled), pooled
+            total, count = gathered
+            return lambda: _add_to_mean(h, total, count, pooled), pooled
         (to_inner, inner) = self._inner.onto(h)
         (to_score, score) = self._outer.onto(inner)
 
