@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from unspool.cells.cell import check_size
 from unspool.data.vocabulary import Vocabulary
 from unspool.decoding.sampling import Sampling
 from unspool.runtime import session
@@ -26,14 +28,14 @@ from unspool.tasks.restoring import restore
 from unspool.tasks.text_generator import TextGenerator
 
 
-def load(run: str | Path, *, int8: bool = False, threads: int = 1) -> RunPlayer:
+def load(run: str | Path, *, int8: bool = False, threads: int | None = None) -> RunPlayer:
     """Load the best model of a run, to play it. It needs neither torch nor a compiler.
 
     Args:
         run: The folder that `unspool train` wrote.
         int8: Round the matrices of layers and heads to whole numbers of 8 bits, with a scale per row: a quarter of
             the memory. `unspool evaluate RUN --int8` tells what that changes.
-        threads: The most threads that a call uses.
+        threads: The most threads that a call uses; None: as many as there are cores. Single steps use one.
 
     Returns:
         A player: `predict`, `evaluate`, `generate`, and `start()` for a session.
@@ -48,7 +50,13 @@ def load(run: str | Path, *, int8: bool = False, threads: int = 1) -> RunPlayer:
         >>> session.feed("The ")
         >>> saved = session.save()
     """
-    return RunPlayer(read_run(run), Path(run), PlayOptions(threads, int8))
+    options = PlayOptions(count_cores() if threads is None else check_size("threads", threads), int8)
+    return RunPlayer(read_run(run), Path(run), options)
+
+
+def count_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class RunPlayer:
