@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unspool.exchange.c.convert import write_c
 from unspool.lab.bench import Point, Report, Settings, bench, exported, run, stream
 from unspool.lab.bench.agreement import DisagreementError
+from unspool.lab.bench.cases import Case
+from unspool.lab.bench.contestants import modules
+from unspool.lab.bench.contestants.steps import stack_of
 from unspool.lab.bench.machine import MatrixProduct
 from unspool.lab.bench.report import OURS, Row
 from unspool.lab.bench.tables import quantity
@@ -100,17 +104,17 @@ def test_a_compiler_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_products_are_those_of_a_step() -> None:
-    layer = stream.modules.layer_of(stream.modules.OURS, stream.Case("lstm", Point(1, 1, 3, 4)))[0]
-    stack = stream.stack_of(layer)
+    layer = modules.layer_of(modules.OURS, Case("lstm", Point(1, 1, 3, 4)))[0]
+    stack = stack_of(layer)
     for int8, function in ((False, "model_add_product("), (True, "model_add_product_int8(")):
-        written = exported.write_c(stack, "model", int8=int8)
+        written = write_c(stack, "model", int8=int8)
         code = exported.multiplying(written, stack)
         assert code.count(function) == 8 == written.code.count(function) - 1  # its definition
 
 
 def test_sizes_are_those_of_the_files() -> None:
-    layer = stream.modules.layer_of(stream.modules.OURS, stream.Case("lstm", Point(1, 1, 3, 4)))[0]
-    row = exported.sizes_of("title", stream.stack_of(layer), False)
+    layer = modules.layer_of(modules.OURS, Case("lstm", Point(1, 1, 3, 4)))[0]
+    row = exported.sizes_of("title", stack_of(layer), False)
     numbers = 4 * (4 * 3 + 4 * 4 + 4)
     assert row.values["weights"].median == 4 + 4 * numbers  # a checksum before them
     assert quantity(row.values["C, weights inside"].median, row.unit).endswith(" B")

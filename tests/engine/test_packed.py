@@ -127,11 +127,11 @@ def test_addresses_are_checked() -> None:
 
 
 def test_a_step_keeps_the_memory_that_it_reads_and_writes() -> None:
-    stepper = pack(find_cell("lstm")).stepper(1)
-    step, owned = stepper.step, [weakref.ref(array) for array in (stepper.x, stepper.out, *stepper.states)]
-    packed = weakref.ref(stepper.step.__defaults__[0][0])  # type: ignore[attr-defined]
-    del stepper
+    packed = pack(find_cell("lstm"))
+    stepper = packed.stepper(1)
+    step, owned = stepper.step, [weakref.ref(one) for one in (packed, stepper.x, stepper.out, *stepper.states)]
+    del packed, stepper
     step()
-    assert all(one() is not None for one in (packed, *owned))
+    assert all(one() is not None for one in owned)
     del step
-    assert all(one() is None for one in (packed, *owned))
+    assert all(one() is None for one in owned)

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,8 @@ from unspool.lab.bench.timing import Call, Spread, interleave
 from unspool.runtime.network import Stack
 from unspool.runtime.options import PlayOptions
 
+#: (address of x, address of y, steps).
+Function = Callable[[int, int, int], None]
 POINT = Point(1, 1, 64, 64)
 COMPILER, OPTIONS = "gcc", ("-std=c99", "-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
 STEP, FILES, PRODUCTS = "a step in C, without Python", "sizes of files", "its products alone"
@@ -120,7 +122,7 @@ def multiplying(written: Written, stack: Stack) -> str:
     return MULTIPLYING.replace("@", "\n".join(lines))
 
 
-def compile_bench(written: Written, code: str, folder: Path, name: str) -> ctypes._CFuncPtr:
+def compile_bench(written: Written, code: str, folder: Path, name: str) -> Function:
     """The function `bench` of a file that includes the model."""
     compiler = shutil.which(COMPILER)
     if compiler is None:
@@ -137,7 +139,7 @@ def compile_bench(written: Written, code: str, folder: Path, name: str) -> ctype
     return function
 
 
-def call(function: ctypes._CFuncPtr, x: Array, y: Array, steps: int) -> Call:
+def call(function: Function, x: Array, y: Array, steps: int) -> Call:
     """Some steps in one call; the arrays stay where they are."""
     return lambda: function(x.ctypes.data, y.ctypes.data, steps)
 
