@@ -73,11 +73,8 @@ def test_a_cortex_m4_gives_the_same_bits(tmp_path: Path, cell: str) -> None:
 
 @pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="QEMU for ARM is not installed")
 def test_the_example_of_the_documents_runs(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
-    text = text[text.index("### Microcontrollers") :]
-    program, link, commands = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("c", "ld", "sh"))  # type: ignore[index]
-    motion = Pooled("classify", (_walking_member(),), "softmax")
-    written = write_c(motion, "motion", int8=True)
+    program, link, commands = (documented("### Microcontrollers", kind) for kind in ("c", "ld", "sh"))
+    written = write_c(walking(), "motion", int8=True)
     files = {"main.c": program, "link.ld": link, "motion.c": written.code, "motion.h": written.header}
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -90,7 +87,29 @@ def test_the_example_of_the_documents_runs(tmp_path: Path) -> None:
     assert done.stdout + done.stderr == "walking\n"
 
 
-def _walking_member() -> Member:
-    """A GRU of 16 units over 3 numbers whose head always prefers the second label."""
+def test_the_program_in_c_of_the_documents_runs(tmp_path: Path) -> None:
+    written = write_c(walking(), "motion")
+    files = {"main.c": documented("## C\n", "c"), "motion.c": written.code, "motion.h": written.header}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    subprocess.run(["gcc", *strict, "main.c", "motion.c", "-lm", "-o", "motion"], cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [tmp_path / "motion"], input="0.1 0.2 0.3\n1 2 3\n", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "walking: 0.73\n" * 2  # 1 / (1 + 1/e)
+
+
+def documented(heading: str, kind: str) -> str:
+    """The first block of a kind below a heading of the page about deployment."""
+    text = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    found = re.search(rf"```{kind}\n(.*?)```", text[text.index(heading) :], re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def walking() -> Pooled:
+    """A GRU of 16 units over 3 numbers whose head always prefers the second of two labels, by e to 1."""
     head = Linear(np.zeros((2, 16), np.float32), np.array([0, 1], np.float32))
-    return Member(None, stack_of("gru", 3, 16), 0, None, Pooling("last", False, None, None), head)
+    member = Member(None, stack_of("gru", 3, 16), 0, None, Pooling("last", False, None, None), head)
+    return Pooled("classify", (member,), "softmax")
