@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -123,3 +124,14 @@ def test_addresses_are_checked() -> None:
         kernel.pack(4, [1, 2], 3)
     with pytest.raises(DTypeError, match="itemsize"):
         kernel.pack(2, [1] * 9, 3)
+
+
+def test_a_step_keeps_the_memory_that_it_reads_and_writes() -> None:
+    packed = pack(find_cell("lstm"))
+    stepper = packed.stepper(1)
+    step, owned = stepper.step, [weakref.ref(one) for one in (packed, stepper.x, stepper.out, *stepper.states)]
+    del packed, stepper
+    step()
+    assert all(one() is not None for one in owned)
+    del step
+    assert all(one() is None for one in owned)

@@ -157,11 +157,12 @@ class Kernel:
         out: int,
         final: Addresses,
         int8: bool = False,
+        owners: object = None,
     ) -> Callable[[], None]:
         """A forward pass over matrices that `pack` packed, to be called any number of times.
 
         It reads and writes the same memory at every call; `final` may be `start`. The result has the same bits however
-        the steps are cut into calls and the rows into batches.
+        the steps are cut into calls and the rows into batches. `owners` of that memory live as long as the call.
         """
         states = len(self.state_widths)
         self._check(itemsize, shape, (x, out, packed, *parameters, *start, *final), 3 + self._fixed[2] + 2 * states)
@@ -170,7 +171,7 @@ class Kernel:
         call = struct.pack("%dq" % len(words), *words)  # noqa: UP031, quicker
         function = self._functions.get(("forward", itemsize)) or self._load("forward", itemsize)
 
-        def play() -> None:
+        def play(_owners: object = owners) -> None:
             if function(call):
                 raise UnspoolError(NO_MEMORY.format("forward"))
 

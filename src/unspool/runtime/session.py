@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -61,7 +62,7 @@ class Session:
     def __init__(self, reader: Reader, memory: Memory, position: int = 0, recent: Sequence[int] = ()) -> None:
         self._reader, self._memory = reader, memory
         self._quick: Callable[[Any], Array] | None = None
-        self.position, self._recent = position, list(recent)
+        self.position, self._recent = position, deque(recent, RECENT)
 
     def feed(self, given: Any) -> Array | None:
         """Read on.
@@ -93,14 +94,22 @@ class Session:
         Returns:
             The output, as `feed` gives it.
         """
-        if self._quick is None:
-            self._quick, self._memory = self._reader.stream.quick(self._memory)
-        reads_ids = self._reader.stream.reads_ids
-        output = self._quick(x if reads_ids else self._reader.encode_step(x))
+        output = (self._quick or self._make_quick())(x)
         self.position += 1
-        if reads_ids:
-            self._recent = [*self._recent[1 - RECENT :], int(x)]
         return output
+
+    def _make_quick(self) -> Callable[[Any], Array]:
+        """What takes a step; what need not be asked at every step is asked here."""
+        stream, encode, recent = self._reader.stream, self._reader.encode_step, self._recent
+        step, self._memory = stream.quick(self._memory)
+
+        def step_token(token: Any) -> Array:
+            output = step(token)
+            recent.append(int(token))
+            return output
+
+        self._quick = step_token if stream.reads_ids else lambda x: step(encode(x))
+        return self._quick
 
     def generate(
         self,
@@ -130,7 +139,7 @@ class Session:
             raise ArgumentError.of(
                 "session", "new", "has read nothing that text could follow", "Feed it a prompt first"
             )
-        text = TextStream(self._reader.decode, (stop,) if isinstance(stop, str) else tuple(stop), self._recent)
+        text = TextStream(self._reader.decode, (stop,) if isinstance(stop, str) else tuple(stop), [*self._recent])
         return self._generate(check_count(count), sampling, text, np.random.default_rng(check_seed(seed)))
 
     def _generate(self, count: int, sampling: Sampling, text: TextStream, random: np.random.Generator) -> Iterator[str]:
@@ -161,12 +170,12 @@ class Session:
         """
         if not all(np.isfinite(part).all() for part in self._memory):
             raise DivergenceError("the session's state is not finite: the model diverges on what it was fed")
-        return blob.dump(self._reader.digest, self.position, self._recent, self._memory)
+        return blob.dump(self._reader.digest, self.position, [*self._recent], self._memory)
 
     def _advance(self, steps: int, inputs: Any) -> None:
         self.position += steps
         if self._reader.stream.reads_ids:
-            self._recent = [*self._recent, *np.asarray(inputs)[-RECENT:, 0].tolist()][-RECENT:]
+            self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
 
 
 def restore(reader: Reader, saved: object) -> Session:
@@ -197,7 +206,7 @@ def step_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> list[Array]
         session._memory, session._quick = [part[row : row + 1] for part in memory], None
         session.position += 1
         if stream.reads_ids:
-            session._recent = [*session._recent[1 - RECENT :], int(x)]
+            session._recent.append(int(x))
     return list(output[0])
 
 

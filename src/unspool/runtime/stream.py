@@ -15,6 +15,7 @@ from unspool.runtime.language import LanguagePlayer
 from unspool.runtime.network import Array
 from unspool.runtime.player import Player
 from unspool.runtime.pooled import MemberPlayer, PooledPlayer
+from unspool.runtime.quick import MemberSteps, token_reader
 from unspool.runtime.running import Running
 from unspool.runtime.stepper import StackStepper, check_streaming, flatten, unflatten
 
@@ -36,18 +37,9 @@ class Stream(ABC):
     def run(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
         """The output (time, sessions, width) of inputs with the same first two axes, and what is remembered then."""
 
+    @abstractmethod
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         """What takes one step of one session, from one input to the output (width,), and the memory that it changes."""
-        own = [np.array(part) for part in memory]
-
-        def step(one: Any) -> Array:
-            output, new = self.run(np.asarray(one)[None, None], own)
-            for part, value in zip(own, new, strict=True):
-                part[:] = value
-            found: Array = output[0, 0]
-            return found
-
-        return step, own
 
 
 class LanguageStream(Stream):
@@ -75,18 +67,15 @@ class LanguageStream(Stream):
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         stepper = StackStepper(self.player.stack, memory[:-1])
         stepper.out[:] = memory[-1]
-        table, (to_logits, logits) = self.player.network.embedding.weight, self.player.head_onto(stepper.out)
-        x, layers, count = stepper.x, stepper.step, len(table)
+        read, layers = token_reader(self.player.network.embedding, stepper.x), stepper.step
+        to_logits, logits = self.player.head_onto(stepper.out)
+        row: Array = logits[0]
 
         def step(token: Any) -> Array:
-            if not 0 <= token < count:
-                problem = f"is not a token from 0 to {count - 1}"
-                raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
-            x[0] = table[token]
+            read(token)
             layers()
             to_logits()
-            found: Array = logits[0].copy()
-            return found
+            return row.copy()
 
         return step, [*stepper.states, stepper.out]
 
@@ -114,6 +103,20 @@ class PooledStream(Stream):
             found.append(scores)
             after += new
         return self._predict(found), after
+
+    def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
+        rest, members = list(memory), []
+        for member in self.members:
+            own, rest = rest[: member.count], rest[member.count :]
+            members.append(MemberSteps(member.player, member.running, own))
+
+        def step(one: Any) -> Array:
+            for member in members:
+                member.step(one)
+            found: Array = self._predict([member.scores for member in members])[0]
+            return found
+
+        return step, [part for member in members for part in member.memory]
 
     def _predict(self, scores: Sequence[Array]) -> Array:
         wide = [one.astype(np.float64) for one in scores]
