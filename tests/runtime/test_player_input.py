@@ -104,6 +104,16 @@ def test_numbers_that_the_model_cannot_hold_are_refused_and_change_nothing(play:
     assert np.isfinite(session.step([1e30] * WIDTH)).all()
 
 
+@pytest.mark.parametrize(
+    "wrong", [["1", "2", "3"], [1j, 0, 0], np.array([1j] * 3), {}, [10**400] * 3], ids=lambda one: repr(one)[:20]
+)
+def test_what_are_no_numbers_is_no_step_of_them(play: Players, wrong: Any) -> None:
+    session = play("numbers").start()
+    with pytest.raises(ArgumentTypeError, match="is not a list of numbers"):
+        session.step(wrong)
+    assert session.position == 0
+
+
 def test_text_goes_on_from_what_the_session_has_read_last(play: Players) -> None:
     player = play("lm")
     session = player.start()
@@ -152,7 +162,7 @@ def test_whole_numbers_of_numpy_are_tokens(play: Players, task: str) -> None:
     one, other, third = (player.start() for _ in range(3))
     one.step(3)
     other.step(np.int64(3))
-    player.step_many([third], np.array([3], np.uint8))
+    player.step_many([third], [np.uint8(3)])
     assert one.save() == other.save() == third.save()
 
 
@@ -203,13 +213,13 @@ def test_a_classifier_is_fed_a_text_and_not_its_words(play: Players) -> None:
     np.testing.assert_allclose(found, [expected[f"p({label})"] for label in "xyz"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [None, [1, 2], 3, "ab", (one for one in ())], ids=repr)
+@pytest.mark.parametrize("wrong", [None, [1, 2], 3, "ab", iter([1, 2])], ids=repr)
 def test_sessions_that_are_none(play: Players, wrong: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="`sessions`"):
         play("lm").step_many(wrong, [1, 2])
 
 
-@pytest.mark.parametrize("wrong", [None, 3, np.array(3), "ab", (one for one in ())], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, np.array(3), "ab", iter([1, 2])], ids=repr)
 def test_inputs_that_are_no_list(play: Players, wrong: Any) -> None:
     player = play("lm")
     with pytest.raises(ArgumentTypeError, match="`inputs`"):
@@ -264,7 +274,7 @@ def test_options_of_text_are_the_same_for_sessions_and_players(play: Players) ->
 @pytest.mark.parametrize("wrong", [*NO_LISTS, "dict", "text"])
 @pytest.mark.parametrize("task", [*EXAMPLES, "joint", "forecast"])
 def test_examples_are_a_list(play: Players, task: str, wrong: str) -> None:
-    given = {**NO_LISTS, "dict": dict, "text": lambda: "red hot"}[wrong]()
+    given = NO_LISTS[wrong]() if wrong in NO_LISTS else {"dict": {}, "text": "red hot"}[wrong]
     error = ArgumentError if (task, wrong) == ("forecast", "dict") else ArgumentTypeError
     with pytest.raises(error, match=r"`examples`.*Give (a list of|an array)"):
         play(task).predict(given)
@@ -299,6 +309,24 @@ def test_targets_of_a_joint_model_are_pairs(play: Players) -> None:
         with pytest.raises(ArgumentTypeError):
             player.evaluate([words], wrong)
     assert {type(value) for value in player.evaluate([words], [pair]).values()} == {float}
+
+
+@pytest.mark.parametrize("value", [1e39, -1e300])
+def test_series_that_the_model_cannot_hold_are_refused(play: Players, value: float) -> None:
+    series = np.arange(60.0)
+    series[50] = value
+    for call in (play("forecast").predict, play("forecast").evaluate):
+        with pytest.raises(DataError, match="at step 50, too far from all training data"):
+            call(series)
+
+
+def test_targets_without_content_are_refused(play: Players) -> None:
+    with pytest.raises(ArgumentError, match="Give each word a tag"):
+        play("tag").evaluate([["red"]], [[]])
+    with pytest.raises(ArgumentTypeError, match="a list of tags and a label"):
+        play("joint").evaluate([["red"]], [(["O"], "")])
+    with pytest.raises(DataError, match="not a finite number"):
+        play("regress").evaluate(["red", "hot"], [10**400, 1.0])
 
 
 def test_forecasts_and_texts_are_evaluated_without_targets(play: Players) -> None:

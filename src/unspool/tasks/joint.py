@@ -156,7 +156,7 @@ class JointTagging(Tagging):
 
 def _check_pair(name: str, pair: Any) -> None:
     is_pair = isinstance(pair, list | tuple) and len(pair) == 2
-    if not is_pair or not isinstance(pair[1], str):
+    if not is_pair or not isinstance(pair[1], str) or not pair[1]:
         remedy = 'Give, for example, (["O", "B-city"], "flight")'
         raise ArgumentTypeError.of(name, pair, "is not a pair of a list of tags and a label", remedy)
 

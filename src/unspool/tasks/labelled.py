@@ -295,8 +295,8 @@ class LabelledTask(TolerantTask):
         """Whether there is nothing to read: no number, or a text without tokens."""
         if isinstance(given, str) and isinstance(self.inputs, TextInputs):
             return not given.strip() and not self.inputs.vocabulary.ids(given)
-        listed = isinstance(given, str | list | tuple) or getattr(given, "ndim", 0)
-        return bool(listed) and not len(given)
+        listed = isinstance(given, str | list | tuple) or getattr(given, "ndim", 0) > 0
+        return listed and not len(given)
 
     def encode_step(self, x: Any) -> Any:
         if isinstance(self.inputs, TextInputs):
@@ -311,7 +311,10 @@ class LabelledTask(TolerantTask):
     def _read_step(self, x: Any) -> NDArray[np.float64]:
         """One number per feature."""
         try:
-            values = np.asarray(x, np.float64)
+            given = np.asarray(x)
+            if given.dtype.kind not in "biufO":  # digits and complex numbers would be converted
+                raise TypeError(f"it has the type {given.dtype}")
+            values = np.asarray(given, np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise ArgumentTypeError.of("x", x, f"is not a list of numbers: {error}", "Give one per feature") from error
         if values.shape != (self.inputs.features,) or not np.isfinite(values).all():

@@ -276,7 +276,7 @@ def _may_be_number(value: Any) -> bool:
 def _to_number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 

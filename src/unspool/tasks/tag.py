@@ -21,7 +21,7 @@ from unspool.data.sentences import read_sentences
 from unspool.data.sequences import Indices, Sequences
 from unspool.data.tagged import Sentence, mend_sentences, split_columns
 from unspool.data.text import LINES, Source, read_lines
-from unspool.errors import ArgumentTypeError, DataError, ShapeError
+from unspool.errors import ArgumentError, ArgumentTypeError, DataError, ShapeError
 from unspool.tasks.batch import UNSEEN, Batch, TagPrediction, WordBatch
 from unspool.tasks.contract import Claim, TrainingSequences
 from unspool.tasks.examples import check_validation, digest_files, read_divided
@@ -235,7 +235,10 @@ class Tagging(TolerantTask):
         if targets is not None:
             check_list(targets, "targets", "Give a list of tags for each sentence")
         words = [one.split() if isinstance(one, str) else one for one in examples]
-        return self.part(Sentences.of(words, targets))
+        found = self.part(Sentences.of(words, targets))
+        if targets is not None and found.tags is None:
+            raise ArgumentError.of("targets", targets, "hold no tag", "Give each word a tag")
+        return found
 
     def show_given(self, given: Sentences, index: int) -> list[str]:
         return list(given[index].words)
