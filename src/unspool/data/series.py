@@ -144,18 +144,17 @@ def standardize(series: Series, scales: Mapping[str, Scale]) -> Series:
     first, second = np.cumsum([part.shape[1] for part in parts[:2]])
     columns = (slice(first), slice(first, second), slice(second, None))
     values, past, future = (scale.standardize(part, own) for part, own in zip(parts, columns, strict=True))
-    for scaled, part in zip((values, past, future), parts, strict=True):
-        _refuse_far(series.name, scaled, part)
     return replace(series, values=values, past_covariates=past, future_covariates=future)
 
 
-def _refuse_far(name: str, scaled: Floats, given: Floats) -> None:
+def refuse_far(scaled: Series, given: Series) -> None:
     """Refuse numbers so far from those of training that they are infinite in float32, as models read them."""
-    for step, column in np.argwhere(np.abs(scaled) > np.finfo(np.float32).max)[:1]:
-        raise DataError(
-            f"the series {name!r} has {given[step, column]:g} at step {step}, too far from all training data. "
-            "Correct it."
-        )
+    for role in ("values", "past_covariates", "future_covariates"):
+        for step, column in np.argwhere(np.abs(getattr(scaled, role)) > np.finfo(np.float32).max)[:1]:
+            number = getattr(given, role)[step, column]
+            raise DataError(
+                f"the series {given.name!r} has {number:g} at step {step}, too far from all training data. Correct it."
+            )
 
 
 def _matrix(table: Table, columns: Sequence[str]) -> Floats:

@@ -13,7 +13,7 @@ from unspool.data.glance import Glance
 from unspool.data.memory import check_list, count_steps, read_array
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.sequences import Indices
-from unspool.data.series import Floats, Series, standardize
+from unspool.data.series import Floats, Series, refuse_far, standardize
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError, ShapeError
 from unspool.tasks.baselines.forecasts import AR, seasonal_naive
@@ -186,6 +186,8 @@ class Forecasting(ExampleTask):
     def _encode(self, series: Sequence[Series], targets: bool) -> ForecastPart:
         terms = self.terms
         scaled = [standardize(one, terms.scales) for one in series]
+        for one, given in zip(scaled, series, strict=True):
+            refuse_far(one, given)
         if targets:
             origins = Origins(scaled, terms.lookback, terms.horizon)
             return ForecastPart(series, scaled, origins.pairs("training"), origins, terms)
