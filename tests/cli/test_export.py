@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_a_language_model_in_all_forms(runs: Path, tmp_path: Path, capsys: pytes
 def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path) -> None:
     targets = ("--c", tmp_path / "my-book.c", "--int8", "--weights", "separate")
     assert run("export", runs / "book", *targets) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["my-book.bin", "my-book.c", "my_book.h"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my-book.bin", "my-book.c", "my-book.h"]
     command = ["gcc", *STRICT, "-c", str(tmp_path / "my-book.c"), "-o", str(tmp_path / "my-book.o")]
     subprocess.run(command, check=True)
 
@@ -109,12 +110,23 @@ def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path
         (["{runs}/nothing", "--c", "{here}/x.c"], "there is no run"),
         (["{here}/unfinished", "--c", "{here}/x.c"], "has no model yet"),
         (["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"], "Leave out one of the two"),
+        (["{runs}/book", "--c", "{here}/pipe", "--overwrite"], "a pipe or a socket. Give the name of a file"),
+        (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/unfinished/../y.c"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/y.h"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/y.h"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/y.bin", "--weights", "separate"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/y.json", "--onnx", "{here}/y.onnx"], "two files of this export"),
+        (["{runs}/book", "--onnx", "{here}/y.json"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/stdio.c"], "a header stdio.h, which C itself has"),
+        (["{runs}/book", "--c", "{here}/Math.c"], "a header Math.h, which C itself has"),
+        (["{runs}/book", "--c", '{here}/a"b.c'], "which C cannot include"),
     ],
 )
 def test_bad_input_gives_one_line_and_no_file(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     (tmp_path / "there.c").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "config.toml").write_bytes((runs / "book" / "config.toml").read_bytes())
     before = sorted(tmp_path.rglob("*"))
@@ -124,6 +136,14 @@ def test_bad_input_gives_one_line_and_no_file(
     assert len(said.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "there.c").read_text() == "mine"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("stem", ["foo bar", "-", "é中", "my.book", "2%d@_x"])
+def test_the_header_has_the_name_of_the_file(runs: Path, tmp_path: Path, stem: str) -> None:
+    assert run("export", runs / "book", "--c", tmp_path / f"{stem}.c") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {f"{stem}.c", f"{stem}.h"}
+    subprocess.run(["gcc", *STRICT, "-c", str(tmp_path / f"{stem}.c"), "-o", str(tmp_path / "out.o")], check=True)
 
 
 def test_without_zig_one_line_says_what_to_install(
