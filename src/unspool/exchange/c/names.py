@@ -15,15 +15,12 @@ RESERVED = (
 )
 KEYWORDS = frozenset(RESERVED.split())
 
-#: Headers of C itself: a file of such a name in a folder of headers would stand in their place.
-STANDARD_HEADERS = frozenset(
-    f"{name}.h"
-    for name in (
-        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
-        "stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar "
-        "wchar wctype"
-    ).split()
+STANDARD = (
+    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic "
+    "stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
 )
+#: Headers of C itself: a file of such a name in a folder of headers would stand in their place.
+STANDARD_HEADERS = frozenset(STANDARD.split())
 
 
 def header_name(path: Path) -> str:
@@ -37,7 +34,7 @@ def header_name(path: Path) -> str:
         'my model.h'
     """
     name = path.with_suffix(".h").name
-    if name.lower() in STANDARD_HEADERS:
+    if name.lower().removesuffix(".h") in STANDARD_HEADERS:
         raise ArgumentError.of(
             "path", str(path), f"would give a header {name}, which C itself has", "Give another name"
         )
