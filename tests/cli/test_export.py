@@ -41,9 +41,9 @@ def run(*arguments: Any) -> int:
     return int(left.value.code or 0)
 
 
-def build(folder: Path, name: str) -> Path:
+def build(folder: Path, name: str, *options: str) -> Path:
     """The program of an exported file."""
-    command = ["gcc", *STRICT, str(folder / f"{name}.c"), "-o", str(folder / name), "-lm"]
+    command = ["gcc", *STRICT, *options, str(folder / f"{name}.c"), "-o", str(folder / name), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
     return folder / name
@@ -79,6 +79,26 @@ def test_programs_predict_what_the_run_predicts(runs: Path, tmp_path: Path, caps
         assert [*map(float, line.split("\t"))] == pytest.approx([*map(float, row[3:])], rel=1e-5)
 
 
+def test_a_forecasting_program_refuses_what_it_cannot_use(runs: Path, tmp_path: Path) -> None:
+    assert run("export", runs / "series", "--c", tmp_path / "series.c", "--main") == 0
+    program = build(tmp_path, "series", "-fsanitize=address,undefined")
+    past = "".join(f"{10 + i % 3}.5\n" for i in range(150))
+    assert len(answer(program, past, "9")) == 9
+    said = {}
+    for text in ("nan", "1e39", "x", "", "1 2", "1" * 20_000_000):
+        done = subprocess.run([program], input=f"{past}{text}\n{past}", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        said[text[:9]] = done.stderr
+    assert said.pop("1" * 9) == "line 151 is longer than 16777216 bytes\n"
+    assert {*said.values()} == {"line 151 does not have 1 finite number\n"}
+    for asked in ("abc", "-1", "0", "99999999999999999999", "1000001"):
+        done = subprocess.run([program, asked], input=past, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("usage: ")
+    done = subprocess.run([program], input="", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "the past needs 1 steps at least\n")
+
+
 def test_a_language_model_in_all_forms(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ziglang")
     targets = ("--c", tmp_path / "book.c", "--main", "--wasm", tmp_path / "book.wasm", "--html", tmp_path / "book.html")
@@ -112,11 +132,8 @@ def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path
         (["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"], "Leave out one of the two"),
         (["{runs}/book", "--c", "{here}/pipe", "--overwrite"], "a pipe or a socket. Give the name of a file"),
         (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/unfinished/../y.c"], "two files of this export"),
-        (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/y.h"], "two files of this export"),
         (["{runs}/book", "--c", "{here}/y.h"], "two files of this export"),
         (["{runs}/book", "--c", "{here}/y.bin", "--weights", "separate"], "two files of this export"),
-        (["{runs}/book", "--c", "{here}/y.json", "--onnx", "{here}/y.onnx"], "two files of this export"),
-        (["{runs}/book", "--onnx", "{here}/y.json"], "two files of this export"),
         (["{runs}/book", "--c", "{here}/stdio.c"], "a header stdio.h, which C itself has"),
         (["{runs}/book", "--c", "{here}/Math.c"], "a header Math.h, which C itself has"),
         (["{runs}/book", "--c", '{here}/a"b.c'], "which C cannot include"),

@@ -328,6 +328,7 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
         raise ArgumentError.of("main", True, "does not know the future covariates", "Leave out `main`, and call `run`")
     for text in (READ_LINE.replace("@limit", str(LONGEST_NUMBERS)), READ_COUNT, READ_NUMBERS, ALL_FINITE):
         source.function(text)
+    wrong = f"does not have {inputs} finite number{'s' if inputs > 1 else ''}"
     scale = interface.inputs
     means = [0.0] * inputs if scale is None else scale.mean.tolist()
     deviations = [1.0] * inputs if scale is None else scale.deviation.tolist()
@@ -355,7 +356,7 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
         "    past = more;",
         f"    const size_t found = @_read_numbers(line, past + steps * {inputs}, {inputs});",
         "    free(line);",
-        *(f"    {one}" for one in _leave_if(f"found != {inputs}", f"does not have {inputs} finite numbers", ("past",))),
+        *(f"    {one}" for one in _leave_if(f"found != {inputs}", wrong, ("past",))),
         f"    for (int j = 0; j < {inputs}; j++)",
         f"        past[steps * {inputs} + (size_t)j]",
         f"            = (past[steps * {inputs} + (size_t)j] - @_past_means[j]) / @_past_deviations[j];",
