@@ -22,16 +22,21 @@ def token_reader(embedding: Embedding, x: Array) -> Callable[[Any], None]:
     table, row, count = embedding.weight, x[0], len(embedding.weight)
 
     def read(token: Any) -> None:
-        try:
-            place = index(token)
-        except TypeError:
-            place = -1
-        if not 0 <= place < count:
-            problem = f"is not a token from 0 to {count - 1}"
-            raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
-        row[:] = table[place]
+        row[:] = table[check_token(token, count)]
 
     return read
+
+
+def check_token(token: Any, count: int) -> int:
+    """The id of one of `count` tokens; True and False are none, although Python counts with them."""
+    try:
+        place = -1 if isinstance(token, bool) else index(token)
+    except TypeError:
+        place = -1
+    if not 0 <= place < count:
+        problem = f"is not a token from 0 to {count - 1}"
+        raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
+    return place
 
 
 def number_reader(x: Array) -> Callable[[Any], None]:
