@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from unspool.errors import ArgumentError, DivergenceError
 from unspool.runtime import blob
 from unspool.runtime.network import Array
 from unspool.runtime.stream import LanguageStream, Memory, Stream
+from unspool.runtime.writing import Writing
 
 #: The last ids that are remembered for the text that comes next.
 RECENT = TextStream.CONTEXT
@@ -61,7 +63,7 @@ class Session:
     def __init__(self, reader: Reader, memory: Memory, position: int = 0, recent: Sequence[int] = ()) -> None:
         self._reader, self._memory = reader, memory
         self._quick: Callable[[Any], Array] | None = None
-        self.position, self._recent = position, list(recent)
+        self.position, self._recent = position, deque(recent, RECENT)
 
     def feed(self, given: Any) -> Array | None:
         """Read on.
@@ -74,13 +76,18 @@ class Session:
             The output after the last step: logits of the next token, probabilities of labels, or numbers. None where
             there was no step.
         """
-        inputs = self._reader.encode(given)
+        return self.read(self._reader.encode(given))
+
+    def read(self, inputs: Any) -> Array | None:
+        """Read on, as `feed` does, what the player's `encode` gave, or some steps of it."""
         steps = len(getattr(inputs, "ids", inputs))
         if not steps:
             return None
         output, self._memory = self._reader.stream.run(inputs, self._memory)
         self._quick = None
-        self._advance(steps, inputs)
+        self.position += steps
+        if self._reader.stream.reads_ids:
+            self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
         found: Array = output[-1, 0]
         return found
 
@@ -97,10 +104,13 @@ class Session:
             self._quick, self._memory = self._reader.stream.quick(self._memory)
         reads_ids = self._reader.stream.reads_ids
         output = self._quick(x if reads_ids else self._reader.encode_step(x))
-        self.position += 1
-        if reads_ids:
-            self._recent = [*self._recent[1 - RECENT :], int(x)]
+        self.took(x)
         return output
+
+    def prepare(self, x: Any) -> Any:
+        """An input of `step` as the stream reads it; refused where `step` would refuse it."""
+        reads_ids = self._reader.stream.reads_ids
+        return self._reader.stream.check(x if reads_ids else self._reader.encode_step(x))
 
     def generate(
         self,
@@ -126,26 +136,28 @@ class Session:
             Pieces of text, each as soon as it is certain.
         """
         sampling = self._reader.sampling(temperature, top_k, top_p)
+        return self._pieces(self.writing(count, sampling, (stop,) if isinstance(stop, str) else tuple(stop), seed))
+
+    def writing(self, count: int, sampling: Sampling, stop: Sequence[str] = (), seed: int | None = None) -> Writing:
+        """A text that follows what was fed, for one who takes the steps; the arguments are those of `generate`."""
         if not self.position:
             raise ArgumentError.of(
                 "session", "new", "has read nothing that text could follow", "Feed it a prompt first"
             )
-        text = TextStream(self._reader.decode, (stop,) if isinstance(stop, str) else tuple(stop), self._recent)
-        return self._generate(check_count(count), sampling, text, np.random.default_rng(check_seed(seed)))
-
-    def _generate(self, count: int, sampling: Sampling, text: TextStream, random: np.random.Generator) -> Iterator[str]:
         stream = self._reader.stream
         assert isinstance(stream, LanguageStream)
-        logits = stream.logits(self._memory)[0]
-        for _ in range(count):
-            token = int(sampling.draw(logits[None], random.random(1))[0])
-            logits = self.step(token)
-            piece = text.push(token)
+        text, random = (
+            TextStream(self._reader.decode, stop, list(self._recent)),
+            np.random.default_rng(check_seed(seed)),
+        )
+        return Writing(stream.logits(self._memory)[0], check_count(count), sampling, text, random)
+
+    def _pieces(self, writing: Writing) -> Iterator[str]:
+        while not writing.done:
+            piece = writing.push(self.step(writing.draw()))
             if piece:
                 yield piece
-            if text.stopped:
-                return
-        rest = text.finish()
+        rest = writing.finish()
         if rest:
             yield rest
 
@@ -161,12 +173,23 @@ class Session:
         """
         if not all(np.isfinite(part).all() for part in self._memory):
             raise DivergenceError("the session's state is not finite: the model diverges on what it was fed")
-        return blob.dump(self._reader.digest, self.position, self._recent, self._memory)
+        return blob.dump(self._reader.digest, self.position, list(self._recent), self._memory)
 
-    def _advance(self, steps: int, inputs: Any) -> None:
-        self.position += steps
+    # ── what those ask who step several sessions at once ──
+
+    def lend(self) -> Memory:
+        """What it remembers, for one who takes its steps until `give_back`."""
+        return self._memory
+
+    def took(self, x: Any) -> None:
+        """A step was taken with this input."""
+        self.position += 1
         if self._reader.stream.reads_ids:
-            self._recent = [*self._recent, *np.asarray(inputs)[-RECENT:, 0].tolist()][-RECENT:]
+            self._recent.append(int(x))
+
+    def give_back(self, memory: Memory) -> None:
+        """What it remembers now."""
+        self._memory, self._quick = memory, None
 
 
 def restore(reader: Reader, saved: object) -> Session:
@@ -194,10 +217,8 @@ def step_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> list[Array]
     encoded = inputs if stream.reads_ids else [sessions[0]._reader.encode_step(x) for x in inputs]
     output, memory = stream.run(np.asarray(encoded)[None], memory)
     for row, (session, x) in enumerate(zip(sessions, inputs, strict=True)):
-        session._memory, session._quick = [part[row : row + 1] for part in memory], None
-        session.position += 1
-        if stream.reads_ids:
-            session._recent = [*session._recent[1 - RECENT :], int(x)]
+        session.give_back([part[row : row + 1] for part in memory])
+        session.took(x)
     return list(output[0])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, ShapeError
 from unspool.runtime.arithmetic import as_numbers, log_softmax, log_sum_exp, sigmoid, softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.language import LanguagePlayer
@@ -35,6 +35,10 @@ class Stream(ABC):
     @abstractmethod
     def run(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
         """The output (time, sessions, width) of inputs with the same first two axes, and what is remembered then."""
+
+    @abstractmethod
+    def check(self, one: Any) -> Any:
+        """One step of one session; refused where `run` would refuse it."""
 
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         """What takes one step of one session, from one input to the output (width,), and the memory that it changes."""
@@ -68,6 +72,9 @@ class LanguageStream(Stream):
         h, states = stack.run(embed(self.player.network.embedding, inputs), unflatten(stack, memory[:-1]))
         return self.player.head(h), [*flatten(states), h[-1] if len(h) else memory[-1]]
 
+    def check(self, one: Any) -> Any:
+        return check_token(one, len(self.player.network.embedding.weight))
+
     def logits(self, memory: Memory) -> Array:
         """Logits (sessions, tokens) of what follows all that was fed."""
         return self.player.head(memory[-1])
@@ -79,10 +86,7 @@ class LanguageStream(Stream):
         x, layers, count = stepper.x, stepper.step, len(table)
 
         def step(token: Any) -> Array:
-            if not 0 <= token < count:
-                problem = f"is not a token from 0 to {count - 1}"
-                raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
-            x[0] = table[token]
+            x[0] = table[check_token(token, count)]
             layers()
             to_logits()
             found: Array = logits[0].copy()
@@ -114,6 +118,16 @@ class PooledStream(Stream):
             found.append(scores)
             after += new
         return self._predict(found), after
+
+    def check(self, one: Any) -> Any:
+        member = self.members[0].player.member
+        if member.embedding is not None:
+            return check_token(one, len(member.embedding.weight))
+        numbers = as_numbers("x", one, self.members[0].stack.dtype)
+        if numbers.shape != (member.stack.input_size,) or not np.isfinite(numbers).all():
+            problem = f"is not {member.stack.input_size} finite number(s)"
+            raise ShapeError.of("x", numbers.shape, problem, "Give one per feature")
+        return numbers
 
     def _predict(self, scores: Sequence[Array]) -> Array:
         wide = [one.astype(np.float64) for one in scores]
@@ -159,6 +173,14 @@ class MemberStream:
         merged = np.maximum(self.player.merger(np.concatenate((h, *views), -1)), 0)
         latest = every[len(every) - lags :][::-1].swapaxes(0, 1).reshape(rows, lags * width)
         return merged, [np.ascontiguousarray(latest)] if past else []
+
+
+def check_token(token: Any, count: int) -> Any:
+    """The id of a token."""
+    if not (isinstance(token, int | np.integer) and 0 <= token < count):
+        problem = f"is not a token from 0 to {count - 1}"
+        raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
+    return token
 
 
 def make_stream(player: Player, undo: Callable[[Array], Array] | None = None) -> Stream:
