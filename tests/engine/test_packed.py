@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -115,6 +117,20 @@ def test_double_precision_is_played_as_it_is() -> None:
     packed = PackedCell(cell.equations(), *sizes(cell), random_parameters(cell))
     expected, _, _ = reference.run(cell, random_parameters(cell), x, states)
     np.testing.assert_allclose(packed.run(x, states)[0], expected, rtol=0, atol=1e-13)
+
+
+def test_a_step_keeps_the_memory_that_it_writes() -> None:
+    """C has its address, and another array would soon be there."""
+    stepper = pack(find_cell("lstm")).stepper(3)
+    written = [weakref.ref(array) for array in (stepper.x, stepper.out, *stepper.states)]
+    step = stepper.step
+    del stepper
+    gc.collect()
+    assert all(array() is not None for array in written)
+    step()
+    del step
+    gc.collect()
+    assert all(array() is None for array in written)
 
 
 def test_addresses_are_checked() -> None:

@@ -93,7 +93,8 @@ class PackedCell:
     ) -> Callable[[], None]:
         places = [address(state) for state in states]
         given = address(x), address(self._packed), self._places, places, address(out), places
-        return self.kernel.play(self.dtype.itemsize, shape, threads, reverse, ends, *given, self.int8)
+        memory = self, x, out, *states  # C writes to all of them, whoever else still has them
+        return self.kernel.play(self.dtype.itemsize, shape, threads, reverse, ends, *given, self.int8, memory)
 
 
 class Stepper:
