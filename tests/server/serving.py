@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketTestSession
 
 from unspool.server.app import make_app
 from unspool.server.service import Service
@@ -31,6 +31,11 @@ def opened(client: TestClient, **body: Any) -> str:
     assert answer.status_code == 201, answer.text
     found: str = answer.json()["id"]
     return found
+
+
+def talking(client: TestClient, session: str, **options: Any) -> WebSocketTestSession:
+    """A WebSocket of a session."""
+    return client.websocket_connect(f"ws://127.0.0.1/v1/sessions/{session}/ws", **options)
 
 
 def refused(answer: Any, status: int, code: str | None = None) -> dict[str, Any]:
