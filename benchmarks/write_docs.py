@@ -34,6 +34,12 @@ python benchmarks/write_docs.py results.json              # write this page
 - **Contestants.** *unspool*: the drop-ins of `unspool.nn`. *torch*: `torch.nn`. *jax*: `lax.scan` under `jit`, with the
   products with x before the loop, the gates in one product, and weights as arguments. *onnxruntime*: the standard
   operators, inference only. Sizes are B,T,I,H: batch size, steps, input size, hidden size.
+- **Single steps** (`stream`) are at batch 1 on one thread, from and to NumPy, with states kept between calls.
+  *unspool*: a session's step. *onnxruntime*: the same layer or model, exported to ONNX, its states fed back. *torch*:
+  `torch.nn` under `no_grad`; for a user's cell, torch operations with the gates stacked.
+- **Steps in C** (`export`) are those of the exported file, compiled by `gcc -O3 -march=native -ffp-contract=fast`.
+  Beside them are the step's eight matrix–vector products alone, by the exported file's own function, compiled the same
+  way.
 - **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, measured in the same rounds. Only
   the operations of matrix products count.
 """

@@ -325,6 +325,7 @@ print(*sorted({"numpy", "torch", "polars", "pydantic", "plotly", "rich"} & set(s
     [
         *(("errors", ""), ("cache", ""), ("cells", ""), ("engine", "numpy"), ("decoding.generation", "numpy")),
         *(("tasks.catalogue", "numpy"), ("nn", "numpy torch"), ("cli.main", "")),
+        *((f"cli.{command}", "numpy rich") for command in ("generate", "predict", "evaluate")),
     ],
 )
 def test_what_a_room_loads(room: str, loaded: str) -> None:

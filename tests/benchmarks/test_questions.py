@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,20 @@ import pytest
 import torch
 
 from unspool.errors import UnknownNameError, UnspoolError
-from unspool.lab.bench import QUESTIONS, Point, Report, Settings, bench, fresh, grid, memory, run, user
+from unspool.lab.bench import (
+    QUESTIONS,
+    Point,
+    Report,
+    Settings,
+    bench,
+    exported,
+    fresh,
+    grid,
+    memory,
+    run,
+    stream,
+    user,
+)
 from unspool.lab.bench.contestants.contestant import MissingError
 from unspool.lab.bench.linear import judge as judge_linear
 from unspool.lab.bench.machine import MatrixProduct
@@ -40,6 +54,15 @@ EXPECTED = {
     "memory": {"peak of a training step": {OURS, "torch"}},
     "linear": {"training": {OURS, "torch"}},
     "trace": {"forward for training": {OURS, "unspool, traced"}},
+    "stream": {
+        stream.LAYER: {OURS, "torch", "torch, eager"},
+        stream.LANGUAGE: {OURS},
+        stream.POSITION: {OURS, "unspool, at 500"},
+    },
+    "export": {
+        exported.FILES: {"C, weights inside", "C, weights separate", "weights", "header"},
+        **({exported.STEP: {OURS, exported.PRODUCTS}} if shutil.which(exported.COMPILER) else {}),
+    },
 }
 
 

@@ -136,6 +136,7 @@ def test_as_a_module() -> None:
         (["bench", "--rounds", "0"], "--rounds"),
         (["bench", "--nonsense"], "--nonsense"),
         (["bench", "--only", "gird"], "Did you mean 'grid'"),
+        (["bench", "--only", "stream, exprot"], "Did you mean 'export'"),
         (["bench", "--sizes", "1,2,3"], "four sizes"),
         (["bench", "--cell", "lstn"], "Did you mean 'lstm'"),
         (["bench", "--against", "torhc"], "Did you mean 'torch'"),

@@ -8,8 +8,9 @@ import pytest
 from tests.learning.toy_task import Slope, Toy
 
 from unspool.errors import DivergenceError
-from unspool.learning.evaluation import measure, measure_best, merit, refuse_nonfinite
+from unspool.learning.evaluation import measure, measure_best, merit
 from unspool.settings.training import Training
+from unspool.tasks.divergence import refuse_nonfinite
 
 
 def test_metrics_come_with_a_sample() -> None:

@@ -14,7 +14,7 @@ from tests.cli.test_predict import DATA, TEXTS
 from tests.tasks.slot_folders import travel_lines, write_slots
 
 from unspool import Cell, sigmoid, tanh
-from unspool.cli.evaluate import own_data
+from unspool.cli.opening import TorchRun
 from unspool.decoding.sampling import Sampling
 from unspool.insight.subjects.run import take_run
 from unspool.learning.run_folder import RunFolder
@@ -104,9 +104,9 @@ def load(subject: Subject, run: Path) -> str:
 
 
 def evaluate(subject: Subject, run: Path) -> str:
-    config, _, learner = load_run(run)
-    own = own_data(run, config)
-    return repr(use(run, learner, lambda: own.evaluate(learner, "validation")))
+    opened = TorchRun(run)
+    own = opened.own_data()
+    return repr(opened.use(lambda: own.evaluate(opened.model, "validation")))
 
 
 def predict(subject: Subject, run: Path) -> str:

@@ -159,7 +159,7 @@ def test_weights_that_are_not_finite(run: Path) -> None:
     tensors, facts = read_tensors(run / "model.safetensors")
     tensors["head"][0, 0] = float("nan")
     write_tensors(run / "model.safetensors", tensors, facts)
-    with pytest.raises(DivergenceError, match="has diverged, at step .*: head is not finite"):
+    with pytest.raises(DivergenceError, match="has diverged, at step .*: the parameter head holds NaN"):
         read_run(run)
 
 

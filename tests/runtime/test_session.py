@@ -254,6 +254,34 @@ def test_inputs_of_another_width_are_refused(wrong: Array) -> None:
         start(reader).step(wrong[0])
 
 
+@pytest.mark.parametrize("kind", ["language", "multilabel"])
+@pytest.mark.parametrize("wrong", [TOKENS, -1, 2.0, "a", None, np.array([1, 2])], ids=str)
+def test_steps_that_are_no_tokens_are_refused_and_change_nothing(kind: str, wrong: Any) -> None:
+    _, reader = make(kind, LAYERS[0])
+    session = start(reader)
+    session.step(3)
+    before = session.save()
+    with pytest.raises(ArgumentError, match="is not a token from 0 to"):
+        session.step(wrong)
+    assert session.save() == before
+
+
+def test_steps_after_a_fork_a_feed_and_others_are_those_of_one_session() -> None:
+    _, reader = make("language", LAYERS[1])
+    ids = [int(one) for one in np.random.default_rng(1).integers(0, TOKENS, 40)]
+    whole, session = start(reader), start(reader)
+    whole.feed(ids)
+    session.step(ids[0])
+    session.feed(ids[1:20])
+    session.step(ids[20])
+    session = session.fork()
+    session.step(ids[21])
+    step_many([session], [ids[22]])
+    for one in ids[23:]:
+        session.step(one)
+    assert session.save() == whole.save()
+
+
 def test_sessions_that_cannot_step_together_are_refused() -> None:
     _, reader = make("language", LAYERS[0])
     one = start(reader)

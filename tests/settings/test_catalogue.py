@@ -14,7 +14,8 @@ from unspool.cli.options import describe
 from unspool.cli.spelling import as_options, option, spell
 from unspool.errors import ArgumentError
 from unspool.runs.train import plan
-from unspool.settings.catalogue import SECTIONS, SETTINGS, SYNONYMS, TASK_SETTINGS
+from unspool.settings.catalogue import SECTIONS, SETTINGS, TASK_SETTINGS
+from unspool.settings.names import NAMES, SYNONYMS
 from unspool.settings.section import Section
 
 ROOT = Path(__file__).parent.parent.parent
@@ -97,6 +98,10 @@ def test_no_module_below_the_command_line_spells_an_option() -> None:
         if OPTION.search(line)
     ]
     assert found == []
+
+
+def test_the_names_of_settings_are_known_without_their_definitions() -> None:
+    assert SETTINGS.keys() == NAMES
 
 
 def test_suggestions_are_of_settings_or_options() -> None:

@@ -28,7 +28,10 @@ def test_arrays_are_the_tensors_bit_for_bit(tmp_path: Path) -> None:
     assert read_header(tmp_path / "file").facts["crc32"] == sum_arrays(arrays, facts)
 
 
-def test_numbers_that_numpy_does_not_have_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("taught", [False, True], ids=["plain", "taught"])
+def test_numbers_that_numpy_does_not_have_are_refused(taught: bool, tmp_path: Path) -> None:
+    if taught:  # as Keras does
+        pytest.importorskip("ml_dtypes")
     write_tensors(tmp_path / "file", TENSORS, FACTS)
     with pytest.raises(DataError, match="cannot be read"):
         read_arrays(tmp_path / "file")

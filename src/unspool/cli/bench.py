@@ -21,7 +21,7 @@ Many = list[str] | None
 
 
 def bench(
-    only: Annotated[Many, typer.Option(help=f"A question: {', '.join(QUESTIONS)}. Repeat for more.")] = None,
+    only: Annotated[Many, typer.Option(help=f"Questions: {', '.join(QUESTIONS)}. Commas between several.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} rounds: minutes, and rough.")] = False,
     rounds: Annotated[
         int | None, typer.Option(min=1, help=f"Turns per contestant. Default: {Settings.rounds}.")
@@ -49,6 +49,7 @@ def bench(
     - `unspool bench --json results.json --html results.html`: everything, a quarter of an hour
     - `unspool bench --only grid --sizes 16,300,40,96 --cell lstm`: your own sizes: rows, steps, input, hidden
     - `unspool bench --only user --compile`: a user's cell, with torch.compile as a contestant
+    - `unspool bench --only stream,export`: single steps from Python and in C, against ONNX Runtime and torch
     - `unspool bench --only overhead --against torch --json -`: JSON for another program
     """
     chosen = Settings()
@@ -63,8 +64,13 @@ def bench(
     _check_folders(json=json, html=html)
     progress = console(error=True)
     with nullcontext() if quiet else progress.status("starting") as status:
-        report = run(only or (), settings, partial(_say, progress, status))
+        report = run(_names(only), settings, partial(_say, progress, status))
     write(report, json, html)
+
+
+def _names(given: Many) -> list[str]:
+    """`["stream,export", "grid"]` as three names."""
+    return [name.strip() for one in given or () for name in one.split(",")]
 
 
 def _say(progress: Console, status: Status | None, text: str) -> None:

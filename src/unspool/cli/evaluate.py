@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json as json_
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from unspool.cli.opening import Opened, open_run
 from unspool.cli.terminal import console
-from unspool.errors import DataError
-from unspool.learning.contract import Learner
-from unspool.learning.evaluation import refuse_nonfinite
 from unspool.learning.events import finite
-from unspool.learning.run_folder import RunFolder
-from unspool.runs.card import spell_metric
-from unspool.runs.config import Config
-from unspool.runs.load import load_run, use
 from unspool.tasks.contract import Task
+from unspool.tasks.divergence import refuse_nonfinite
+from unspool.tasks.metrics import spell_metric
 
 
 def evaluate(
@@ -27,6 +23,10 @@ def evaluate(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help="Files. Default: the run's own data.")
     ] = None,
+    int8: Annotated[
+        bool,
+        typer.Option("--int8", help="Also with the model's matrices rounded to 8 bits, and what that changes."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Print the metrics of a trained model on data: loss and perplexity, accuracy, F1, errors, as its task has them.
@@ -36,17 +36,35 @@ def evaluate(
     - `unspool evaluate runs/book`: on the run's own validation and test data
     - `unspool evaluate runs/book other.txt`
     - `unspool evaluate runs/intents new.csv --json`
+    - `unspool evaluate runs/book --int8`: what rounding the model to 8 bits changes
     """
-    config, task, learner = load_run(run)
-    if files:
-        found = {", ".join(files): _measure(run, learner, lambda: task.evaluate_files(learner, files))}
-    else:
-        own = own_data(run, config)
-        parts = ("validation", "test")
-        found = {part: _measure(run, learner, partial(own.evaluate, learner, part)) for part in parts}
+    opened = open_run(run, play=int8)  # int8 is compared with what is computed in the same way
+    own = None if files else opened.own_data()
+    found = measure(opened, files or [], own)
+    rounded = measure(open_run(run, int8=True), files or [], own) if int8 else {}
     for name, metrics in found.items():
         if metrics:
             _print(name, metrics, json)
+        if metrics and int8:
+            _print_rounded(name, metrics, rounded[name], json)
+
+
+def measure(opened: Opened, files: Sequence[str], own: Task | None) -> dict[str, dict[str, float]]:
+    """Metrics by the data that they are of: files, or the parts of the run's own data; {} where it has no such part."""
+    if own is None:
+        return {", ".join(files): _measure(opened, lambda: opened.task.evaluate_files(opened.model, files))}
+    return {part: _measure(opened, partial(own.evaluate, opened.model, part)) for part in ("validation", "test")}
+
+
+def _measure(opened: Opened, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Metrics; that of a model that has diverged is an error."""
+
+    def measure() -> dict[str, float]:
+        metrics = evaluate()
+        refuse_nonfinite("data's", metrics)
+        return metrics
+
+    return opened.use(measure)
 
 
 def _print(name: str, metrics: Mapping[str, float], json: bool) -> None:
@@ -57,25 +75,17 @@ def _print(name: str, metrics: Mapping[str, float], json: bool) -> None:
         console().print(f"{name}: {words}", soft_wrap=True)
 
 
-def _measure(run: Path, learner: Learner, evaluate: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """Metrics; that of a model that has diverged is an error."""
+def _print_rounded(name: str, before: Mapping[str, float], after: Mapping[str, float], json: bool) -> None:
+    """Print metrics with 8 bits, and by how much of itself the loss has changed."""
+    change = relative_change(before.get("loss"), after.get("loss"))
+    if json:
+        print(json_.dumps(finite({"data": name, "int8": True, **after, "loss_change": change})))
+        return
+    _print(f"{name}, int8", after, json)
+    if change is not None:
+        console().print(f"{name}, int8: the loss changes by {100 * change:+.2g} %", soft_wrap=True)
 
-    def measure() -> dict[str, float]:
-        metrics = evaluate()
-        refuse_nonfinite("data's", metrics)
-        return metrics
 
-    return use(run, learner, measure)
-
-
-def own_data(run: Path, config: Config) -> Task:
-    """The data a run was trained on; an error if it is missing or has changed."""
-    remedy = f"Restore it, or name a file: unspool evaluate {run} FILE."
-    try:
-        task = config.task.prepare(config.data, config.training.seed)
-    except DataError as error:
-        raise DataError(f"the run's own data cannot be read: {error} {remedy}") from error
-    checkpoint = RunFolder(run).read_checkpoint()
-    if checkpoint is not None and checkpoint.facts["data"] != task.digest:
-        raise DataError(f"the run's own data has changed since training. {remedy}")
-    return task
+def relative_change(before: float | None, after: float | None) -> float | None:
+    """By what fraction of itself a number changes; None where it is not there, or 0."""
+    return None if after is None or not before else (after - before) / before

@@ -63,7 +63,7 @@ def import_command(name: str) -> Any:
     with ending_at_once(), MissingPackageError.explaining(wanted):
         place = f"{name}_" if iskeyword(name) else name
         function = getattr(import_module(f"unspool.cli.{place}"), place)
-        command = import_module("unspool.cli.options").SettingsCommand
+        command = import_module("unspool.cli.command").SettingsCommand
     alone = make_app()
     alone.command(name, cls=command)(MissingPackageError.explaining(wanted)(function))
     return typer.main.get_command(alone)
@@ -133,9 +133,7 @@ def say(text: str, **options: Any) -> None:
 
 
 def spelled(text: str) -> str:
-    """A message with the settings that it names as options; as it is, where training is not installed."""
-    try:
-        from unspool.cli.spelling import spell
-    except ImportError:
-        return text
+    """A message with the settings that it names as options."""
+    from unspool.cli.spelling import spell
+
     return spell(text)

@@ -10,12 +10,11 @@ from functools import wraps
 from typing import Annotated, Any
 
 import typer
-from typer._click.exceptions import NoSuchOption
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperOption
 
 from unspool.cli.spelling import ARGUMENTS, option, spell
 from unspool.errors import ArgumentError
-from unspool.settings.catalogue import SECTIONS, SETTINGS, SYNONYMS, Setting
+from unspool.settings.catalogue import SECTIONS, SETTINGS, Setting
 
 Many = list[str] | None
 WHOLE = re.compile(r"[-+]?[0-9]+")
@@ -46,24 +45,6 @@ def takes_settings(sections: Sequence[str] = SECTIONS) -> Callable[[Callable[...
         return run
 
     return decorate
-
-
-class SettingsCommand(TyperCommand):
-    """A command whose unknown options are suggested by the names that people know from elsewhere."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except NoSuchOption as error:
-            if near := self._find_near(error):
-                error.message, error.possibilities = f"{error.message}. Did you mean {near}?", None
-            raise
-
-    def _find_near(self, error: NoSuchOption) -> str | None:
-        """The option that may have been meant: by what others call it, or by its spelling."""
-        meant = SYNONYMS.get(error.option_name.lstrip("-").replace("-", "_"))
-        known = {name for one in self.params for name in (*one.opts, *one.secondary_opts)}
-        return next((name for name in (option(meant or ""), *(error.possibilities or ())) if name in known), None)
 
 
 def show_all(ctx: typer.Context, _: Any, wanted: bool) -> None:

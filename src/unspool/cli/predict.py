@@ -14,15 +14,13 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from unspool.cli.opening import Opened, open_run
 from unspool.cli.terminal import console
 from unspool.data.delimited import find_suffix
 from unspool.data.formats import find_format
 from unspool.data.problems import Problems
-from unspool.errors import ArgumentError, DataError, DivergenceError
-from unspool.insight.states import check_npz, extract_states
-from unspool.learning.contract import Learner
+from unspool.errors import ArgumentError, DataError, DivergenceError, MissingPackageError
 from unspool.learning.events import finite
-from unspool.runs.load import load_run, use
 from unspool.storage.files import write_file
 from unspool.tasks.contract import PredictedRow, Task
 from unspool.tasks.tolerant import NOTE
@@ -63,6 +61,9 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Round the model's matrices to 8 bits: a quarter of the memory.")
+    ] = False,
 ) -> None:
     """Labels with probabilities, tags, numbers, forecasts with quantiles, or texts: one row per example.
 
@@ -80,19 +81,21 @@ def predict(
     - `cat questions.txt | unspool predict runs/intents -`
     - `unspool predict runs/co2 co2.csv`: the next months
     - `unspool predict runs/slots sentences.conll --json | head`
+    - `unspool predict runs/intents --text "play some jazz" --int8`: the model in a quarter of the memory
     - `unspool predict runs/book chapter.txt --states features.npz`
     """
     if states is not None:
-        write_states(run, files, states, {"text": text, "top": top, "out": out, "json": json})
+        write_states(run, files, states, {"text": text, "top": top, "out": out, "json": json, "int8": int8})
         return
     if out is not None and out.suffix.lower() not in FORMATS:
         raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
     if bool(files) == bool(text):
         raise ArgumentError.of("FILE", files, "must be given, or texts instead", 'Give a file, -, or --text "…"')
-    task, learner = load_predictor(run)
+    opened = open_predictor(run, int8)
+    task, model = opened.task, opened.model
     if top is not None:
         choose_top(task, top)
-    rows = use(run, learner, lambda: check_finite(predict_rows(task, learner, text, files or [])))
+    rows = opened.use(lambda: check_finite(predict_rows(task, model, text, files or [])))
     table = make_table(rows, note_missing(rows, task.prediction_columns), keep_columns)
     write_table(table, out, json)
 
@@ -104,6 +107,8 @@ def write_states(run: Path, files: Sequence[str] | None, states: Path, others: M
             raise ArgumentError.of(name, value, "is about predictions, and `states` writes none", "Leave one out")
     if not files or len(files) > 1 or files[0] == STDIN:
         raise ArgumentError.of("FILE", files, "must be one file if states are written", "Give one file")
+    with MissingPackageError.explaining("unspool predict --states"):
+        from unspool.insight.states import check_npz, extract_states
     path = check_npz("states", states)
     found = extract_states(run, files[0])
     found.save(path)
@@ -146,20 +151,21 @@ def make_table(rows: Sequence[PredictedRow], columns: Sequence[str], keep: bool 
     return PredictedTable(records, tuple(names.values()), tuple(columns))
 
 
-def predict_rows(task: Task, learner: Learner, texts: Sequence[str] | None, files: Sequence[str]) -> list[PredictedRow]:
+def predict_rows(task: Task, model: Any, texts: Sequence[str] | None, files: Sequence[str]) -> list[PredictedRow]:
     """The predictions for texts, or else for files."""
     if texts:
-        return [PredictedRow({}, record) for record in task.predict_texts(learner, texts)]
-    return predict_sources(task, learner, files)
+        return [PredictedRow({}, record) for record in task.predict_texts(model, texts)]
+    return predict_sources(task, model, files)
 
 
-def load_predictor(run: Path) -> tuple[Task, Learner]:
+def open_predictor(run: Path, int8: bool = False) -> Opened:
     """The task and the model of a run; refused where it generates text."""
-    _, task, learner = load_run(run)
+    opened = open_run(run, int8=int8)
+    task = opened.task
     if task.generates:
         remedy = f"Continue a text with it: unspool generate {run} --prompt TEXT"
         raise ArgumentError.of("run", str(run), f"is of the task {task.name}, which predicts no table", remedy)
-    return task, learner
+    return opened
 
 
 def write_table(table: PredictedTable, out: Path | None, lines: bool) -> None:
@@ -181,17 +187,17 @@ def choose_top(task: Task, top: int) -> None:
     task.top = top
 
 
-def predict_sources(task: Task, learner: Learner, files: Sequence[str]) -> list[PredictedRow]:
+def predict_sources(task: Task, model: Any, files: Sequence[str]) -> list[PredictedRow]:
     """The predictions for files; standard input, `-`, is read as the file that it would be."""
     if STDIN not in files:
-        return list(task.predict_rows(learner, files))
+        return list(task.predict_rows(model, files))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdin"
         path.write_bytes(sys.stdin.buffer.read())
         try:
             path = path.rename(path.with_suffix(stdin_suffix(task, path)))
             sources = [str(path) if file == STDIN else file for file in files]
-            rows = list(task.predict_rows(learner, sources))
+            rows = list(task.predict_rows(model, sources))
         except DataError as error:
             raise DataError(str(error).replace(str(path), "standard input")) from error
     for row in rows:

@@ -11,7 +11,7 @@ from typing import Any
 
 from unspool.errors import ArgumentError
 from unspool.insight.report.advice import Retrain, Spelling
-from unspool.settings.catalogue import SETTINGS
+from unspool.settings.names import NAMES
 
 #: Options of commands that are not settings of a run.
 RUN_OPTIONS = (
@@ -59,7 +59,7 @@ def spell(text: str) -> str:
         name, value = found.groups()
         if name in ARGUMENTS:
             return ARGUMENTS[name]
-        if name not in SETTINGS and name not in RUN_OPTIONS:
+        if name not in NAMES and name not in RUN_OPTIONS:
             return found[0]
         given = None if value is None else _literal(value)
         return option(name) if given is None else shlex.join(as_options({name: given}))

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from filelock import lock_descriptor
-
 from unspool.cache import cache_folder, is_open_to_others
 from unspool.errors import DataError
 
@@ -137,8 +135,10 @@ def _use(folder: Path) -> BinaryIO:
 def _lock(mark: BinaryIO) -> bool:
     """Lock a mark until it is closed; False where another handle has it."""
     try:
+        from filelock import lock_descriptor  # where nothing is trained it may not be installed, and is not needed
+
         return lock_descriptor(mark.fileno(), blocking=False)
-    except OSError:
+    except (OSError, ImportError):
         return True  # a file system without locks
 
 

@@ -6,7 +6,6 @@ import ctypes
 import os
 import struct
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
@@ -158,12 +157,12 @@ class Kernel:
         out: int,
         final: Addresses,
         int8: bool = False,
-        memory: object = None,
+        owners: object = None,
     ) -> Callable[[], None]:
         """A forward pass over matrices that `pack` packed, to be called any number of times.
 
-        It reads and writes the same memory at every call, which `memory` keeps alive; `final` may be `start`. The
-        result has the same bits however the steps are cut into calls and the rows into batches.
+        It reads and writes the same memory at every call; `final` may be `start`. The result has the same bits however
+        the steps are cut into calls and the rows into batches. `owners` of that memory live as long as the call.
         """
         states = len(self.state_widths)
         self._check(itemsize, shape, (x, out, packed, *parameters, *start, *final), 3 + self._fixed[2] + 2 * states)
@@ -171,7 +170,12 @@ class Kernel:
         words = (*head, x, out, packed, 0, 0, 0, *parameters, *start, *final)
         call = struct.pack("%dq" % len(words), *words)  # noqa: UP031, quicker
         function = self._functions.get(("forward", itemsize)) or self._load("forward", itemsize)
-        return partial(_play, function, call, memory)
+
+        def play(_owners: object = owners) -> None:
+            if function(call):
+                raise UnspoolError(NO_MEMORY.format("forward"))
+
+        return play
 
     def _playing(
         self, shape: tuple[int, int], threads: int, reverse: bool, lengths: int, int8: bool
@@ -212,8 +216,3 @@ class Kernel:
             function.argtypes = [ctypes.c_char_p]
             self._functions[name, itemsize] = function
         return self._functions[direction, itemsize]
-
-
-def _play(function: Callable[[bytes], int], call: bytes, memory: object) -> None:  # noqa: ARG001 - it is only kept
-    if function(call):
-        raise UnspoolError(NO_MEMORY.format("forward"))

@@ -93,8 +93,8 @@ class PackedCell:
     ) -> Callable[[], None]:
         places = [address(state) for state in states]
         given = address(x), address(self._packed), self._places, places, address(out), places
-        memory = self, x, out, *states  # C writes to all of them, whoever else still has them
-        return self.kernel.play(self.dtype.itemsize, shape, threads, reverse, ends, *given, self.int8, memory)
+        owners = self, x, out, tuple(states)  # else a call that outlives them would write into freed memory
+        return self.kernel.play(self.dtype.itemsize, shape, threads, reverse, ends, *given, self.int8, owners)
 
 
 class Stepper:
@@ -111,7 +111,6 @@ class Stepper:
         self.out = np.zeros((rows, cell.widths[0]), cell.dtype)
         self.states = cell.initial_states(rows)
         self.step = cell._call((1, rows), self.x, self.out, self.states, threads=1)  # more would only meet
-        self._cell = cell  # whose memory the call reads
 
 
 def address(array: Array) -> int:

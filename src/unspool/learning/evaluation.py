@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from unspool.errors import DivergenceError
 from unspool.learning.contract import Learner
 from unspool.learning.nonfinite import NUMERIC, find_absurd_loss, refuse_huge_weights
 from unspool.tasks.contract import Task
+from unspool.tasks.divergence import refuse_nonfinite
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training
@@ -56,14 +57,3 @@ def measure_best(task: Task, learner: Learner, seed: int) -> tuple[dict[str, flo
 def merit(task: Task, metrics: Mapping[str, float]) -> float:
     """What the best model has least of; NaN where it is not measured."""
     return metrics.get(task.chosen_by, math.nan) * (-1 if task.more_is_better else 1)
-
-
-def refuse_nonfinite(part: str, metrics: Mapping[str, float], names: Collection[str] = ("loss",)) -> None:
-    """Refuse metrics on a part of the data where one of these is there and is not finite.
-
-    Raises:
-        DivergenceError: The message names the metric; `nonfinite.diagnose` adds where it comes from.
-    """
-    for name in sorted({*names} & metrics.keys(), key=("loss").__ne__):  # which explains other metrics
-        if not math.isfinite(metrics[name]):
-            raise DivergenceError(f"the {part} {name} is not finite")

@@ -38,7 +38,7 @@ from unspool.learning.contract import Learner
 from unspool.learning.device_batches import BatchesOnDevice
 from unspool.learning.evaluation import measure, measure_best, merit
 from unspool.learning.events import Advised, Evaluated, Event, Finished, Listener, Saved, Stepped
-from unspool.learning.nonfinite import REMEDY, diagnose, find_absurd_loss, find_nonfinite, trace_nonfinite
+from unspool.learning.nonfinite import diagnose, find_absurd_loss, find_nonfinite, trace_nonfinite
 from unspool.learning.position import Parts, Position
 from unspool.learning.ranks import Ranks
 from unspool.learning.rules import make_rule
@@ -48,6 +48,7 @@ from unspool.learning.stopping import Stop
 from unspool.learning.throughput import Throughput
 from unspool.learning.timetable import Timetable
 from unspool.tasks.contract import Batches, Task
+from unspool.tasks.divergence import REMEDY
 
 if TYPE_CHECKING:
     from unspool.settings.training import Training

@@ -18,8 +18,6 @@ from unspool.errors import DataError, DivergenceError
 from unspool.nn.leaves import leaves
 
 T = TypeVar("T")
-#: What to change where a model has diverged.
-REMEDY = "Lower `lr`, or clip gradients with `clip=1`"
 #: What Python, torch and NumPy raise where they cannot compute with NaN or infinity, and how they speak of them.
 NUMERIC = (ArithmeticError, ValueError, RuntimeError)
 NONFINITE = re.compile(r"\b(nans?|infs?|infinity|infinite|finite|nonfinite)\b|∞", re.IGNORECASE)

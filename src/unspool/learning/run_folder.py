@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from unspool.learning.events import Event
 from unspool.learning.files import read_tensors, write_tensors
 from unspool.learning.lock import LOCK_NAME, FolderLock
 from unspool.learning.origin import ENTRY, Origin
+from unspool.storage.checkpoints import find_newest, list_checkpoints
 from unspool.storage.documents import describe_kind, digest, read_sealed, read_text, seal
 from unspool.storage.files import find_temporaries, make_folder, storing, sync, write_file
 from unspool.storage.run import (
@@ -37,7 +37,6 @@ from unspool.storage.run import (
 )
 from unspool.storage.tensors import Form, read_header
 
-CHECKPOINT = re.compile(r"step-(\d+)\.safetensors")
 METRICS = "metrics.jsonl"
 LOGS = (METRICS, "samples.txt")
 #: What a run writes in its folder: files, and folders.
@@ -147,29 +146,8 @@ class RunFolder:
 
     def read_checkpoint(self) -> Checkpoint | None:
         """The newest checkpoint that can be read; None if there is none at all."""
-        damaged: list[Path] = []
-        problem: Exception | None = None
-        for path in reversed(self.checkpoints()):
-            try:
-                tensors, facts = read_tensors(path)
-                version = _check_facts(path, facts)
-            except DataError as error:
-                problem = problem or error
-                damaged.append(path)
-                continue
-            check_version(path, version)
-            return Checkpoint(path, tensors, facts, tuple(damaged))
-        if problem is not None:
-            raise DataError(
-                f"none of the {len(damaged)} checkpoint(s) of {self.path} can be read: {problem} Start again with "
-                "`overwrite=True`."
-            )
-        if (self.path / MODEL).exists():  # it must not be trained again by mistake
-            raise DataError(
-                f"{self.path} has a model, but no checkpoint to resume from. Restore its checkpoints, or start "
-                "again with `overwrite=True`."
-            )
-        return None
+        newest = find_newest(self.path, _read_checkpoint)
+        return None if newest is None else Checkpoint(newest.path, *newest.content, newest.damaged)
 
     def read_outline(self) -> Outline | None:
         """What the newest checkpoint that seems whole says of itself, before any tensor is read; None if none does."""
@@ -195,7 +173,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """The checkpoints, oldest first."""
-        return sorted(path for path in (self.path / "checkpoints").glob("step-*") if CHECKPOINT.fullmatch(path.name))
+        return list_checkpoints(self.path)
 
     def remove_checkpoints(self, step: int, keep: int, best: int) -> None:
         """Remove all but the best checkpoint and the newest `keep` up to `step`; later ones are damaged."""
@@ -285,6 +263,12 @@ def read_origin(path: Path, config: Mapping[str, Any]) -> Origin:
     return Origin(config, cells, vocabulary)
 
 
+def _read_checkpoint(path: Path) -> tuple[int, tuple[dict[str, Tensor], dict[str, Any]]]:
+    """The format of a checkpoint, its tensors and its facts."""
+    tensors, facts = read_tensors(path)
+    return _check_facts(path, facts), (tensors, facts)
+
+
 def _check_facts(path: Path, facts: Mapping[str, Any]) -> int:
     """The format of a checkpoint, whose facts are those of a run; of another format nothing else is known."""
     version = read_version(path, facts)
@@ -295,8 +279,7 @@ def _check_facts(path: Path, facts: Mapping[str, Any]) -> int:
 
 def _check_own(path: Path) -> None:
     """Refuse to write where a name of the run's is not a plain file or folder: a link may lead anywhere."""
-    saved = [entry for entry in (path / "checkpoints").glob("step-*") if CHECKPOINT.fullmatch(entry.name)]
-    for one in (*(path / name for name in (*FOLDERS, *FILES)), *saved):
+    for one in (*(path / name for name in (*FOLDERS, *FILES)), *list_checkpoints(path)):
         if os.path.lexists(one):
             _check_kind(one, "a folder" if one.name in FOLDERS else "a file")
 

@@ -12,6 +12,7 @@ from unspool.learning.events import Finished
 from unspool.learning.run_folder import RunFolder
 from unspool.runs.config import Config
 from unspool.tasks.contract import Task
+from unspool.tasks.metrics import spell_metric
 
 PACKAGES = ("unspool", "torch", "numpy", "safetensors")
 
@@ -76,8 +77,3 @@ def _tell_use(run: str, generates: bool) -> list[str]:
         "The settings are in `config.toml`, the weights in `model.safetensors`. The model predicts what is likely for",
         "data like its training data. It knows nothing else, and its predictions may be wrong.",
     ]
-
-
-def spell_metric(value: float) -> str:
-    """Four decimals; a number of examples has none."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"

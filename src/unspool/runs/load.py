@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from unspool.errors import DataError, DivergenceError
+from unspool.errors import DataError
 from unspool.learning.contract import Learner
 from unspool.learning.files import forms_of, read_tensors
-from unspool.learning.nonfinite import REMEDY, diagnose
+from unspool.learning.nonfinite import diagnose
 from unspool.learning.run_folder import RunFolder, read_origin
 from unspool.models.catalogue import make_learner
 from unspool.runs.cells import read_run_config
@@ -21,6 +21,7 @@ from unspool.storage.documents import read_sealed
 from unspool.storage.run import MODEL, VOCABULARY, check_run
 from unspool.storage.tensors import Form, find_mismatch, read_header
 from unspool.tasks.contract import Task
+from unspool.tasks.divergence import diverged
 from unspool.tasks.restoring import KEEP, restore
 
 T = TypeVar("T")
@@ -97,8 +98,7 @@ def use(run: str | Path, learner: Learner, call: Callable[[], T]) -> T:
     if fault is not None:
         path = Path(run) / MODEL
         step = read_header(path).facts.get("step")
-        said = f"{path} has diverged, at step {step} or before: {fault}. {REMEDY}, and train again."
-        raise DivergenceError(said) from fault.__cause__
+        raise diverged(path, step, fault) from fault.__cause__
     return found  # type: ignore[return-value]  # there is no fault
 
 

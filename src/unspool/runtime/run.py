@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unspool.errors import DataError, DivergenceError
+from unspool.errors import DataError
 from unspool.runtime.network import Array, Network
 from unspool.runtime.read import read_network
 from unspool.storage.documents import digest, read_sealed
 from unspool.storage.run import MODEL, NETWORK, VOCABULARY, check_run
 from unspool.storage.tensors import read_arrays, sum_arrays
+from unspool.tasks.divergence import diverged
 
 #: The entry of network.json, and the fact of model.safetensors, that say what the weights were made with.
 ORIGIN = "origin"
@@ -88,5 +89,5 @@ def _check_task(path: Path, document: Mapping[str, Any], config: Mapping[str, An
 def _check_finite(path: Path, tensors: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
     for name, tensor in tensors.items():
         if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
-            step = facts.get("step")
-            raise DivergenceError(f"{path / MODEL} has diverged, at step {step} or before: {name} is not finite.")
+            held = "NaN" if np.isnan(tensor).any() else "infinity"
+            raise diverged(path / MODEL, facts.get("step"), f"the parameter {name} holds {held}")

@@ -12,6 +12,7 @@ from typing import Any, cast
 from unspool.cells.cell import check_size
 from unspool.data.vocabulary import Vocabulary
 from unspool.decoding.sampling import Sampling
+from unspool.errors import DivergenceError
 from unspool.runtime import session
 from unspool.runtime.network import Array
 from unspool.runtime.options import PlayOptions
@@ -19,9 +20,10 @@ from unspool.runtime.play import make_player
 from unspool.runtime.run import Kept, read_run
 from unspool.runtime.session import Session
 from unspool.runtime.stream import Stream, make_stream
-from unspool.storage.run import VOCABULARY
+from unspool.storage.run import MODEL, VOCABULARY
 from unspool.tasks.catalogue import find_task
 from unspool.tasks.contract import Task, refuse_generation
+from unspool.tasks.divergence import diverged
 from unspool.tasks.lm import textless_ids
 from unspool.tasks.plain_settings import PlainSettings
 from unspool.tasks.restoring import restore
@@ -66,7 +68,7 @@ class RunPlayer:
         self.run, self.options, self.config = run, options, kept.config
         data = PlainSettings.of(kept.config["data"])
         self.task: Task = restore(find_task(kept.config["task"]), run / VOCABULARY, kept.vocabulary, data)
-        self.network = kept.network
+        self.network, self.step = kept.network, kept.facts.get("step")
         self._facts = self.task.player_facts()
         self.model = make_player(kept.network, **self._facts, options=options)
         self.digest = hashlib.sha256(f"{kept.digest} {options.int8}".encode()).digest()
@@ -138,7 +140,7 @@ class RunPlayer:
         """What generates text, also by beam search; refused where the task generates none."""
         refuse_generation(self.task, self.run)
         lines = self.config["data"].get("split") == "lines"
-        return TextGenerator(cast(Any, self.model), self._vocabulary(), lines)
+        return RunGenerator(self, lines)
 
     # ── sessions ──
 
@@ -173,6 +175,10 @@ class RunPlayer:
         """
         return session.step_many(sessions, inputs)
 
+    def diverged(self, fault: object) -> DivergenceError:
+        """The error that says that this model has diverged, and what is not finite."""
+        return diverged(self.run / MODEL, self.step, fault)
+
     # ── what sessions ask ──
 
     @cached_property
@@ -183,7 +189,7 @@ class RunPlayer:
     @property
     def tokens(self) -> int:
         """How many tokens there are; 0 where steps are not tokens."""
-        return len(self._vocabulary()) if self.stream.reads_ids else 0
+        return len(self.vocabulary) if self.stream.reads_ids else 0
 
     def encode(self, given: Any) -> Any:
         """What the user feeds, as inputs of the stream."""
@@ -195,13 +201,27 @@ class RunPlayer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
-        return self._vocabulary().decode(list(ids))
+        return self.vocabulary.decode(list(ids))
 
     def sampling(self, temperature: float, top_k: int | None, top_p: float | None) -> Sampling:
         """How tokens are sampled; refused where the task generates no text."""
         refuse_generation(self.task, self.run)
-        return Sampling(temperature, top_k, top_p, textless_ids(self._vocabulary()))
+        return Sampling(temperature, top_k, top_p, textless_ids(self.vocabulary))
 
-    def _vocabulary(self) -> Vocabulary:
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens that the model reads; an error where it reads none."""
         vocabulary: Vocabulary = cast(Any, self.task).vocabulary
         return vocabulary
+
+
+class RunGenerator(TextGenerator):
+    """What generates text with a player."""
+
+    def __init__(self, player: RunPlayer, lines: bool) -> None:
+        super().__init__(cast(Any, player.model), player.vocabulary, lines)
+        self._player = player
+
+    def explain(self, error: DivergenceError, ids: Sequence[int]) -> None:  # noqa: ARG002
+        """NaN and infinity are reported with the step of the run."""
+        raise self._player.diverged(error) from error

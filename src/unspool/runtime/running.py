@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from unspool.runtime.network import Array, Pooling
@@ -44,6 +47,33 @@ class Running:
             pooled[t] = gathered[0] if self.kind == "max" else gathered[0] / gathered[1]
         return pooled, gathered
 
+    def onto(self, h: Array, gathered: list[Array]) -> tuple[Callable[[], Any], Array]:
+        """A call that pools what then stands in h (batch, width) and changes `gathered`, and where it writes.
+
+        The bits are those of `run`.
+        """
+        if self.kind == "last":
+            return lambda: None, h
+        if self.kind == "max":
+            (highest,) = gathered
+            return lambda: np.maximum(highest, h, out=highest), highest
+        pooled = np.zeros_like(h)
+        if self._inner is None or self._outer is None:
+            total, count = gathered
+            return lambda: _add_to_mean(h, total, count, pooled), pooled
+        (to_inner, inner) = self._inner.onto(h)
+        (to_score, score) = self._outer.onto(inner)
+
+        def attend() -> None:
+            to_inner()
+            np.tanh(inner, out=inner)
+            to_score()
+            for part, value in zip(gathered, self._gather(h, score, gathered), strict=True):
+                part[:] = value
+            np.divide(gathered[0], gathered[1], out=pooled)
+
+        return attend, pooled
+
     def _score(self, h: Array) -> Array | None:
         if self._inner is None or self._outer is None:
             return None
@@ -58,3 +88,9 @@ class Running:
         higher = np.maximum(highest, score)
         kept, weight = np.exp(highest - higher), np.exp(score - higher)
         return [total * kept + weight * h, weights * kept + weight, higher]
+
+
+def _add_to_mean(h: Array, total: Array, count: Array, mean: Array) -> None:
+    np.add(total, h, out=total)
+    np.add(count, 1, out=count)
+    np.divide(total, count, out=mean)

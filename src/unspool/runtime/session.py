@@ -100,12 +100,22 @@ class Session:
         Returns:
             The output, as `feed` gives it.
         """
-        if self._quick is None:
-            self._quick, self._memory = self._reader.stream.quick(self._memory)
-        reads_ids = self._reader.stream.reads_ids
-        output = self._quick(x if reads_ids else self._reader.encode_step(x))
-        self.took(x)
+        output = (self._quick or self._make_quick())(x)
+        self.position += 1
         return output
+
+    def _make_quick(self) -> Callable[[Any], Array]:
+        """What takes a step; what need not be asked at every step is asked here."""
+        stream, encode, recent = self._reader.stream, self._reader.encode_step, self._recent
+        step, self._memory = stream.quick(self._memory)
+
+        def step_token(token: Any) -> Array:
+            output = step(token)
+            recent.append(int(token))
+            return output
+
+        self._quick = step_token if stream.reads_ids else lambda x: step(encode(x))
+        return self._quick
 
     def prepare(self, x: Any) -> Any:
         """An input of `step` as the stream reads it; refused where `step` would refuse it."""
@@ -146,10 +156,8 @@ class Session:
             )
         stream = self._reader.stream
         assert isinstance(stream, LanguageStream)
-        text, random = (
-            TextStream(self._reader.decode, stop, list(self._recent)),
-            np.random.default_rng(check_seed(seed)),
-        )
+        text = TextStream(self._reader.decode, stop, list(self._recent))
+        random = np.random.default_rng(check_seed(seed))
         return Writing(stream.logits(self._memory)[0], check_count(count), sampling, text, random)
 
     def _pieces(self, writing: Writing) -> Iterator[str]:

@@ -15,6 +15,7 @@ from unspool.runtime.language import LanguagePlayer
 from unspool.runtime.network import Array
 from unspool.runtime.player import Player
 from unspool.runtime.pooled import MemberPlayer, PooledPlayer
+from unspool.runtime.quick import MemberSteps, check_token, token_reader
 from unspool.runtime.running import Running
 from unspool.runtime.stepper import StackStepper, check_streaming, flatten, unflatten
 
@@ -40,18 +41,9 @@ class Stream(ABC):
     def check(self, one: Any) -> Any:
         """One step of one session; refused where `run` would refuse it."""
 
+    @abstractmethod
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         """What takes one step of one session, from one input to the output (width,), and the memory that it changes."""
-        own = [np.array(part) for part in memory]
-
-        def step(one: Any) -> Array:
-            output, new = self.run(np.asarray(one)[None, None], own)
-            for part, value in zip(own, new, strict=True):
-                part[:] = value
-            found: Array = output[0, 0]
-            return found
-
-        return step, own
 
 
 class LanguageStream(Stream):
@@ -82,15 +74,15 @@ class LanguageStream(Stream):
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         stepper = StackStepper(self.player.stack, memory[:-1])
         stepper.out[:] = memory[-1]
-        table, (to_logits, logits) = self.player.network.embedding.weight, self.player.head_onto(stepper.out)
-        x, layers, count = stepper.x, stepper.step, len(table)
+        read, layers = token_reader(self.player.network.embedding, stepper.x), stepper.step
+        to_logits, logits = self.player.head_onto(stepper.out)
+        row: Array = logits[0]
 
         def step(token: Any) -> Array:
-            x[0] = table[check_token(token, count)]
+            read(token)
             layers()
             to_logits()
-            found: Array = logits[0].copy()
-            return found
+            return row.copy()
 
         return step, [*stepper.states, stepper.out]
 
@@ -128,6 +120,20 @@ class PooledStream(Stream):
             problem = f"is not {member.stack.input_size} finite number(s)"
             raise ShapeError.of("x", numbers.shape, problem, "Give one per feature")
         return numbers
+
+    def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
+        rest, members = list(memory), []
+        for member in self.members:
+            own, rest = rest[: member.count], rest[member.count :]
+            members.append(MemberSteps(member.player, member.running, own))
+
+        def step(one: Any) -> Array:
+            for member in members:
+                member.step(one)
+            found: Array = self._predict([member.scores for member in members])[0]
+            return found
+
+        return step, [part for member in members for part in member.memory]
 
     def _predict(self, scores: Sequence[Array]) -> Array:
         wide = [one.astype(np.float64) for one in scores]
@@ -173,14 +179,6 @@ class MemberStream:
         merged = np.maximum(self.player.merger(np.concatenate((h, *views), -1)), 0)
         latest = every[len(every) - lags :][::-1].swapaxes(0, 1).reshape(rows, lags * width)
         return merged, [np.ascontiguousarray(latest)] if past else []
-
-
-def check_token(token: Any, count: int) -> Any:
-    """The id of a token."""
-    if not (isinstance(token, int | np.integer) and 0 <= token < count):
-        problem = f"is not a token from 0 to {count - 1}"
-        raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")
-    return token
 
 
 def make_stream(player: Player, undo: Callable[[Array], Array] | None = None) -> Stream:

@@ -29,6 +29,7 @@ from unspool.settings.model import (
     Seq2SeqSettings,
     TaggerSettings,
 )
+from unspool.settings.names import SYNONYMS
 from unspool.settings.section import Section
 from unspool.settings.training import Training
 
@@ -209,19 +210,6 @@ def find_task_settings(name: str) -> TaskSettings:
     if name not in TASK_SETTINGS:
         raise UnknownNameError.among("task", name, TASK_SETTINGS)
     return TASK_SETTINGS[name]
-
-
-#: Other names for settings, which people know from elsewhere; they are suggested, not accepted.
-SYNONYMS = {
-    **{"rate": "lr", "learning_rate": "lr", "find_rate": "lr_find", "batch": "batch_size", "bs": "batch_size"},
-    **{"window": "bptt", "seq_len": "bptt", "truncate": "bptt", "optimiser": "optimizer", "optim": "optimizer"},
-    **{"tokens": "tokenizer", "vocabulary": "vocab_size", "tie": "tied", "tie_weights": "tied"},
-    **{"one_way": "no_bidirectional", "both_ways": "bidirectional", "initial": "init", "force": "overwrite"},
-    **{"evaluate_every": "eval_every", "final": "min_lr_ratio", "keep": "save_total_limit"},
-    **{"forcing": "teacher_forcing", "accumulate": "grad_accum", "hidden_size": "hidden", "num_layers": "layers"},
-    **{"look_back": "lookback", "targets": "target", "learn": "learning_rule", "reader": "backbone"},
-    **{"longest": "max_length", "beam": "beam_size", "enumerate": "augment_smiles"},
-}
 
 
 def suggest(name: str, known: Iterable[str], mark: str = "`") -> str:

@@ -181,7 +181,3 @@ class SeriesData(Section):
     quantiles: Annotated[
         tuple[Annotated[float, Field(gt=0, lt=1)], ...], AfterValidator(_ordered), Field(min_length=1)
     ] = setting((0.1, 0.5, 0.9), "quantiles to predict, the median among them", "Data")
-
-    def count_steps(self, given: float, shortest: int) -> int:
-        """Steps of `validation` or `test` in series of which the shortest has this many."""
-        return given if isinstance(given, int) else max(self.horizon or 1, round(given * shortest)) if given else 0

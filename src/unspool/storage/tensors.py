@@ -71,6 +71,9 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     with reading(path):
         with open_tensors(path) as file:
             facts, arrays = read_facts(file), read_all(file)
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biuf":  # a package may have taught NumPy others, such as bfloat16
+                raise ValueError(f"{name} is of type {array.dtype}, which NumPy does not have")
         check_sum(_contents(arrays), facts)
         return arrays, facts
 

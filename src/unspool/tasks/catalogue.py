@@ -1,36 +1,45 @@
-"""The only list of tasks' names."""
+"""The only list of tasks' names. A task's module is imported when the task is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
 from unspool.errors import UnknownNameError
-from unspool.tasks.classify import Classification
 from unspool.tasks.contract import Task
-from unspool.tasks.forecast import Forecasting
-from unspool.tasks.joint import JointTagging
-from unspool.tasks.lm import LanguageModelling
-from unspool.tasks.multilabel import MultiLabelClassification
-from unspool.tasks.regress import Regression
-from unspool.tasks.seq2seq import Translation
-from unspool.tasks.tag import Tagging
 
-TASKS: Mapping[str, type[Task]] = MappingProxyType(
-    {
-        task.name: task
-        for task in (
-            LanguageModelling,
-            Classification,
-            MultiLabelClassification,
-            Regression,
-            Tagging,
-            JointTagging,
-            Translation,
-            Forecasting,
-        )
-    }
-)
+#: Name → the module of tasks/ that has the task, and its class.
+_HOMES = {
+    "lm": ("lm", "LanguageModelling"),
+    "classify": ("classify", "Classification"),
+    "multilabel": ("multilabel", "MultiLabelClassification"),
+    "regress": ("regress", "Regression"),
+    "tag": ("tag", "Tagging"),
+    "joint": ("joint", "JointTagging"),
+    "seq2seq": ("seq2seq", "Translation"),
+    "forecast": ("forecast", "Forecasting"),
+}
+
+
+class _Tasks(Mapping[str, type[Task]]):
+    """Every task by its name."""
+
+    def __getitem__(self, name: str) -> type[Task]:
+        module, kind = _HOMES[name]
+        found: type[Task] = getattr(import_module(f"unspool.tasks.{module}"), kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _HOMES
+
+
+TASKS: Mapping[str, type[Task]] = _Tasks()
 
 
 def find_task(name: str) -> type[Task]:

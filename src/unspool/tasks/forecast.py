@@ -33,6 +33,7 @@ from unspool.tasks.forecast_data import (
     Terms,
     check_series,
     choose_horizon,
+    held_out_steps,
 )
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.metrics import coverage, mae, pinball, rmse
@@ -101,7 +102,7 @@ class Forecasting(ExampleTask):
         horizon = choose_horizon(series, data)
         data = with_changes(data, {"horizon": horizon.steps})
         shortest = min(map(len, series))
-        ahead = [data.count_steps(given, shortest) for given in (data.validation, data.test)]
+        ahead = held_out_steps(data, shortest)
         if not ahead[0]:
             raise DataError("there is no validation data. Give `validation`: steps, or a fraction above 0.")
         ends = Origins(series, data.lookback or 1, horizon.steps, *ahead).ends()

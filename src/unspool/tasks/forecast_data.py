@@ -167,9 +167,20 @@ def choose_horizon(series: Sequence[Series], data: SeriesData) -> Steps:
     if data.horizon is not None:
         return Steps(data.horizon, "")
     shortest = min(map(len, series))
-    held_out = data.count_steps(data.validation, shortest) + data.count_steps(data.test, shortest)
+    held_out = sum(held_out_steps(data, shortest))
     ends = [max(len(one) - held_out, 1) for one in series]
     return guess_horizon(data.season or _common_season(series, ends), shortest)
+
+
+def held_out_steps(data: SeriesData, shortest: int) -> tuple[int, int]:
+    """The steps of `validation` and of `test` in series of which the shortest has this many."""
+
+    def count(given: float) -> int:
+        if isinstance(given, int):
+            return given
+        return max(data.horizon or 1, round(given * shortest)) if given else 0
+
+    return count(data.validation), count(data.test)
 
 
 def _choose_season(series: Sequence[Series], data: SeriesData, ends: Sequence[int], horizon: int) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data import saved
-from unspool.data.glance import Glance
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
 from unspool.errors import DataError
@@ -22,6 +21,7 @@ from unspool.tasks.metrics import accuracy
 from unspool.tasks.tag import Sentences, TaggedPart, Tagging
 
 if TYPE_CHECKING:
+    from unspool.data.glance import Glance
     from unspool.settings.data import TaggedData
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from unspool.data.batches import Windows
 from unspool.data.corpus import PARTS, Corpus, Division, prepare
-from unspool.data.glance import Glance
 from unspool.data.sources import find_folder_parts, held_out, list_paths
 from unspool.data.text import Source
 from unspool.data.tokens import Ids
@@ -25,6 +24,7 @@ from unspool.tasks.contract import Batches, Claim, Extent, Material, Proposal, T
 from unspool.tasks.tokens import decode_steps
 
 if TYPE_CHECKING:
+    from unspool.data.glance import Glance
     from unspool.settings.data import TextData
     from unspool.settings.training import Training
 

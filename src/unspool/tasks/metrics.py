@@ -308,3 +308,8 @@ def _at_least_one(name: str, value: int) -> None:
 
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def spell_metric(value: float) -> str:
+    """Four decimals; a number of examples has none."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data import saved
-from unspool.data.glance import Glance
 from unspool.data.inputs import check_lengths
 from unspool.data.problems import warn_unseen
 from unspool.data.schemes import OUTSIDE, Scheme, Span, find_letters, guess_scheme, spans, transitions
@@ -32,6 +31,7 @@ from unspool.tasks.tokens import Tokens
 from unspool.tasks.tolerant import TolerantTask
 
 if TYPE_CHECKING:
+    from unspool.data.glance import Glance
     from unspool.settings.data import TaggedData
 
 #: Suffixes of files with one word and its tag per line.

@@ -18,7 +18,7 @@ from unspool.exchange.c.source import Written
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 
 #: For each kind of network: its name in the page, what the page says about it, its input, the button, the picture.
-UNITS = "The units of the top layer: a column per step; blue is below zero, red above"
+UNITS = "The units of the top layer, slow ones above: a column per step, blue below zero, red above"
 TEXTS: dict[type, tuple[str, str, str, str, str]] = {
     Language: ("language", "A language model.", "Text to continue", "Generate", UNITS),
     Pooled: ("pooled", "A model of whole sequences.", "Sequences, one per line", "Predict", UNITS),

@@ -16,11 +16,11 @@ from unspool.insight.specimen import Specimen
 from unspool.language import Message, words
 from unspool.learning.contract import Learner
 from unspool.learning.device import to_device_of
-from unspool.learning.evaluation import refuse_nonfinite
 from unspool.runs.config import Config
 from unspool.runs.follow_up import read_follow_up
 from unspool.runs.load import load_run, use
 from unspool.tasks.contract import Extent, Material, Task
+from unspool.tasks.divergence import refuse_nonfinite
 
 #: Sequences and steps that are read: enough for stable means, few enough for a minute.
 BATCH_SIZE, STEPS = 8, 192

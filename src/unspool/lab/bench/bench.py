@@ -13,7 +13,7 @@ import torch
 
 from unspool.engine import enabled
 from unspool.errors import UnknownNameError
-from unspool.lab.bench import grid, linear, memory, overhead, ragged, tracing, user
+from unspool.lab.bench import exported, grid, linear, memory, overhead, ragged, stream, tracing, user
 from unspool.lab.bench.machine import MatrixProduct, describe
 from unspool.lab.bench.report import Finding, Report, Row
 from unspool.lab.bench.settings import Say, Settings
@@ -39,6 +39,8 @@ QUESTIONS: Mapping[str, Question] = {
     "memory": Question("the peak of memory in training", memory.measure, memory.judge),
     "linear": Question("cost over the number of steps", linear.measure, linear.judge),
     "trace": Question("what it costs to see every named value", tracing.measure, tracing.judge),
+    "stream": Question("one step at a time from Python, at batch 1", stream.measure, stream.judge),
+    "export": Question("an exported layer in C, without Python", exported.measure, exported.judge),
 }
 
 

@@ -75,6 +75,8 @@ def quantity(number: float, unit: str) -> str:
                 return f"{number / factor:.3g} {name}"
     if unit == "bytes":
         return f"{number / 2**20:,.1f} MiB"
+    if unit == "B":
+        return f"{number:,.0f} B"
     return f"{number:.3g} {unit}"
 
 

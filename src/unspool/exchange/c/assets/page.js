@@ -4,6 +4,7 @@
 const model = JSON.parse(document.getElementById("model").textContent);
 const element = (id) => document.getElementById(id);
 const encoder = new TextEncoder();
+const SHOWN = 96; // the steps that are drawn
 let wasm;
 
 for (const part of document.querySelectorAll("[class^=of-]")) part.hidden = part.className !== `of-${model.kind}`;
@@ -63,9 +64,12 @@ async function generate() {
   const logits = call("allocate", 4 * count), seed = call("allocate", 4);
   integers(seed, 1)[0] = (Math.imul(Number(element("seed").value), 2654435761) + 1) | 0 || 1;
   const history = [], decoder = new TextDecoder(), shown = element("output");
-  const look = () => history.push(floats(call("units", state), model.constants.UNITS).slice());
+  const read = [], look = (text) => {
+    history.push(floats(call("units", state), model.constants.UNITS).slice());
+    read.push(text);
+  };
   const free = call("allocate", 16); // what decoding takes is not much
-  for (const id of ids) { call("feed", state, id); look(); }
+  for (const id of ids) { call("feed", state, id); look(decode(id, new TextDecoder())); }
   call("logits", state, logits);
   shown.textContent = element("input").value;
   const temperature = Number(element("temperature").value), wanted = Number(element("count").value);
@@ -73,12 +77,13 @@ async function generate() {
     if (model.listed) floats(logits, 1)[0] = -1e30; // the unknown token is never written
     call("probabilities", logits, temperature);
     const token = call("sample", logits, seed);
-    shown.textContent += decode(token, decoder);
+    const text = decode(token, decoder);
+    shown.textContent += text;
     call("step", state, token, logits);
-    look();
-    if (i % 32 === 31) { drawUnits(history); await new Promise(requestAnimationFrame); }
+    look(text);
+    if (i % 32 === 31) { drawUnits(history, read); await new Promise(requestAnimationFrame); }
   }
-  drawUnits(history);
+  drawUnits(history, read);
 }
 
 /** The ids of the words of a text, and the hashes of the n-grams of each. */
@@ -217,17 +222,30 @@ function canvas() {
 }
 
 /** A column per step, a row per unit: blue is below zero, red above, and the background is zero. */
-function drawUnits(history) {
-  const [drawing, width, height] = canvas(), steps = history.slice(-400);
+const isLetter = (text) => [...text].length === 1;
+
+/** A column per step, below it what was read if that is one character; slow units above, so that memory shows as stripes. */
+function drawUnits(history, read = []) {
+  const [drawing, width, height] = canvas(), steps = history.slice(-SHOWN), texts = read.slice(-SHOWN);
+  if (!steps.length) return;
+  const scale = window.devicePixelRatio || 1, roomy = width / steps.length > 7 * scale;
+  const line = roomy && texts.some(isLetter) ? 16 * scale : 0, units = [...steps[0].keys()];
   const largest = Math.max(1e-6, ...steps.map((row) => row.reduce((most, value) => Math.max(most, Math.abs(value)), 0)));
-  steps.forEach((row, t) => row.forEach((value, j) => {
-    drawing.globalAlpha = Math.min(1, Math.abs(value) / largest);
-    drawing.fillStyle = value < 0 ? "#2b7bd6" : "#d6452b";
-    const left = Math.floor(t * width / steps.length), top = Math.floor(j * height / row.length);
-    const right = Math.ceil((t + 1) * width / steps.length), bottom = Math.ceil((j + 1) * height / row.length);
-    drawing.fillRect(left, top, right - left, bottom - top);
+  const speed = units.map((unit) => steps.reduce((sum, row, t) => sum + (t ? Math.abs(row[unit] - steps[t - 1][unit]) : 0), 0));
+  const left = (t) => Math.floor(t * width / steps.length), top = (j) => Math.floor(j * (height - line) / units.length);
+  units.sort((one, other) => speed[one] - speed[other]);
+  steps.forEach((row, t) => units.forEach((unit, j) => {
+    drawing.globalAlpha = Math.min(1, Math.abs(row[unit]) / largest);
+    drawing.fillStyle = row[unit] < 0 ? "#2b7bd6" : "#d6452b";
+    drawing.fillRect(left(t), top(j), left(t + 1) - left(t), top(j + 1) - top(j));
   }));
   drawing.globalAlpha = 1;
+  drawing.fillStyle = getComputedStyle(document.body).color;
+  drawing.font = `${12 * scale}px ui-monospace, monospace`;
+  drawing.textAlign = "center";
+  texts.forEach((text, t) => {
+    if (line && isLetter(text)) drawing.fillText(text, (left(t) + left(t + 1)) / 2, height - 4 * scale);
+  });
   element("canvas").dataset.steps = steps.length;
 }
 
