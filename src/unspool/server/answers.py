@@ -54,13 +54,13 @@ class EventStream:
     def __init__(
         self, events: AsyncIterator[Any], close: Callable[[], Awaitable[None]], last: str | None = "[DONE]"
     ) -> None:
-        self._events, self._close, self._last = events, close, last
+        self._events, self.close, self._last = events, close, last
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         try:
-            await first(asyncio.create_task(self._send(send)), asyncio.create_task(_gone(receive)))
+            await first(asyncio.create_task(self._send(send)), asyncio.create_task(gone(receive)))
         finally:
-            await self._close()
+            await self.close()
 
     async def _send(self, send: Send) -> None:
         headers = {**HEADERS, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
@@ -80,6 +80,7 @@ class EventStream:
             yield dump(as_refusal(error).body())
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -9,13 +9,14 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from unspool.server.answers import Asked, refuse
+from unspool.server.answers import Asked, EventStream, gone, refuse
 from unspool.server.refusals import RefusalError, as_refusal
 from unspool.server.routes import Route
 from unspool.server.schema import check
 from unspool.server.service import Service
 from unspool.server.strict_json import parse
 from unspool.server.texts import timed_out
+from unspool.server.waiting import end
 
 log = logging.getLogger("unspool.server")
 #: Closes the connection, so that the rest of a body is not read.
@@ -50,9 +51,26 @@ class Endpoint:
         asked = Asked(request.scope["unspool"]["owner"], body, request.path_params, deadline)
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._route.call(self._service, asked)
+                return await self._call(asked, request)
         except TimeoutError:
             raise timed_out() from None
+
+    async def _call(self, asked: Asked, request: Request) -> ASGIApp:
+        """The answer of the route's function, which is cancelled when the client has gone."""
+        calling = asyncio.ensure_future(self._route.call(self._service, asked))
+        leaving = asyncio.create_task(gone(request.receive))
+        try:
+            await asyncio.wait({calling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await end(calling, leaving)
+            await _close(calling)
+            raise
+        if not calling.done():
+            await end(calling, leaving)
+            await _close(calling)
+            raise ClientDisconnect
+        await end(leaving)
+        return calling.result()
 
     async def _read(self, request: Request, deadline: float) -> bytes:
         most, found = self._service.settings.max_body, bytearray()
@@ -82,6 +100,12 @@ class Endpoint:
                 415, f"The body is not of the type {wanted}. Send the header Content-Type: {wanted}.", "media_type"
             )
         return data if self._route.body is None else check(self._route.body, parse(data))
+
+
+async def _close(calling: asyncio.Future[ASGIApp]) -> None:
+    """Give back what an answer holds that nobody will get: it came in the moment in which it was given up."""
+    if not calling.cancelled() and calling.exception() is None and isinstance(stream := calling.result(), EventStream):
+        await stream.close()
 
 
 def explain(error: Exception) -> RefusalError:

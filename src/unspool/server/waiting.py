@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 
-async def end(*tasks: asyncio.Task[Any]) -> None:
+async def end(*tasks: asyncio.Future[Any]) -> None:
     """Cancel tasks and wait for their end; what they raise is nobody's concern any more."""
     for task in tasks:
         task.cancel()
