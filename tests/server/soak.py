@@ -89,11 +89,13 @@ class Soak:
     async def leaving(self, number: int) -> None:
         """Asks and does not wait for the answer."""
         source = random.Random(number)
-        while self.lasts:
-            async with httpx.AsyncClient(base_url=self.url, timeout=0.001 + 0.01 * source.random()) as client:
+        async with httpx.AsyncClient(base_url=self.url) as client:
+            while self.lasts:
+                timeout = 0.001 + 0.02 * source.random()
                 try:
-                    opened = await client.post("/v1/sessions", json={})
-                    await client.post(f"/v1/sessions/{opened.json()['id']}/step", json={"inputs": [[1.0]] * 500})
+                    opened = await client.post("/v1/sessions", json={}, timeout=timeout)
+                    path = f"/v1/sessions/{opened.json()['id']}/step"
+                    await client.post(path, json={"inputs": [[1.0]] * 500}, timeout=timeout)
                 except (httpx.HTTPError, KeyError):
                     await asyncio.sleep(0.01)
 
