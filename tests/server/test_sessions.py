@@ -255,3 +255,15 @@ def test_a_new_session_needs_a_model_where_there_are_several(client: TestClient)
     error = refused(client.post("/v1/sessions", json={}), 422, "missing_name")
     assert error["param"] == "model"
     assert json.loads(client.post("/v1/sessions", json={"model": "sum"}).text)["model"] == "sum"
+
+
+def test_a_session_that_diverges_is_told_and_others_go_on(client: TestClient, accumulator: Path) -> None:
+    session, other = opened(client, model="sum"), opened(client, model="sum")
+    wide = [[3e38 * sign] for sign in (1, 1, 1, 1)]
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(client.post, f"/v1/sessions/{session}/step", json={"inputs": wide * 50})
+        found = pool.submit(call, client, other, "step", inputs=[[1.0]] * 200).result()
+    assert "not finite" in refused(answer.result(), 422)["message"]
+    own = unspool.load(accumulator).start()
+    assert found["outputs"] == [own.step([1.0]).tolist() for _ in range(200)]
+    refused(client.get(f"/v1/sessions/{session}/state"), 422)

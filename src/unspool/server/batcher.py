@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Any
 
+import numpy as np
+
 from unspool.runtime.network import Array
 from unspool.runtime.run_player import RunPlayer
 from unspool.runtime.together import Together
 from unspool.runtime.writing import Writing, draw_together
-from unspool.server.jobs import Call, Feed, Job, Stepping, Steps, Token, Write
+from unspool.server.jobs import Call, Feed, Job, Stepping, Steps, Token, Write, diverged
 from unspool.server.metrics import SECONDS, SIZES, Metrics
 from unspool.server.refusals import overloaded
 
@@ -42,8 +44,9 @@ class Batcher:
         self._batch_size, self._room = batch_size, batch_size + queue
         self._together = Together(player)
         self._batch: list[Stepping] = []
-        self._turns: dict[int, int] = {}  # of the jobs in the batch
+        self._stepped: list[Stepping] = []  # the batch at its latest step
         self._waiting: deque[Job] = deque()
+        self._news = False  # whether a job that waits might begin
         self._pieces: deque[Feed] = deque()
         self._calls: deque[Call] = deque()
         self._busy: set[int] = set()  # the sessions of all jobs that have begun
@@ -86,6 +89,7 @@ class Batcher:
             if self.load >= self._room:
                 raise overloaded(f"The model {self.name} has too many requests at once. Try again later.")
             self._waiting.append(job)
+            self._news = True
             if not self._started:
                 self._started = True
                 self._thread.start()
@@ -128,25 +132,31 @@ class Batcher:
             while not (self._closing or self.load):
                 self._changed.wait()
             self._rotate()
-            later, joining = deque[Job](), list[Stepping]()
-            while self._waiting:
-                job = self._waiting.popleft()
-                if not self._can_begin(job, len(joining)):
-                    later.append(job)
-                    continue
-                if job.session is not None:
-                    self._busy.add(id(job.session))
-                if isinstance(job, Call):
-                    self._calls.append(job)
-                elif isinstance(job, Feed):
-                    self._pieces.append(job)
-                elif isinstance(job, Stepping):
-                    joining.append(job)
-            self._waiting = later
+            joining = self._begin() if self._news else []
         self._together.join([job.session for job in joining])
         self._batch += joining
-        self._turns.update((id(job), 0) for job in joining)
+        for job in joining:
+            job.turns = 0
         return not self._closing
+
+    def _begin(self) -> list[Stepping]:
+        """Let jobs begin whose sessions are free; returns those that join the batch."""
+        later, joining = deque[Job](), list[Stepping]()
+        while self._waiting:
+            job = self._waiting.popleft()
+            if not self._can_begin(job, len(joining)):
+                later.append(job)
+                continue
+            if job.session is not None:
+                self._busy.add(id(job.session))
+            if isinstance(job, Call):
+                self._calls.append(job)
+            elif isinstance(job, Feed):
+                self._pieces.append(job)
+            elif isinstance(job, Stepping):
+                joining.append(job)
+        self._waiting, self._news = later, False
+        return joining
 
     def _can_begin(self, job: Job, joining: int) -> bool:
         if job.session is not None and id(job.session) in self._busy:
@@ -158,7 +168,7 @@ class Batcher:
         excess = len(self._waiting) + len(self._batch) - self._batch_size
         if excess <= 0 or not self._waiting:
             return
-        tired = [job for job in self._batch if self._turns[id(job)] >= TURN][:excess]
+        tired = [job for job in self._batch if (job.turns or 0) >= TURN][:excess]
         self._leave(tired)
         self._waiting.extend(tired)
 
@@ -192,7 +202,7 @@ class Batcher:
             return
         self._metrics.count("unspool_tokens_total", steps, model=self.name, kind=job.kind)
         if job.done:
-            self._busy.discard(id(job.session))
+            self._free(job)
             self._outbox.append((job, lambda: job.result.set_result(job.output)))
         else:
             self._pieces.append(job)
@@ -203,14 +213,23 @@ class Batcher:
         outputs = self._together.step(inputs)
         self._metrics.observe("unspool_batch_seconds", time.perf_counter() - begun, SECONDS, model=self.name)
         self._metrics.observe("unspool_batch_size", len(inputs), SIZES, model=self.name)
+        self._give_up_diverged(outputs)
         counts: dict[str, int] = {}
-        for job, output in zip(list(self._batch), outputs, strict=True):
-            self._turns[id(job)] += 1
+        for job, output in zip(self._stepped, outputs, strict=True):
             counts[job.kind] = counts.get(job.kind, 0) + 1
-            self._hand_over(job, output)
+            if job.turns is not None:
+                job.turns += 1
+                self._hand_over(job, output)
         for kind, count in counts.items():
             self._metrics.count("unspool_tokens_total", count, model=self.name, kind=kind)
         self._finish([job for job in self._batch if job.done])
+
+    def _give_up_diverged(self, outputs: Array) -> None:
+        """End the jobs whose output JSON has no word for; all rows are looked at together."""
+        self._stepped = self._batch
+        if not np.isfinite(outputs).all():
+            wrong = np.flatnonzero(~np.isfinite(outputs).all(-1)).tolist()
+            self._end([self._stepped[row] for row in wrong], diverged())
 
     def _next_inputs(self) -> list[Any]:
         """One per job of the batch; tokens that are sampled in the same way are drawn together."""
@@ -245,20 +264,25 @@ class Batcher:
         self._pieces = deque(job for job in self._pieces if id(job) not in gone)
         self._calls = deque(job for job in self._calls if id(job) not in gone)
         for job in jobs:
-            if job.session is not None:
-                self._busy.discard(id(job.session))
+            self._free(job)
             self._outbox.append((job, _failing(job, error)))
 
     def _leave(self, jobs: Sequence[Stepping]) -> None:
-        here = [job for job in jobs if id(job) in self._turns]
+        here = [job for job in jobs if job.turns is not None]
         if not here:
             return
         gone = {id(job) for job in here}
         self._batch = [job for job in self._batch if id(job) not in gone]
         self._together.leave([job.session for job in here])
         for job in here:
-            del self._turns[id(job)]
+            job.turns = None
+            self._free(job)
+
+    def _free(self, job: Job) -> None:
+        """The next job of a session may begin."""
+        if job.session is not None:
             self._busy.discard(id(job.session))
+        self._news = True
 
     def _deliver(self) -> None:
         """Hand all that has come of a turn to the loops, in one call for each."""

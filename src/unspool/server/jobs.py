@@ -80,6 +80,8 @@ class Stepping(Job, ABC):
     """Single steps of one session, taken together with those of others."""
 
     session: Session
+    #: Steps since it joined the batch; None while it is not in there.
+    turns: int | None = None
 
     @property
     @abstractmethod
@@ -88,7 +90,7 @@ class Stepping(Job, ABC):
 
     @abstractmethod
     def took(self, output: Array) -> None:
-        """The output of the step with the latest input."""
+        """The output of the step with the latest input, which is finite."""
 
     @abstractmethod
     def finish(self) -> Any:
@@ -115,7 +117,6 @@ class Steps(Stepping):
         return self._inputs[self._at - 1]
 
     def took(self, output: Array) -> None:
-        checked(output)
         if self._keep == "last":
             self.outputs.clear()
         if self._keep != "none":
@@ -165,7 +166,7 @@ class Write(Stepping):
     def took(self, output: Array) -> None:
         found = self._rank() if self._ranked is not None else (None, ())
         token = self.writing.tokens[-1]
-        self.arrived.append(Token(self.writing.push(checked(output)), token, *found))
+        self.arrived.append(Token(self.writing.push(output), token, *found))
 
     def _rank(self) -> tuple[float, tuple[tuple[int, float], ...]]:
         log_p = self.writing.log_probabilities()
@@ -179,5 +180,10 @@ class Write(Stepping):
 def checked(output: Any) -> Any:
     """An output; refused where it is not finite, which JSON has no word for."""
     if output is not None and not np.isfinite(output).all():
-        raise DivergenceError("the model's output is not finite for what it was given")
+        raise diverged()
     return output
+
+
+def diverged() -> DivergenceError:
+    """That an output is not finite."""
+    return DivergenceError("the model's output is not finite for what it was given")
