@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.runtime.test_session import LAYERS, STREAMED, TOKENS, draw, each_stream, make, start
+from tests.runtime.small_models import TOKENS
+from tests.runtime.test_session import LAYERS, STREAMED, draw, each_stream, make, start
 
 from unspool.decoding.sampling import Sampling
 from unspool.errors import ArgumentError, UnspoolError

@@ -99,7 +99,7 @@ def test_a_mistake_of_one_job_stays_with_it(batchers: Any, player: RunPlayer) ->
         batcher = batchers()
         good = [batcher.run(Steps(player.start(), [1] * 50, "last")) for _ in range(3)]
         bad = [batcher.run(Broken(player.start(), [1] * 50, "last")), batcher.run(Call(lambda: 1 / 0))]
-        found = await asyncio.gather(*good, *bad, return_exceptions=True)
+        found: list[Any] = await asyncio.gather(*good, *bad, return_exceptions=True)
         assert all(len(outputs) == 1 for outputs in found[:3])
         assert [type(error) for error in found[3:]] == [DivergenceError, ZeroDivisionError]
         assert batcher.alive

@@ -25,14 +25,14 @@ KNOWN = {"type", "properties", "required", "additionalProperties", "items", "any
 def send_all(client: TestClient, examples: int) -> int:
     """Random requests for every route; how many there were."""
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
-    session = opened(client)
-    return sum(
-        send(client, result.ok(), mode, session, examples)
-        for result in schema.get_all_operations()
-        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    session, sent = opened(client), 0
+    for result in schema.get_all_operations():
+        operation: Any = result.ok()  # type: ignore[union-attr]
+        sent += send(client, operation, GenerationMode.POSITIVE, session, examples)
         # bytes of any kind fit the schema of a state
-        if mode == GenerationMode.POSITIVE or any(one.media_type == "application/json" for one in result.ok().body)
-    )
+        if any(one.media_type == "application/json" for one in operation.body):
+            sent += send(client, operation, GenerationMode.NEGATIVE, session, examples)
+    return sent
 
 
 def send(client: TestClient, operation: Any, mode: GenerationMode, session: str, examples: int) -> int:
@@ -41,7 +41,7 @@ def send(client: TestClient, operation: Any, mode: GenerationMode, session: str,
 
     @hypothesis.settings(max_examples=examples, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def check(case: schemathesis.Case) -> None:
+    def check(case: Any) -> None:
         nonlocal sent
         sent += 1
         there = sent % 2 and case.method != "DELETE"
