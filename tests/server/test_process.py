@@ -17,6 +17,8 @@ from tests.server.process import SECONDS, Running, server
 from websockets.sync.client import connect
 
 import unspool
+from unspool.server.serving import listen
+from unspool.server.settings import ServeSettings
 
 TOKEN = "a-token-of-tests"
 
@@ -108,6 +110,12 @@ def test_garbage_on_the_wire_is_refused_and_the_server_goes_on(running: Running,
             answer = b""
     assert answer == b"" or 400 <= int(answer.split()[1]) < 500
     assert httpx.get(f"{running.url}/ready").status_code == 200
+
+
+def test_answers_are_sent_at_once() -> None:
+    """asyncio sets TCP_NODELAY on connections of sockets that say their protocol."""
+    with listen(ServeSettings(port=0)) as found:
+        assert found.proto == socket.IPPROTO_TCP
 
 
 def test_what_has_begun_is_answered_before_the_end(book: Path) -> None:

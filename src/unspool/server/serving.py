@@ -71,7 +71,8 @@ def listen(settings: ServeSettings) -> socket.socket:
         ArgumentError: The port is in use, or the address is not one of this machine.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is said; else each answer waits 40 ms
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":  # there it would share the port
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
