@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,9 +41,9 @@ def run(*arguments: Any) -> int:
     return int(left.value.code or 0)
 
 
-def build(folder: Path, name: str) -> Path:
+def build(folder: Path, name: str, *options: str) -> Path:
     """The program of an exported file."""
-    command = ["gcc", *STRICT, str(folder / f"{name}.c"), "-o", str(folder / name), "-lm"]
+    command = ["gcc", *STRICT, *options, str(folder / f"{name}.c"), "-o", str(folder / name), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
     return folder / name
@@ -78,6 +79,26 @@ def test_programs_predict_what_the_run_predicts(runs: Path, tmp_path: Path, caps
         assert [*map(float, line.split("\t"))] == pytest.approx([*map(float, row[3:])], rel=1e-5)
 
 
+def test_a_forecasting_program_refuses_what_it_cannot_use(runs: Path, tmp_path: Path) -> None:
+    assert run("export", runs / "series", "--c", tmp_path / "series.c", "--main") == 0
+    program = build(tmp_path, "series", "-fsanitize=address,undefined")
+    past = "".join(f"{10 + i % 3}.5\n" for i in range(150))
+    assert len(answer(program, past, "9")) == 9
+    said = {}
+    for text in ("nan", "1e39", "x", "", "1 2", "1" * 20_000_000):
+        done = subprocess.run([program], input=f"{past}{text}\n{past}", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        said[text[:9]] = done.stderr
+    assert said.pop("1" * 9) == "line 151 is longer than 16777216 bytes\n"
+    assert {*said.values()} == {"line 151 does not have 1 finite number\n"}
+    for asked in ("abc", "-1", "0", "99999999999999999999", "1000001"):
+        done = subprocess.run([program, asked], input=past, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("usage: ")
+    done = subprocess.run([program], input="", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "the past needs 1 steps at least\n")
+
+
 def test_a_language_model_in_all_forms(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ziglang")
     targets = ("--c", tmp_path / "book.c", "--main", "--wasm", tmp_path / "book.wasm", "--html", tmp_path / "book.html")
@@ -93,7 +114,7 @@ def test_a_language_model_in_all_forms(runs: Path, tmp_path: Path, capsys: pytes
 def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path) -> None:
     targets = ("--c", tmp_path / "my-book.c", "--int8", "--weights", "separate")
     assert run("export", runs / "book", *targets) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["my-book.bin", "my-book.c", "my_book.h"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my-book.bin", "my-book.c", "my-book.h"]
     command = ["gcc", *STRICT, "-c", str(tmp_path / "my-book.c"), "-o", str(tmp_path / "my-book.o")]
     subprocess.run(command, check=True)
 
@@ -109,12 +130,20 @@ def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path
         (["{runs}/nothing", "--c", "{here}/x.c"], "there is no run"),
         (["{here}/unfinished", "--c", "{here}/x.c"], "has no model yet"),
         (["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"], "Leave out one of the two"),
+        (["{runs}/book", "--c", "{here}/pipe", "--overwrite"], "a pipe or a socket. Give the name of a file"),
+        (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/unfinished/../y.c"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/y.h"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/y.bin", "--weights", "separate"], "two files of this export"),
+        (["{runs}/book", "--c", "{here}/stdio.c"], "a header stdio.h, which C itself has"),
+        (["{runs}/book", "--c", "{here}/Math.c"], "a header Math.h, which C itself has"),
+        (["{runs}/book", "--c", '{here}/a"b.c'], "which C cannot include"),
     ],
 )
 def test_bad_input_gives_one_line_and_no_file(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     (tmp_path / "there.c").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "config.toml").write_bytes((runs / "book" / "config.toml").read_bytes())
     before = sorted(tmp_path.rglob("*"))
@@ -124,6 +153,14 @@ def test_bad_input_gives_one_line_and_no_file(
     assert len(said.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "there.c").read_text() == "mine"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("stem", ["foo bar", "-", "é中", "my.book", "2%d@_x"])
+def test_the_header_has_the_name_of_the_file(runs: Path, tmp_path: Path, stem: str) -> None:
+    assert run("export", runs / "book", "--c", tmp_path / f"{stem}.c") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {f"{stem}.c", f"{stem}.h"}
+    subprocess.run(["gcc", *STRICT, "-c", str(tmp_path / f"{stem}.c"), "-o", str(tmp_path / "out.o")], check=True)
 
 
 def test_without_zig_one_line_says_what_to_install(

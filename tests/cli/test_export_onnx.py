@@ -46,6 +46,19 @@ def test_bad_targets_and_runs_are_refused(tiny_run: TinyRun, tmp_path: Path, cap
     assert "tokens" in (tmp_path / "book.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    "targets",
+    [{"--c": "y.c", "--onnx": "y.h"}, {"--c": "y.json", "--onnx": "y.onnx"}, {"--onnx": "y.json"}],
+    ids=["header", "json", "json alone"],
+)
+def test_two_files_of_one_name_are_refused(
+    tiny_run: TinyRun, tmp_path: Path, capsys: Capture, targets: dict[str, str]
+) -> None:
+    arguments = [one for option, name in targets.items() for one in (option, tmp_path / name)]
+    assert "stands for two files" in refused(capsys, "export", tiny_run.path, *arguments)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_missing_package_is_named(
     tiny_run: TinyRun, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

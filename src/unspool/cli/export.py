@@ -14,7 +14,7 @@ from unspool.errors import ArgumentError
 from unspool.exchange.c.export import make_c, make_html, make_wasm
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.vocabulary import read_interface
-from unspool.exchange.files import check_free, write_files
+from unspool.exchange.files import check_distinct, check_free, write_files
 from unspool.runtime.run import Kept, read_run
 
 
@@ -67,11 +67,12 @@ def export(
     ]
     if not asked:
         raise ArgumentError("there is nothing to export. Give a target: --c, --wasm, --html or --onnx.")
+    check_distinct(request.path for request in asked)
     check_free([request.path for request in asked], overwrite)
     kept = read_run(run)
-    made: dict[Path, bytes] = {}
-    for request in asked:
-        made |= request.make(kept)
+    parts = [request.make(kept) for request in asked]
+    check_distinct(path for part in parts for path in part)  # one dictionary of all would hide what is twice in them
+    made = {path: content for part in parts for path, content in part.items()}
     write_files(made, overwrite)
     for path, content in made.items():
         console().print(f"{path}  {len(content):,} bytes", highlight=False, soft_wrap=True)

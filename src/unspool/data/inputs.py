@@ -86,7 +86,9 @@ class NumberInputs:
             )
         check_lengths([len(one) for one in raw.series], longest, raw)
         check_widths(raw.series, self.features, raw)
-        return Sequences.of(self.scale.apply(one) for one in raw.series)
+        scaled = [self.scale.apply(one) for one in raw.series]
+        refuse_far(scaled, raw.series, raw)
+        return Sequences.of(scaled)
 
     def spell(self, raw: Raw) -> None:
         """None: numbers have no words."""
@@ -179,4 +181,14 @@ def check_widths(several: Sequence[NDArray[np.float64]], features: int, raw: Pla
             continue
         for step, feature in np.argwhere(~np.isfinite(one)):
             problems.add(f"{raw.place(index)}: step {step}, feature {feature} is {one[step, feature]}. Fill it in.")
+    problems.refuse()
+
+
+def refuse_far(scaled: Sequence[NDArray[np.float32]], given: Sequence[NDArray[np.float64]], raw: Placed) -> None:
+    """Refuse numbers that are finite, and so far from those of training that they are infinite for the model."""
+    problems = Problems()
+    for index, (own, values) in enumerate(zip(scaled, given, strict=True)):
+        for step, feature in np.argwhere(~np.isfinite(own)):
+            what = f"step {step}, feature {feature} is {values[step, feature]:g}, too far from all training data"
+            problems.add(f"{raw.place(index)}: {what}. Correct it, or leave the sequence out.")
     problems.refuse()

@@ -42,10 +42,24 @@ def read_examples(examples: Any, name: str = "examples") -> Raw:
         >>> read_examples(["play jazz", "stop"]).texts
         ['play jazz', 'stop']
     """
-    kind, values = sort(examples, name)
+    kind, values = sort(check_list(examples, name, "Give a list of texts, or of arrays (steps, features)"), name)
     if kind == "texts":
         return make_raw(texts=values, name=name)
-    return make_raw(series=read_steps(list(np.asarray(values)) if kind == "table" else values, name), name=name)
+    rows = values if isinstance(values, list | tuple) else list(np.asarray(values))
+    return make_raw(series=read_steps(rows, name), name=name)
+
+
+def check_list(given: Any, name: str, remedy: str) -> Any:
+    """What is given, if it is a list, a tuple, an array, a series or a frame; anything else is refused.
+
+    Example:
+        >>> check_list([1.0, 2.0], "targets", "Give one per example")
+        [1.0, 2.0]
+    """
+    is_array = hasattr(given, "__array__") and len(getattr(given, "shape", (1,))) > 0
+    if not is_array and not isinstance(given, list | tuple):
+        raise ArgumentTypeError.of(name, given, f"is of type {type(given).__name__}, not a list", remedy)
+    return given
 
 
 def sort(X: Any, name: str = "X") -> Given:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,12 @@ def is_finite(value: object) -> bool:
 
 def check_seed(seed: Any) -> int | None:
     """A seed of random numbers; None stands for another one each time."""
-    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**63):
+    if seed is None:
+        return None
+    try:
+        number = -1 if isinstance(seed, bool) else index(seed)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**63:
         raise ArgumentError.of("seed", seed, "is not a number that a generator takes", "Give one from 0 to 2⁶³ − 1")
-    return seed
+    return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from unspool.decoding.sampling import check_ids
 from unspool.errors import ArgumentError, ArgumentTypeError
@@ -83,3 +84,17 @@ class TextStream:
         end = len(text) - max(begun, default=0)
         self._held = text[end:]
         return text[:end]
+
+
+def read_stops(stop: Any) -> tuple[str, ...]:
+    """Stop strings from what a user gives: one string, several, or None for none.
+
+    Example:
+        >>> read_stops("end"), read_stops(None)
+        (('end',), ())
+    """
+    if stop is None:
+        return ()
+    if not isinstance(stop, str | list | tuple | set | frozenset):
+        raise ArgumentTypeError.of("stop", stop, "is neither a text nor a list of texts", 'Give, for example, "\\n"')
+    return (stop,) if isinstance(stop, str) else tuple(stop)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from unspool.errors import ArgumentError, StorageError
 
 
 def check_free(paths: Mapping[Path, object] | list[Path], overwrite: bool) -> None:
-    """Refuse targets that exist, unless `overwrite`; and those that are folders.
+    """Refuse targets that exist, unless `overwrite`; and in any case folders, devices, pipes and sockets.
 
     Raises:
         ArgumentError: One of them stands in the way.
@@ -19,8 +19,27 @@ def check_free(paths: Mapping[Path, object] | list[Path], overwrite: bool) -> No
     for path in paths:
         if path.is_dir():
             raise ArgumentError.of("path", str(path), "is a folder", "Give the name of a file")
+        if path.exists() and not path.is_file():
+            raise ArgumentError.of("path", str(path), "is a device, a pipe or a socket", "Give the name of a file")
         if not overwrite and os.path.lexists(path):
             raise ArgumentError.of("path", str(path), "exists already", "Give another, or `overwrite=True`")
+
+
+def check_distinct(paths: Iterable[Path]) -> None:
+    """Refuse two files of one place, of which the second would replace the first.
+
+    Raises:
+        ArgumentError: Two of them are the same.
+
+    Example:
+        check_distinct([Path("model.c"), Path("model.h")])
+    """
+    taken: set[Path] = set()
+    for path in paths:
+        place = path.parent.resolve() / path.name
+        if place in taken:
+            raise ArgumentError.of("path", str(path), "stands for two files of this export", "Give each its own name")
+        taken.add(place)
 
 
 def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None:
@@ -31,12 +50,13 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None
         overwrite: Whether files that exist are replaced.
 
     Raises:
-        ArgumentError: A file exists, or is a folder.
+        ArgumentError: A file exists, or is no regular file; or two of them are the same.
         StorageError: One cannot be written; none of them is.
 
     Example:
         write_files({Path("model.onnx"): model, Path("model.json"): tokenizer})
     """
+    check_distinct(contents)
     check_free(list(contents), overwrite)
     names = {path: path.with_name(f".{path.name}-{secrets.token_hex(4)}") for path in contents}
     try:

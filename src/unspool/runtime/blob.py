@@ -15,6 +15,8 @@ from unspool.runtime.network import Array
 HEAD = struct.Struct("<8sH32sqH")
 MAGIC, VERSION = b"unspool\0", 1
 CHECKSUM = 32
+#: The most steps that a session can have read.
+FURTHEST = 2**62
 REMEDY = "Start a new session, or restore the one that was saved"
 
 
@@ -50,12 +52,19 @@ def load(
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise DataError(f"a session is saved as bytes, not as {type(blob).__name__}. {REMEDY}.")
     size = HEAD.size + sum(part.nbytes for part in like) + CHECKSUM
-    data = _check(memoryview(blob).cast("B"), digest, size, most_recent)
+    data = _check(_view(blob), digest, size, most_recent)
     _, _, _, position, count = HEAD.unpack_from(data)
     recent = np.frombuffer(data, "<i8", count, HEAD.size).tolist()
-    if position < 0 or not all(0 <= token < tokens for token in recent):
+    if not 0 <= position <= FURTHEST or not all(0 <= token < tokens for token in recent):
         raise DataError(f"the session holds ids or a position that cannot be. {REMEDY}.")
     return position, recent, _split(data[HEAD.size + 8 * count :], like)
+
+
+def _view(blob: bytes | bytearray | memoryview) -> memoryview:
+    try:
+        return memoryview(blob).cast("B")
+    except (TypeError, ValueError) as error:  # parts of a memory with gaps between them
+        raise DataError(f"these bytes are not a saved session: {error}. {REMEDY}.") from error
 
 
 def _check(data: memoryview, digest: bytes, size: int, most_recent: int) -> memoryview:

@@ -28,9 +28,9 @@ def token_reader(embedding: Embedding, x: Array) -> Callable[[Any], None]:
 
 
 def check_token(token: Any, count: int) -> int:
-    """The id of a token, from 0 to `count` − 1."""
+    """The id of one of `count` tokens; True and False are none, although Python counts with them."""
     try:
-        place = index(token)
+        place = -1 if isinstance(token, bool) else index(token)
     except TypeError:
         place = -1
     if not 0 <= place < count:

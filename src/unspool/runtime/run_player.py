@@ -12,6 +12,7 @@ from typing import Any, cast
 from unspool.cells.cell import check_size
 from unspool.data.vocabulary import Vocabulary
 from unspool.decoding.sampling import Sampling
+from unspool.decoding.text_stream import read_stops
 from unspool.errors import DivergenceError
 from unspool.runtime import session
 from unspool.runtime.network import Array
@@ -103,7 +104,8 @@ class RunPlayer:
         Returns:
             Metric → value.
         """
-        return self.task.evaluate_examples(self.model, examples, targets)
+        found = self.task.evaluate_examples(self.model, examples, targets)
+        return {name: float(value) for name, value in found.items()}
 
     # ── text ──
 
@@ -115,7 +117,7 @@ class RunPlayer:
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        stop: str | Sequence[str] = (),
+        stop: str | Sequence[str] | None = (),
         seed: int | None = None,
     ) -> Iterator[str]:
         """Sample text that follows a prompt.
@@ -126,15 +128,14 @@ class RunPlayer:
             temperature: Divides the logits; 0 takes the most probable token.
             top_k: Only the k most probable tokens.
             top_p: Only the fewest most probable tokens with this probability together.
-            stop: Text, or texts, before which to end.
+            stop: Text, or texts, before which to end; None: none.
             seed: Of the random numbers; None: another one each time.
 
         Returns:
             Pieces of text, each as soon as it is certain.
         """
         sampling = self.sampling(temperature, top_k, top_p)
-        stops = (stop,) if isinstance(stop, str) else tuple(stop)
-        return self.generator().stream(prompt, count, sampling, seed, stops)
+        return self.generator().stream(prompt, count, sampling, seed, read_stops(stop))
 
     def generator(self) -> TextGenerator:
         """What generates text, also by beam search; refused where the task generates none."""
@@ -173,7 +174,7 @@ class RunPlayer:
         Returns:
             The output of each.
         """
-        return session.step_many(sessions, inputs)
+        return session.step_many(sessions, inputs, self)
 
     def diverged(self, fault: object) -> DivergenceError:
         """The error that says that this model has diverged, and what is not finite."""

@@ -8,11 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from unspool.cells.cell import check_size
 from unspool.decoding.sampling import Sampling, check_seed
-from unspool.decoding.text_stream import TextStream
-from unspool.errors import ArgumentError, DivergenceError
+from unspool.decoding.text_stream import TextStream, read_stops
+from unspool.errors import ArgumentError, ArgumentTypeError, DivergenceError
 from unspool.runtime import blob
 from unspool.runtime.network import Array
+from unspool.runtime.quick import check_token
 from unspool.runtime.stream import LanguageStream, Memory, Stream
 from unspool.runtime.writing import Writing
 
@@ -69,8 +71,8 @@ class Session:
         """Read on.
 
         Args:
-            given: Text or ids for a language model; for other models of text, text or tokens; else numbers, one row
-                per step.
+            given: Text or ids for a language model; for other models of text, one text; else numbers, one row per
+                step.
 
         Returns:
             The output after the last step: logits of the next token, probabilities of labels, or numbers. None where
@@ -129,7 +131,7 @@ class Session:
         temperature: float = 1.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        stop: str | Sequence[str] = (),
+        stop: str | Sequence[str] | None = (),
         seed: int | None = None,
     ) -> Iterator[str]:
         """Sample text that follows what was fed; the session reads it as it comes.
@@ -139,30 +141,41 @@ class Session:
             temperature: Divides the logits; 0 takes the most probable token.
             top_k: Only the k most probable tokens.
             top_p: Only the fewest most probable tokens with this probability together.
-            stop: Text, or texts, before which to end.
+            stop: Text, or texts, before which to end; None: none.
             seed: Of the random numbers; None: another one each time.
 
         Returns:
             Pieces of text, each as soon as it is certain.
         """
         sampling = self._reader.sampling(temperature, top_k, top_p)
-        return self._pieces(self.writing(count, sampling, (stop,) if isinstance(stop, str) else tuple(stop), seed))
+        return self._pieces(self.writing(count, sampling, stop, seed))
 
-    def writing(self, count: int, sampling: Sampling, stop: Sequence[str] = (), seed: int | None = None) -> Writing:
+    def writing(
+        self, count: int, sampling: Sampling, stop: str | Sequence[str] = (), seed: int | None = None
+    ) -> Writing:
         """A text that follows what was fed, for one who takes the steps; the arguments are those of `generate`."""
         if not self.position:
             raise ArgumentError.of(
                 "session", "new", "has read nothing that text could follow", "Feed it a prompt first"
             )
+        text = TextStream(self._reader.decode, read_stops(stop), [*self._recent])
+        random = np.random.default_rng(check_seed(seed))
+        return Writing(self._logits(), check_size("count", count, 0), sampling, text, random)
+
+    def _logits(self) -> Array:
+        """Of the token that comes next."""
         stream = self._reader.stream
         assert isinstance(stream, LanguageStream)
-        text = TextStream(self._reader.decode, stop, list(self._recent))
-        random = np.random.default_rng(check_seed(seed))
-        return Writing(stream.logits(self._memory)[0], check_count(count), sampling, text, random)
+        found: Array = stream.logits(self._memory)[0]
+        return found
 
     def _pieces(self, writing: Writing) -> Iterator[str]:
+        read = -1
         while not writing.done:
+            if read != self.position:  # at the start, and where others stepped since the last piece
+                writing.logits = self._logits()
             piece = writing.push(self.step(writing.draw()))
+            read = self.position
             if piece:
                 yield piece
         rest = writing.finish()
@@ -207,42 +220,54 @@ def restore(reader: Reader, saved: object) -> Session:
     return Session(reader, memory, position, recent)
 
 
-def step_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> list[Array]:
+def step_many(sessions: Sequence[Session], inputs: Sequence[Any], reader: Reader | None = None) -> list[Array]:
     """One step of several sessions at once, as `Session.step` takes it with each.
 
     Args:
         sessions: Different sessions of one player.
         inputs: An input for each.
+        reader: The player that they must be of; None: any, the same for all.
 
     Returns:
         The output of each.
     """
-    check_many(sessions, inputs)
+    check_many(sessions, inputs, reader)
     if not sessions:
         return []
     stream = sessions[0]._reader.stream
+    encoded = [_encode_step(sessions[0]._reader, x) for x in inputs]
     memory = [np.concatenate(parts) for parts in zip(*(session._memory for session in sessions), strict=True)]
-    encoded = inputs if stream.reads_ids else [sessions[0]._reader.encode_step(x) for x in inputs]
     output, memory = stream.run(np.asarray(encoded)[None], memory)
-    for row, (session, x) in enumerate(zip(sessions, inputs, strict=True)):
+    for row, (session, x) in enumerate(zip(sessions, encoded, strict=True)):
         session.give_back([part[row : row + 1] for part in memory])
         session.took(x)
     return list(output[0])
 
 
-def check_many(sessions: Sequence[Session], inputs: Sequence[Any]) -> None:
+def _encode_step(reader: Reader, x: Any) -> Any:
+    """One step, as the stream reads it."""
+    tokens = reader.stream.tokens
+    return check_token(x, tokens) if tokens else reader.encode_step(x)
+
+
+def check_many(sessions: Any, inputs: Any, reader: Reader | None = None) -> None:
     """Refuse sessions that cannot step together."""
+    if not isinstance(sessions, Sequence) or not all(isinstance(one, Session) for one in sessions):
+        raise ArgumentTypeError.of("sessions", sessions, "is not a list of sessions", "Give those of `start()`")
+    if (
+        not isinstance(inputs, Sequence | np.ndarray)
+        or isinstance(inputs, str | bytes)
+        or not getattr(inputs, "ndim", 1)
+    ):
+        raise ArgumentTypeError.of("inputs", inputs, "is not a list", "Give a list with one input for each session")
     if len(sessions) != len(inputs):
         problem = f"are not as many as the {len(sessions)} sessions"
         raise ArgumentError.of("inputs", len(inputs), problem, "Give one input for each session")
     if len({id(session) for session in sessions}) < len(sessions):
         raise ArgumentError.of("sessions", len(sessions), "has a session twice", "Step each session once")
-    if len({id(session._reader) for session in sessions}) > 1:
+    readers = {id(session._reader) for session in sessions}
+    if len(readers) > 1:
         raise ArgumentError.of("sessions", len(sessions), "are of several players", "Step those of one player together")
-
-
-def check_count(count: Any) -> int:
-    """A number of tokens."""
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise ArgumentError.of("count", count, "is not a number of tokens", "Give a whole number from 0 on")
-    return count
+    if reader is not None and readers - {id(reader)}:
+        remedy = "Step them with the player that started them"
+        raise ArgumentError.of("sessions", len(sessions), "are of another player", remedy)

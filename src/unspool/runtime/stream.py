@@ -28,6 +28,8 @@ class Stream(ABC):
 
     #: Whether a step is the id of a token.
     reads_ids = False
+    #: How many tokens there are, where a step is one, of a language model or not; 0 where it is numbers.
+    tokens = 0
 
     @abstractmethod
     def start(self, rows: int) -> Memory:
@@ -53,7 +55,7 @@ class LanguageStream(Stream):
 
     def __init__(self, player: LanguagePlayer) -> None:
         check_streaming(player.network.stack)
-        self.player = player
+        self.player, self.tokens = player, len(player.network.embedding.weight)
 
     def start(self, rows: int) -> Memory:
         stack = self.player.stack
@@ -98,6 +100,8 @@ class PooledStream(Stream):
             check_streaming(member.stack)
         self.player, self._undo = player, undo
         self.members = [MemberStream(member) for member in player.members]
+        embedding = player.network.members[0].embedding
+        self.tokens = 0 if embedding is None else len(embedding.weight)
 
     def start(self, rows: int) -> Memory:
         return [part for member in self.members for part in member.start(rows)]

@@ -123,6 +123,9 @@ class Classification(LabelTask):
             warn_unseen("label", "examples", len(labels), names, raw.place(int(unseen[0])))
         return ClassifiedPart(inputs, labels, raw, spellings)
 
+    def is_target(self, target: Any) -> bool:
+        return isinstance(target, str | int | float | np.generic)
+
     def read_target(self, target: Any) -> tuple[Any, ...]:
         return (target,)
 

@@ -117,6 +117,8 @@ class ExampleTask(Task):
         return self.evaluate_part(learner, self.read(held_out(source)))
 
     def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:
+        if targets is None:
+            raise ArgumentError.of("targets", targets, "are missing", "Give one per example")
         return self.evaluate_part(learner, self.part_of(examples, targets))
 
     def predict_examples(self, learner: Any, examples: Any) -> Iterator[dict[str, Any]]:

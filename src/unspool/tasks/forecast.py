@@ -10,12 +10,12 @@ import numpy as np
 
 from unspool.data.corpus import PARTS
 from unspool.data.glance import Glance
-from unspool.data.memory import count_steps, read_array
+from unspool.data.memory import check_list, count_steps, read_array
 from unspool.data.origins import Origins, inputs_at
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, standardize
 from unspool.data.text import Source
-from unspool.errors import ArgumentError, DataError
+from unspool.errors import ArgumentError, DataError, ShapeError
 from unspool.tasks.baselines.forecasts import AR, seasonal_naive
 from unspool.tasks.contract import Claim, Proposal, TrainingSequences
 from unspool.tasks.examples import ExampleTask, digest_files
@@ -167,6 +167,10 @@ class Forecasting(ExampleTask):
             targets: Whether the next steps are among the examples: every origin of a series is then forecast, and
                 without them the steps after its end.
         """
+        if not isinstance(examples, Mapping):
+            check_list(examples, "examples", "Give an array (steps,), or a dict of them by the names of series")
+        if not len(examples):
+            raise ShapeError.of("examples", examples, "has no series", "Give an array (steps,) for each")
         named = examples if isinstance(examples, Mapping) else {next(iter(self.terms.scales)): examples}
         if len(self.terms.scales) > 1 and named is not examples:
             remedy = f"Give a dict of arrays, by the names {list_some([*self.terms.scales])}"
@@ -175,9 +179,9 @@ class Forecasting(ExampleTask):
         check_series(series, self.data)
         return self._encode(series, bool(targets))
 
-    def evaluate_examples(self, learner: Any, examples: Any, targets: Any = True) -> dict[str, float]:
+    def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
         """The metrics of forecasts from every step of series that has enough steps before and after it."""
-        return super().evaluate_examples(learner, examples, targets)
+        return super().evaluate_examples(learner, examples, True)
 
     def _encode(self, series: Sequence[Series], targets: bool) -> ForecastPart:
         terms = self.terms

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data import saved
+from unspool.data.memory import check_list
 from unspool.data.problems import warn_unseen
 from unspool.data.sequences import Indices
-from unspool.errors import DataError
+from unspool.errors import ArgumentTypeError, DataError
 from unspool.tasks.batch import UNSEEN, Batch, JointPrediction, JointTargets
 from unspool.tasks.contract import Claim
 from unspool.tasks.label_lists import list_some, rank_labels, ranked_columns
@@ -103,7 +104,10 @@ class JointTagging(Tagging):
         """As `Tagging`; a target is a pair of the tags and the label of a sentence."""
         if targets is None:
             return self.part(super().part_of(examples).sentences)
-        tags, labels = zip(*targets, strict=True)
+        pairs = check_list(targets, "targets", "Give a pair of tags and a label for each sentence")
+        for place, pair in enumerate(pairs):
+            _check_pair(f"targets[{place}]", pair)
+        tags, labels = [pair[0] for pair in pairs], [str(pair[1]) for pair in pairs]
         tagged = super().part_of(examples, tags).sentences
         return self.part(Sentences(replace(one, label=label) for one, label in zip(tagged, labels, strict=True)))
 
@@ -148,6 +152,13 @@ class JointTagging(Tagging):
             return {**of_tags, **dict(rank_labels(self.labels, prediction.labels, self.top))}
         best = int(prediction.labels.argmax())
         return {**of_tags, "label": self.labels[best], "p(label)": float(prediction.labels[best])}
+
+
+def _check_pair(name: str, pair: Any) -> None:
+    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+    if not is_pair or not isinstance(pair[1], str):
+        remedy = 'Give, for example, (["O", "B-city"], "flight")'
+        raise ArgumentTypeError.of(name, pair, "is not a pair of a list of tags and a label", remedy)
 
 
 def _refuse_missing_labels(raws: Mapping[str, Sentences]) -> None:

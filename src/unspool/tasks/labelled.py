@@ -16,7 +16,7 @@ from unspool.data.formats import find_format, has_columns
 from unspool.data.glance import Glance
 from unspool.data.inputs import Inputs, NumberInputs, TextInputs
 from unspool.data.labelled import Raw, of_texts, read_array_items, read_steps, read_texts
-from unspool.data.memory import read_examples
+from unspool.data.memory import check_list, read_examples
 from unspool.data.problems import warn
 from unspool.data.roles import Roles
 from unspool.data.sequences import Indices, Sequences
@@ -283,19 +283,36 @@ class LabelledTask(TolerantTask):
         return self.part(raw if targets is None else replace(raw, targets=self.read_targets(targets, len(raw))))
 
     def encode_steps(self, given: Any) -> Any:
-        """The steps of one text, or of one sequence of numbers (steps, features)."""
+        """The steps of one text, or of one sequence of numbers (steps, features); no step where it is empty."""
+        if self._is_empty(given):
+            return np.empty((0, 1), np.int64)
+        if isinstance(self.inputs, TextInputs) and not isinstance(given, str):
+            problem = f"is of type {type(given).__name__}, and the model reads texts"
+            raise ArgumentTypeError.of("given", given, problem, "Give one text, not its tokens")
         return self.part_of([given]).batch(np.array([0])).inputs
+
+    def _is_empty(self, given: Any) -> bool:
+        """Whether there is nothing to read: no number, or a text without tokens."""
+        if isinstance(given, str) and isinstance(self.inputs, TextInputs):
+            return not given.strip() and not self.inputs.vocabulary.ids(given)
+        listed = isinstance(given, str | list | tuple) or getattr(given, "ndim", 0)
+        return bool(listed) and not len(given)
 
     def encode_step(self, x: Any) -> Any:
         if isinstance(self.inputs, TextInputs):
             return x
-        return self.inputs.scale.apply(self._read_step(x))
+        values = self._read_step(x)
+        scaled = self.inputs.scale.apply(values)
+        if not np.isfinite(scaled).all():
+            problem = "has a number that is too far from all training data"
+            raise ArgumentError.of("x", values.tolist(), problem, "Correct it, or leave the step out")
+        return scaled
 
     def _read_step(self, x: Any) -> NDArray[np.float64]:
         """One number per feature."""
         try:
             values = np.asarray(x, np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ArgumentTypeError.of("x", x, f"is not a list of numbers: {error}", "Give one per feature") from error
         if values.shape != (self.inputs.features,) or not np.isfinite(values).all():
             problem = f"is not {self.inputs.features} finite number(s)"
@@ -304,10 +321,18 @@ class LabelledTask(TolerantTask):
 
     def read_targets(self, targets: Any, count: int) -> list[tuple[Any, ...]]:
         """Targets in memory as entries of target columns, as many as there are examples."""
-        found = list(targets)
+        found = list(check_list(targets, "targets", "Give a list with one per example"))
         if len(found) != count:
             raise ShapeError.of("targets", len(found), f"are not as many as the {count} examples", "Give one for each")
+        for place, target in enumerate(found):
+            if not self.is_target(target):
+                problem = f"is of type {type(target).__name__}, and cannot be a {self.predicted}"
+                raise ArgumentTypeError.of(f"targets[{place}]", target, problem, f"Give a {self.predicted} per example")
         return [self.read_target(target) for target in found]
+
+    @abstractmethod
+    def is_target(self, target: Any) -> bool:
+        """Whether what is given as the target of an example is of a type that can be one."""
 
     @abstractmethod
     def read_target(self, target: Any) -> tuple[Any, ...]:

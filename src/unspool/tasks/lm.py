@@ -18,7 +18,7 @@ from unspool.data.tokens import Ids
 from unspool.data.vocabulary import Vocabulary, load_vocabulary
 from unspool.decoding.generation import Predictor, generate
 from unspool.decoding.sampling import Sampling, check_ids
-from unspool.errors import DataError
+from unspool.errors import ArgumentError, ArgumentTypeError, DataError
 from unspool.tasks.baselines.ngram import NGram
 from unspool.tasks.contract import Batches, Claim, Extent, Material, Proposal, Task, TextModel, TrainingSequences
 from unspool.tasks.tokens import decode_steps
@@ -239,7 +239,8 @@ class LanguageModelling(Task):
 
     def evaluate_examples(self, learner: Any, examples: str, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
         """As `evaluate_files`, of one text."""
-        return self._evaluate(learner, np.array(self.vocabulary.ids(examples), np.int64), "the text")
+        ids = self.vocabulary.ids(check_text("examples", examples))
+        return self._evaluate(learner, np.array(ids, np.int64), "the text")
 
     def _read(self, source: Source) -> Ids:
         """The tokens of files, in the vocabulary of the model; of a folder that comes divided, of its test part."""
@@ -250,8 +251,20 @@ class LanguageModelling(Task):
 
     def encode_steps(self, given: str | Sequence[int]) -> Ids:
         """The ids (time, 1) of a text, or ids as they are."""
-        ids = self.vocabulary.ids(given) if isinstance(given, str) else check_ids("ids", given)
+        ids = self.vocabulary.ids(given) if isinstance(given, str) else self._check_ids(given)
         return np.array(ids, np.int64)[:, None]
+
+    def _check_ids(self, given: Any) -> list[int]:
+        """Ids of the vocabulary, as a list."""
+        listed = isinstance(given, Sequence | np.ndarray) and not isinstance(given, bytes)
+        if not listed or not getattr(given, "ndim", 1):
+            raise ArgumentTypeError.of("given", given, "is neither a text nor a list of ids", "Give a text")
+        ids, count = check_ids("ids", given), len(self.vocabulary)
+        for place, number in enumerate(ids):
+            if number >= count:
+                problem = f"is not a token from 0 to {count - 1}"
+                raise ArgumentError.of(f"ids[{place}]", number, problem, "Encode text with the model's own vocabulary")
+        return ids
 
     # ── what a run keeps ──
 
@@ -286,6 +299,13 @@ def first_prompt(model: Predictor, vocabulary: Vocabulary) -> list[int]:
     sampling = Sampling(temperature=0.8, banned=textless_ids(vocabulary))
     generated = generate(model, ends, LINE, sampling, np.random.default_rng(0))
     return [*ends, *takewhile(lambda token: token != ends[0], generated), *ends]
+
+
+def check_text(name: str, given: Any) -> str:
+    """One text; anything else is refused."""
+    if not isinstance(given, str):
+        raise ArgumentTypeError.of(name, given, f"is of type {type(given).__name__}, not a text", "Give a string")
+    return given
 
 
 def loss_metrics(loss: float) -> dict[str, float]:

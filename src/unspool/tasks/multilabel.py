@@ -130,6 +130,10 @@ class MultiLabelClassification(LabelTask):
             warn_unseen("label", "examples", len(raw), names, raw.place(unseen[0][0]), having=having, how=how)
         return LabelledPart(inputs, targets, raw, spellings)
 
+    def is_target(self, target: Any) -> bool:
+        several = isinstance(target, list | tuple | set | frozenset | np.ndarray)
+        return isinstance(target, str) or (several and all(isinstance(label, str) for label in target))
+
     def read_target(self, target: Any) -> tuple[Any, ...]:
         """The labels of an example, as one cell of a table has them."""
         separator: str = self.data.label_separator or "|"

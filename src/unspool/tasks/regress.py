@@ -146,6 +146,10 @@ class Regression(LabelledTask):
             )
         return inputs, scaled, raw, spellings
 
+    def is_target(self, target: Any) -> bool:
+        listed = isinstance(target, list | tuple) or getattr(target, "ndim", 0) == 1
+        return all(_may_be_number(value) for value in (target if listed else [target]))
+
     def read_target(self, target: Any) -> tuple[Any, ...]:
         return tuple(np.ravel(target).tolist())
 
@@ -263,6 +267,10 @@ def _read_number(value: Any, place: int, raw: Raw, index: int) -> float:
             "the example out."
         )
     return number
+
+
+def _may_be_number(value: Any) -> bool:
+    return isinstance(value, str) or (hasattr(value, "__float__") and not getattr(value, "ndim", 0))
 
 
 def _to_number(value: Any) -> float:

@@ -14,14 +14,14 @@ from unspool.data.delimited import DELIMITED
 from unspool.data.glance import Glance
 from unspool.data.inputs import TextInputs, fit_inputs, load_inputs
 from unspool.data.labelled import Raw, of_texts, read_texts
-from unspool.data.memory import read_examples
+from unspool.data.memory import check_list, read_examples
 from unspool.data.sequences import Indices, Sequences, sorted_batches
 from unspool.data.sources import find_items
 from unspool.data.tables import Table, read_table, require_columns
 from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.decoding.sequences import Decoded
-from unspool.errors import DataError, ShapeError
+from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.tasks.batch import END, FIRST, Batch
 from unspool.tasks.contract import Claim, PairModel, TrainingSequences, WholeSequence
 from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided
@@ -170,10 +170,7 @@ class Translation(TolerantTask):
             targets: The text to write for each; None where they are not known.
         """
         raw = read_examples(examples)
-        if targets is not None and len(targets) != len(raw):
-            problem = f"are not as many as the {len(raw)} examples"
-            raise ShapeError.of("targets", len(targets), problem, "Give one for each")
-        return self.part(raw if targets is None else replace(raw, targets=[(target,) for target in targets]))
+        return self.part(raw if targets is None else replace(raw, targets=_read_targets(targets, len(raw))))
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -317,6 +314,17 @@ def _is_header(entries: Sequence[str]) -> bool:
     """Whether both columns have well-known names, or the only one has; numbers are no names."""
     names = {entry.strip().lower() for entry in entries if entry and not entry.strip().isdigit()}
     return bool(names & {*SOURCE_NAMES}) and (len(entries) == 1 or bool(names & {*TRANSLATION_NAMES}))
+
+
+def _read_targets(targets: Any, count: int) -> list[tuple[str]]:
+    found = list(check_list(targets, "targets", "Give a list with a text for each example"))
+    if len(found) != count:
+        problem = f"are not as many as the {count} examples"
+        raise ShapeError.of("targets", len(found), problem, "Give one for each")
+    for place, target in enumerate(found):
+        if not isinstance(target, str):
+            raise ArgumentTypeError.of(f"targets[{place}]", target, "is not a text", "Give a string")
+    return [(str(target),) for target in found]
 
 
 def _target(raw: Raw, index: int) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unspool.data import saved
 from unspool.data.inputs import check_lengths
+from unspool.data.memory import check_list
 from unspool.data.problems import warn_unseen
 from unspool.data.schemes import OUTSIDE, Scheme, Span, find_letters, guess_scheme, spans, transitions
 from unspool.data.sentences import read_sentences
@@ -230,6 +231,9 @@ class Tagging(TolerantTask):
             examples: The sentences.
             targets: A list of tags for each; None where they are not known.
         """
+        check_list(examples, "examples", "Give a list of lists of words, or of texts")
+        if targets is not None:
+            check_list(targets, "targets", "Give a list of tags for each sentence")
         words = [one.split() if isinstance(one, str) else one for one in examples]
         return self.part(Sentences.of(words, targets))
 

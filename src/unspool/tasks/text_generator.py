@@ -7,12 +7,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from unspool.cells.cell import check_size
 from unspool.data.vocabulary import Vocabulary
 from unspool.decoding.generation import Predictor, beam_search, generate
 from unspool.decoding.sampling import Sampling, check_seed
 from unspool.decoding.text_stream import TextStream
 from unspool.errors import ArgumentError, DivergenceError
-from unspool.tasks.lm import first_prompt, textless_ids
+from unspool.tasks.lm import check_text, first_prompt, textless_ids
 
 
 class TextGenerator:
@@ -38,7 +39,7 @@ class TextGenerator:
 
         Args:
             prompt: The text to continue; empty: a new line.
-            count: How many tokens to sample.
+            count: How many tokens to sample; 0: none.
             sampling: How they are sampled.
             seed: The seed of the sampling; None: another one each time.
             stop: Texts before which it ends.
@@ -49,7 +50,8 @@ class TextGenerator:
         generator = np.random.default_rng(check_seed(seed))
         ids = self.prompt(prompt)
         text = TextStream(self.vocabulary.decode, tuple(stop), ids)
-        return self._explained(ids, _pieces(text, generate(self.model, ids, count, sampling, generator)))
+        tokens = generate(self.model, ids, count, sampling, generator) if check_size("count", count, 0) else iter(())
+        return self._explained(ids, _pieces(text, tokens))
 
     def search(self, prompt: str, count: int, width: int, stop: str | None = None) -> list[tuple[float, str]]:
         """The most probable continuations by beam search.
@@ -82,7 +84,7 @@ class TextGenerator:
 
     def prompt(self, text: str) -> list[int]:
         """The ids to start from: of the text, at the start of a line where the model was trained on lines."""
-        ids = self.vocabulary.ids(text)
+        ids = self.vocabulary.ids(check_text("prompt", text))
         if not ids or self.lines:
             with self._explaining([0]):
                 return [*first_prompt(self.model, self.vocabulary), *ids]
@@ -119,4 +121,6 @@ def _pieces(text: TextStream, tokens: Iterable[int]) -> Iterator[str]:
             yield piece
         if text.stopped:
             return
-    yield text.finish()
+    rest = text.finish()
+    if rest:
+        yield rest

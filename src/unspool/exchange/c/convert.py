@@ -36,6 +36,7 @@ def write_c(
     int8: bool = False,
     separate: bool = False,
     main: bool = False,
+    header: str | None = None,
 ) -> Written:
     """A network as C99. The same network gives the same text.
 
@@ -46,6 +47,7 @@ def write_c(
         int8: Whether to keep matrices in int8 with a scale per row; all else stays float32.
         separate: Whether weights are not in the C file but in bytes of their own, which `init` takes.
         main: Whether to add a program that reads standard input and writes predictions, or generates text.
+        header: The file name of the header, which the C file includes; None: the prefix of all names, and `.h`.
 
     Returns:
         The texts of the C file and of its header, and the weights if they are separate.
@@ -53,7 +55,7 @@ def write_c(
     Example:
         write_c(network, "weather").code
     """
-    source, interface = Source.new(name, int8, separate), interface or Interface()
+    source, interface = Source.new(name, int8, separate, header), interface or Interface()
     _write_kind(source, network, interface)
     tokenized = _write_tokenizers(source, network, interface)
     if main:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from unspool.exchange.c.convert import write_c
 from unspool.exchange.c.interface import Interface
-from unspool.exchange.c.names import identifier
+from unspool.exchange.c.names import header_name
 from unspool.exchange.c.page import make_page
 from unspool.exchange.c.source import Written
 from unspool.exchange.c.vocabulary import read_interface
 from unspool.exchange.c.zig import compile_wasm
-from unspool.exchange.files import check_free, write_files
+from unspool.exchange.files import check_distinct, check_free, write_files
 from unspool.runtime.network import Network, Stack
 from unspool.runtime.run import read_run
 
@@ -112,12 +112,13 @@ def make_c(
     separate: bool = False,
 ) -> dict[Path, bytes]:
     """The files of `export_c`, not yet written."""
-    name = identifier(path.stem)
-    written = write_c(network, name, interface=interface, int8=int8, separate=separate, main=main)
-    made = {path: written.code.encode(), path.with_name(f"{name}.h"): written.header.encode()}
-    if written.blob is not None:
-        made[path.with_suffix(".bin")] = written.blob
-    return made
+    header, weights = path.with_name(header_name(path)), path.with_suffix(".bin")
+    check_distinct((path, header, *([weights] if separate else [])))
+    written = write_c(
+        network, path.stem, interface=interface, int8=int8, separate=separate, main=main, header=header.name
+    )
+    made = {path: written.code.encode(), header: written.header.encode()}
+    return made if written.blob is None else made | {weights: written.blob}
 
 
 def make_wasm(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
+
+from unspool.errors import ArgumentError
 
 RESERVED = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
@@ -11,6 +14,35 @@ RESERVED = (
     "main int32_t uint32_t int8_t uint8_t size_t"
 )
 KEYWORDS = frozenset(RESERVED.split())
+
+STANDARD = (
+    "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic "
+    "stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
+)
+#: Headers of C itself: a file of such a name in a folder of headers would stand in their place.
+STANDARD_HEADERS = frozenset(STANDARD.split())
+
+
+def header_name(path: Path) -> str:
+    """The file name of the header beside a C file; one that a line with `#include` cannot have is refused.
+
+    Raises:
+        ArgumentError: It cannot be in such a line, or is that of a header of C itself.
+
+    Example:
+        >>> header_name(Path("my model.c"))
+        'my model.h'
+    """
+    name = path.with_suffix(".h").name
+    if name.lower().removesuffix(".h") in STANDARD_HEADERS:
+        raise ArgumentError.of(
+            "path", str(path), f"would give a header {name}, which C itself has", "Give another name"
+        )
+    if not name.isprintable() or any(sign in name for sign in ('"', "\\", "??")):
+        raise ArgumentError.of(
+            "path", str(path), f"would give a header {name!r}, which C cannot include", "Give another name"
+        )
+    return name
 
 
 def identifier(text: str) -> str:

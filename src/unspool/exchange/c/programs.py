@@ -7,12 +7,22 @@ from collections.abc import Iterable
 from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
 from unspool.exchange.c.interface import Interface
-from unspool.exchange.c.reading import READ_IDS, READ_LINE, READ_NUMBERS
+from unspool.exchange.c.reading import (
+    ALL_FINITE,
+    LONGEST_NUMBERS,
+    LONGEST_TEXT,
+    READ_COUNT,
+    READ_IDS,
+    READ_LINE,
+    READ_NUMBERS,
+)
 from unspool.exchange.c.source import Source, indent
 from unspool.exchange.c.step import number
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 
 INCLUDES = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+#: The most tokens and the most steps that programs write; and the highest seed.
+MOST_TOKENS, MOST_STEPS, HIGHEST_SEED = 1_000_000_000, 1_000_000, 2**32 - 1
 
 
 def write_program(source: Source, network: Network | Stack, interface: Interface, tokenized: bool) -> None:
@@ -30,7 +40,8 @@ def write_program(source: Source, network: Network | Stack, interface: Interface
         case Language():
             _write_generator(source, network, interface, tokenized)
         case Pooled():
-            _write_lines(source, _pooled(source, network, interface, tokenized))
+            limit = LONGEST_NUMBERS if network.members[0].embedding is None else LONGEST_TEXT
+            _write_lines(source, _pooled(source, network, interface, tokenized), limit)
         case Tagger() if tokenized:
             _write_lines(source, _tagger(source, network, interface))
         case Translator():
@@ -38,14 +49,14 @@ def write_program(source: Source, network: Network | Stack, interface: Interface
         case Forecaster():
             _write_forecast(source, network, interface)
         case Stack():
-            _write_lines(source, _stack(source))
+            _write_lines(source, _stack(source), LONGEST_NUMBERS)
         case _:
             raise ArgumentError.of("main", True, "needs the tagger's words", "Give `interface`, or leave out `main`")
 
 
-def _write_lines(source: Source, body: Iterable[str]) -> None:
+def _write_lines(source: Source, body: Iterable[str], limit: int = LONGEST_TEXT) -> None:
     """A program that treats each line of its input, which is `line` of `size` bytes, with a fresh state `s`."""
-    source.function(READ_LINE)
+    source.function(READ_LINE.replace("@limit", str(limit)))
     loop = [
         "static @_state s;",
         "for (char *line = @_read_line(); line != NULL; line = @_read_line()) {",
@@ -54,7 +65,7 @@ def _write_lines(source: Source, body: Iterable[str]) -> None:
         *(f"    {line}" for line in body),
         "    free(line);",
         "}",
-        "return 0;",
+        "return @_failed;",
     ]
     source.function(f"int main(void)\n{{\n{indent(loop)}}}\n")
 
@@ -79,6 +90,26 @@ def _workspace(arguments: str) -> list[str]:
     ]
 
 
+def _read_line_of_numbers(source: Source, inputs: str) -> list[str]:
+    """Statements that set `x` and `steps`."""
+    source.function(READ_NUMBERS)
+    source.function(ALL_FINITE)
+    return [
+        "float *const x = malloc((size + 1) * sizeof *x);",
+        "if (x == NULL)",
+        "    return 1;",
+        "const size_t found = @_read_numbers(line, x, size + 1);",
+        *_leave_if("found == SIZE_MAX", "has what is no finite number", ("line", "x")),
+        f"const size_t steps = found / {inputs};",
+    ]
+
+
+def _leave_if(condition: str, problem: str, taken: Iterable[str]) -> list[str]:
+    """Leave the program with a message about the line, and all that was taken freed."""
+    frees = [f"    free({one});" for one in taken]
+    return [f"if ({condition}) {{", *frees, f'    return @_complain("{problem}");', "}"]
+
+
 def _pooled(source: Source, network: Pooled, interface: Interface, tokenized: bool) -> list[str]:
     member = network.members[0]
     whole = any("size_t @_workspace" in one for one in source.public)
@@ -87,12 +118,11 @@ def _pooled(source: Source, network: Pooled, interface: Interface, tokenized: bo
     y = f"float y[{len(member.head.weight)}];"
     extra = ", workspace" if whole else ""
     if member.embedding is None:
-        source.function(READ_NUMBERS)
-        inputs = member.stack.input_size
-        lines = ["float *const x = malloc((size + 1) * sizeof *x);", "if (x == NULL)", "    return 1;"]
-        lines += [f"const size_t steps = @_read_numbers(line, x, size + 1) / {inputs};"]
+        lines = _read_line_of_numbers(source, str(member.stack.input_size))
         lines += _workspace("steps") if whole else []
-        return [*lines, y, f"@_run(&s, x, steps, y{extra});", *show, "free(x);", *room]
+        taken = ("line", "x", *(["workspace"] if whole else []))
+        check = _leave_if(f"!@_all_finite(y, {len(member.head.weight)})", "gives no finite number", taken)
+        return [*lines, y, f"@_run(&s, x, steps, y{extra});", *check, *show, "free(x);", *room]
     if member.embedding.ngrams is not None:
         return _spelled(whole, tokenized, y, show)
     lines = _write_ids(source, tokenized)
@@ -220,16 +250,16 @@ def _translator(source: Source, tokenized: bool) -> list[str]:
 
 def _stack(source: Source) -> list[str]:
     """Each line is a sequence of vectors; its outputs are printed, one step after the other."""
-    source.function(READ_NUMBERS)
     whole = any("size_t @_workspace" in one for one in source.public)
+    taken = ("line", "x", "y", *(["workspace"] if whole else []))
     return [
-        "float *const x = malloc((size + 1) * sizeof *x);",
-        "const size_t steps = x == NULL ? 0 : @_read_numbers(line, x, size + 1) / @@_INPUTS;",
+        *_read_line_of_numbers(source, "@@_INPUTS"),
         "float *const y = malloc((steps * @@_OUTPUTS + 1) * sizeof *y);",
-        *(_workspace("steps") if whole else []),
-        "if (x == NULL || y == NULL)",
+        "if (y == NULL)",
         "    return 1;",
+        *(_workspace("steps") if whole else []),
         f"@_run(&s, x, steps, y{', workspace' if whole else ''});",
+        *_leave_if("!@_all_finite(y, steps * @@_OUTPUTS)", "gives what is no finite number", taken),
         "for (size_t i = 0; i < steps * @@_OUTPUTS; i++)",
         '    printf("%s%.9g", i == 0 ? "" : " ", (double)y[i]);',
         'printf("\\n");',
@@ -241,8 +271,8 @@ def _stack(source: Source) -> list[str]:
 def _write_generator(source: Source, network: Language, interface: Interface, tokenized: bool) -> None:
     listed = isinstance(interface.vocabulary, Listed)
     tokens = network.embedding.weight.shape[0]
-    if not tokenized:
-        source.function(READ_IDS)
+    for text in (READ_COUNT, READ_NUMBERS, *([] if tokenized else [READ_IDS])):
+        source.function(text)
     first = "@_encode(prompt, strlen(prompt), ids, sizeof ids / sizeof ids[0])"
     first = first if tokenized else "@_read_ids(prompt, ids, sizeof ids / sizeof ids[0])"
     spaced = ["if (@@_SPACED)", '    printf(" ");'] if tokenized else []
@@ -256,20 +286,24 @@ def _write_generator(source: Source, network: Language, interface: Interface, to
         "static @_state s;",
         f"static float logits[{tokens}];",
         "static int32_t ids[65536];",
-        "const long count = argc > 1 ? strtol(argv[1], NULL, 10) : 500;",
-        "const float temperature = argc > 2 ? (float)strtod(argv[2], NULL) : 0.8f;",
-        "uint32_t seed = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) * 2654435761u + 1u : 1u;",
-        f"const char *const prompt = argc > 4 ? argv[4] : {c_string(chr(10)) if tokenized else c_string('0')};",
-        "if (argc > 5) {",
-        '    fprintf(stderr, "usage: %s [COUNT [TEMPERATURE [SEED [PROMPT]]]]\\n", argv[0]);',
+        "uint32_t count = 500, chosen = 0;",
+        "float temperature = 0.8f;",
+        f"if (argc > 5 || (argc > 1 && !@_read_count(argv[1], {MOST_TOKENS}u, &count))",
+        "    || (argc > 2 && (@_read_numbers(argv[2], &temperature, 1) != 1 || temperature < 0.0f))",
+        f"    || (argc > 3 && !@_read_count(argv[3], {HIGHEST_SEED}u, &chosen))) {{",
+        '    fprintf(stderr, "usage: %s [COUNT [TEMPERATURE [SEED [PROMPT]]]]\\n"',
+        f'            "COUNT: 0 to {MOST_TOKENS}; TEMPERATURE: a number from 0 on; SEED: 0 to {HIGHEST_SEED}\\n",',
+        "            argv[0]);",
         "    return 2;",
         "}",
+        f"const char *const prompt = argc > 4 ? argv[4] : {c_string(chr(10)) if tokenized else c_string('0')};",
+        "uint32_t seed = chosen * 2654435761u + 1u;",
         "seed = seed == 0 ? 1u : seed;",
         f"size_t given = {first};",
         "given = given < sizeof ids / sizeof ids[0] ? given : sizeof ids / sizeof ids[0];",
         "@_init(&s);",
         "@_run(&s, ids, given, logits);",
-        "for (long i = 0; i < count; i++) {",
+        "for (uint32_t i = 0; i < count; i++) {",
         *(["    logits[0] = -1e30f; /* the unknown token is never written */"] if listed else []),
         "    @_probabilities(logits, temperature);",
         "    const int32_t token = @_sample(logits, &seed);",
@@ -292,8 +326,9 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
     inputs, targets, quantiles = network.stack.input_size, network.targets, len(network.quantiles)
     if network.decoder.input_size > network.stack.output_size + 1:
         raise ArgumentError.of("main", True, "does not know the future covariates", "Leave out `main`, and call `run`")
-    source.function(READ_LINE)
-    source.function(READ_NUMBERS)
+    for text in (READ_LINE.replace("@limit", str(LONGEST_NUMBERS)), READ_COUNT, READ_NUMBERS, ALL_FINITE):
+        source.function(text)
+    wrong = f"does not have {inputs} finite number{'s' if inputs > 1 else ''}"
     scale = interface.inputs
     means = [0.0] * inputs if scale is None else scale.mean.tolist()
     deviations = [1.0] * inputs if scale is None else scale.deviation.tolist()
@@ -305,43 +340,52 @@ def _write_forecast(source: Source, network: Forecaster, interface: Interface) -
     source.function(table)
     body = [
         "static @_state s;",
-        f"const long asked = argc > 1 ? strtol(argv[1], NULL, 10) : {interface.horizon};",
-        "const size_t horizon = asked > 0 ? (size_t)asked : 1;",
+        f"uint32_t horizon = {interface.horizon};",
+        f"if (argc > 2 || (argc > 1 && !@_read_count(argv[1], {MOST_STEPS}u, &horizon)) || horizon == 0) {{",
+        f'    fprintf(stderr, "usage: %s [STEPS]\\nSTEPS: 1 to {MOST_STEPS}\\n", argv[0]);',
+        "    return 2;",
+        "}",
         "float *past = NULL;",
-        "size_t steps = 0;",
+        "size_t steps = 0, room = 0;",
         "for (char *line = @_read_line(); line != NULL; line = @_read_line()) {",
-        f"    float *const more = realloc(past, (steps + 1) * {inputs} * sizeof *past);",
+        "    const int full = steps == room;",
+        "    room = full ? 2 * room + 64 : room;",
+        f"    float *const more = full ? realloc(past, room * {inputs} * sizeof *past) : past;",
         "    if (more == NULL)",
         "        return 1;",
         "    past = more;",
         f"    const size_t found = @_read_numbers(line, past + steps * {inputs}, {inputs});",
         "    free(line);",
-        f"    if (found != {inputs}) {{",
-        f'        fprintf(stderr, "step %lu does not have {inputs} numbers\\n", (unsigned long)steps + 1);',
-        "        return 1;",
-        "    }",
+        *(f"    {one}" for one in _leave_if(f"found != {inputs}", wrong, ("past",))),
         f"    for (int j = 0; j < {inputs}; j++)",
         f"        past[steps * {inputs} + (size_t)j]",
         f"            = (past[steps * {inputs} + (size_t)j] - @_past_means[j]) / @_past_deviations[j];",
         "    steps++;",
         "}",
-        f"if (steps < {max(network.season, 1)}) {{",
-        f'    fprintf(stderr, "the past needs {max(network.season, 1)} steps at least\\n");',
+        f"if (@_failed || steps < {max(network.season, 1)}) {{",
+        "    if (!@_failed)",
+        f'        fprintf(stderr, "the past needs {max(network.season, 1)} steps at least\\n");',
+        "    free(past);",
         "    return 1;",
         "}",
         *_workspace("steps, horizon"),
-        f"float *const y = malloc(horizon * {targets * quantiles} * sizeof *y);",
+        f"float *const y = malloc((size_t)horizon * {targets * quantiles} * sizeof *y);",
         "if (y == NULL)",
         "    return 1;",
         "@_init(&s);",
         f"const size_t read = {_read_steps(interface)};",
         f"@_run(&s, past + (steps - read) * {inputs}, read, NULL, horizon, @_past_units, y, workspace);",
-        f"for (size_t i = 0; i < horizon * {targets * quantiles}; i++) {{",
+        f"const size_t count = (size_t)horizon * {targets * quantiles};",
+        "for (size_t i = 0; i < count; i++) {",
         f"    const size_t j = i / {quantiles} % {targets};",
-        f'    const char *const end = (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t";',
-        '    printf("%.9g%s", (double)(y[i] * @_past_deviations[j] + @_past_means[j]), end);',
+        "    y[i] = y[i] * @_past_deviations[j] + @_past_means[j];",
         "}",
+        "@_failed = !@_all_finite(y, count);",
+        "if (@_failed)",
+        '    fprintf(stderr, "the forecast has what is no finite number\\n");',
+        "for (size_t i = 0; !@_failed && i < count; i++)",
+        f'    printf("%.9g%s", (double)y[i], (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t");',
         *("free(past);", "free(y);", "free(workspace);"),
-        "return 0;",
+        "return @_failed;",
     ]
     source.function(f"int main(int argc, char **argv)\n{{\n{indent(body)}}}\n")

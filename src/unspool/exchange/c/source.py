@@ -45,6 +45,7 @@ class Source:
     Attributes:
         name: The prefix, an identifier.
         weights: The numbers.
+        header: The file name of the header.
         separate: Whether the numbers are a file of their own, to which the state keeps a pointer.
         functions: Static functions and, in the end, public ones.
         types: Declarations that the state needs.
@@ -57,6 +58,7 @@ class Source:
 
     name: str
     weights: Weights
+    header: str
     separate: bool = False
     functions: list[str] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
@@ -67,9 +69,10 @@ class Source:
     includes: str = ""
 
     @classmethod
-    def new(cls, name: str, int8: bool = False, separate: bool = False) -> Source:
+    def new(cls, name: str, int8: bool = False, separate: bool = False, header: str | None = None) -> Source:
         """An empty file for names that start with `name`."""
-        return cls(identifier(name), Weights(int8), separate)
+        prefix = identifier(name)
+        return cls(prefix, Weights(int8), header or f"{prefix}.h", separate)
 
     def function(self, text: str) -> None:
         """Add a static function."""
@@ -138,7 +141,7 @@ class Source:
 
     def _named(self, text: str) -> str:
         text = re.sub(r"@@_([A-Z_0-9]+)", lambda found: f"{self.name.upper()}_{found[1]}", text)
-        return text.replace("@_", f"{self.name}_").replace("@.h", f"{self.name}.h")
+        return text.replace("@_", f"{self.name}_").replace("@.h", self.header)
 
     def _header(self, about: str) -> str:
         guard = f"{self.name.upper()}_H"

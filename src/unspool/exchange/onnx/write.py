@@ -13,7 +13,7 @@ import onnx
 
 from unspool import __version__
 from unspool.errors import ArgumentError
-from unspool.exchange.files import check_free, write_files
+from unspool.exchange.files import check_distinct, check_free, write_files
 from unspool.exchange.onnx.check import Bounds, Expect, check_structure, measure_difference
 from unspool.exchange.onnx.expected import expect_layers, expect_network
 from unspool.exchange.onnx.graph import OPSET, GraphBuilder
@@ -179,6 +179,7 @@ def _make(
     beside: Mapping[str, Any] | None,
 ) -> MadeOnnx:
     documents = {} if beside is None else {_json_place(next(iter(targets))): beside}
+    check_distinct((*targets, *documents))
     contents: dict[Path, bytes] = {}
     differences: list[float | None] = []
     operators: set[str] = set()
