@@ -151,7 +151,7 @@ class Session:
         return self._pieces(self.writing(count, sampling, stop, seed))
 
     def writing(
-        self, count: int, sampling: Sampling, stop: str | Sequence[str] = (), seed: int | None = None
+        self, count: int, sampling: Sampling, stop: str | Sequence[str] | None = (), seed: int | None = None
     ) -> Writing:
         """A text that follows what was fed, for one who takes the steps; the arguments are those of `generate`."""
         if not self.position:
