@@ -38,6 +38,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "sklearn": ("sklearn",),
     "tensorboard": ("tensorboard",),
     "wasm": ("ziglang", "wasmtime"),
+    "serve": ("starlette", "uvicorn", "websockets"),
     "peers": ("jax", "jaxlib"),
 }
 

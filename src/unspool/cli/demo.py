@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 from unspool.cache import cache_folder
+from unspool.cli.terminal import console
 from unspool.cli.train import finish, follow
 from unspool.cli.xray_training import TrainingXray
 from unspool.data.cache import made_once
@@ -40,6 +42,8 @@ def demo(
         trained = follow(source=str(text), out=out, options=options, json=json, quiet=quiet)
         finish(trained)
         TrainingXray(last=True).finish(out, json or quiet)
+    if not (json or quiet):
+        console(error=True).print(f"Serve it: unspool serve {shlex.quote(str(out))}", soft_wrap=True, highlight=False)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "evaluate": "Compute the metrics of a trained model on data.",
     "predict": "Predict labels, tags, numbers, forecasts or texts.",
     "generate": "Generate text with a trained language model.",
+    "serve": "Serve trained models over HTTP and WebSocket.",
     "export": "Write a trained model as C, WebAssembly, a page that runs it, or ONNX.",
     "import": "Read layers and models of torch, Keras and ONNX.",
     "xray": "Look inside a recurrent network: what it remembers, where gradients vanish, what to do.",

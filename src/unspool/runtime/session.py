@@ -16,6 +16,7 @@ from unspool.runtime import blob
 from unspool.runtime.network import Array
 from unspool.runtime.quick import check_token
 from unspool.runtime.stream import LanguageStream, Memory, Stream
+from unspool.runtime.writing import Writing
 
 #: The last ids that are remembered for the text that comes next.
 RECENT = TextStream.CONTEXT
@@ -77,13 +78,18 @@ class Session:
             The output after the last step: logits of the next token, probabilities of labels, or numbers. None where
             there was no step.
         """
-        inputs = self._reader.encode(given)
+        return self.read(self._reader.encode(given))
+
+    def read(self, inputs: Any) -> Array | None:
+        """Read on, as `feed` does, what the player's `encode` gave, or some steps of it."""
         steps = len(getattr(inputs, "ids", inputs))
         if not steps:
             return None
         output, self._memory = self._reader.stream.run(inputs, self._memory)
         self._quick = None
-        self._advance(steps, inputs)
+        self.position += steps
+        if self._reader.stream.reads_ids:
+            self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
         found: Array = output[-1, 0]
         return found
 
@@ -113,6 +119,11 @@ class Session:
         self._quick = step_token if stream.reads_ids else lambda x: step(encode(x))
         return self._quick
 
+    def prepare(self, x: Any) -> Any:
+        """An input of `step` as the stream reads it; refused where `step` would refuse it."""
+        reads_ids = self._reader.stream.reads_ids
+        return self._reader.stream.check(x if reads_ids else self._reader.encode_step(x))
+
     def generate(
         self,
         count: int,
@@ -137,28 +148,37 @@ class Session:
             Pieces of text, each as soon as it is certain.
         """
         sampling = self._reader.sampling(temperature, top_k, top_p)
+        return self._pieces(self.writing(count, sampling, stop, seed))
+
+    def writing(
+        self, count: int, sampling: Sampling, stop: str | Sequence[str] | None = (), seed: int | None = None
+    ) -> Writing:
+        """A text that follows what was fed, for one who takes the steps; the arguments are those of `generate`."""
         if not self.position:
             raise ArgumentError.of(
                 "session", "new", "has read nothing that text could follow", "Feed it a prompt first"
             )
         text = TextStream(self._reader.decode, read_stops(stop), [*self._recent])
-        return self._generate(check_size("count", count, 0), sampling, text, np.random.default_rng(check_seed(seed)))
+        random = np.random.default_rng(check_seed(seed))
+        return Writing(self._logits(), check_size("count", count, 0), sampling, text, random)
 
-    def _generate(self, count: int, sampling: Sampling, text: TextStream, random: np.random.Generator) -> Iterator[str]:
+    def _logits(self) -> Array:
+        """Of the token that comes next."""
         stream = self._reader.stream
         assert isinstance(stream, LanguageStream)
-        logits, read = np.empty(0), -1
-        for _ in range(count):
+        found: Array = stream.logits(self._memory)[0]
+        return found
+
+    def _pieces(self, writing: Writing) -> Iterator[str]:
+        read = -1
+        while not writing.done:
             if read != self.position:  # at the start, and where others stepped since the last piece
-                logits = stream.logits(self._memory)[0]
-            token = int(sampling.draw(logits[None], random.random(1))[0])
-            logits, read = self.step(token), self.position
-            piece = text.push(token)
+                writing.logits = self._logits()
+            piece = writing.push(self.step(writing.draw()))
+            read = self.position
             if piece:
                 yield piece
-            if text.stopped:
-                return
-        rest = text.finish()
+        rest = writing.finish()
         if rest:
             yield rest
 
@@ -174,12 +194,23 @@ class Session:
         """
         if not all(np.isfinite(part).all() for part in self._memory):
             raise DivergenceError("the session's state is not finite: the model diverges on what it was fed")
-        return blob.dump(self._reader.digest, self.position, [*self._recent], self._memory)
+        return blob.dump(self._reader.digest, self.position, list(self._recent), self._memory)
 
-    def _advance(self, steps: int, inputs: Any) -> None:
-        self.position += steps
+    # ── what those ask who step several sessions at once ──
+
+    def lend(self) -> Memory:
+        """What it remembers, for one who takes its steps until `give_back`."""
+        return self._memory
+
+    def took(self, x: Any) -> None:
+        """A step was taken with this input."""
+        self.position += 1
         if self._reader.stream.reads_ids:
-            self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
+            self._recent.append(int(x))
+
+    def give_back(self, memory: Memory) -> None:
+        """What it remembers now."""
+        self._memory, self._quick = memory, None
 
 
 def restore(reader: Reader, saved: object) -> Session:
@@ -208,10 +239,8 @@ def step_many(sessions: Sequence[Session], inputs: Sequence[Any], reader: Reader
     memory = [np.concatenate(parts) for parts in zip(*(session._memory for session in sessions), strict=True)]
     output, memory = stream.run(np.asarray(encoded)[None], memory)
     for row, (session, x) in enumerate(zip(sessions, encoded, strict=True)):
-        session._memory, session._quick = [part[row : row + 1] for part in memory], None
-        session.position += 1
-        if stream.reads_ids:
-            session._recent.append(x)
+        session.give_back([part[row : row + 1] for part in memory])
+        session.took(x)
     return list(output[0])
 
 

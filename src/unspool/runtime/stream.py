@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from unspool.errors import ArgumentError
+from unspool.errors import ArgumentError, ShapeError
 from unspool.runtime.arithmetic import as_numbers, log_softmax, log_sum_exp, sigmoid, softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.language import LanguagePlayer
 from unspool.runtime.network import Array
 from unspool.runtime.player import Player
 from unspool.runtime.pooled import MemberPlayer, PooledPlayer
-from unspool.runtime.quick import MemberSteps, token_reader
+from unspool.runtime.quick import MemberSteps, check_token, token_reader
 from unspool.runtime.running import Running
 from unspool.runtime.stepper import StackStepper, check_streaming, flatten, unflatten
 
@@ -40,6 +40,10 @@ class Stream(ABC):
         """The output (time, sessions, width) of inputs with the same first two axes, and what is remembered then."""
 
     @abstractmethod
+    def check(self, one: Any) -> Any:
+        """One step of one session; refused where `run` would refuse it."""
+
+    @abstractmethod
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         """What takes one step of one session, from one input to the output (width,), and the memory that it changes."""
 
@@ -61,6 +65,9 @@ class LanguageStream(Stream):
         stack = self.player.stack
         h, states = stack.run(embed(self.player.network.embedding, inputs), unflatten(stack, memory[:-1]))
         return self.player.head(h), [*flatten(states), h[-1] if len(h) else memory[-1]]
+
+    def check(self, one: Any) -> Any:
+        return check_token(one, len(self.player.network.embedding.weight))
 
     def logits(self, memory: Memory) -> Array:
         """Logits (sessions, tokens) of what follows all that was fed."""
@@ -107,6 +114,16 @@ class PooledStream(Stream):
             found.append(scores)
             after += new
         return self._predict(found), after
+
+    def check(self, one: Any) -> Any:
+        member = self.members[0].player.member
+        if member.embedding is not None:
+            return check_token(one, len(member.embedding.weight))
+        numbers = as_numbers("x", one, self.members[0].stack.dtype)
+        if numbers.shape != (member.stack.input_size,) or not np.isfinite(numbers).all():
+            problem = f"is not {member.stack.input_size} finite number(s)"
+            raise ShapeError.of("x", numbers.shape, problem, "Give one per feature")
+        return numbers
 
     def quick(self, memory: Memory) -> tuple[Callable[[Any], Array], Memory]:
         rest, members = list(memory), []

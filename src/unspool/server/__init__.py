@@ -1,0 +1,1 @@
+"""HTTP and WebSocket around the runtime: trained models as a service, without torch."""

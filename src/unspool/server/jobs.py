@@ -1,0 +1,189 @@
+"""Jobs: what requests ask of a model's worker, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unspool.errors import DivergenceError
+from unspool.runtime.network import Array
+from unspool.runtime.session import Session
+from unspool.runtime.writing import Writing
+
+#: Steps of one feed that are taken before others have their turn.
+CHUNK = 256
+
+
+class Job:
+    """Something that a worker does for one request.
+
+    Args:
+        session: The session that it changes; None where it needs none.
+
+    Attributes:
+        cancelled: Set by who no longer wants it; the worker drops it between two steps.
+        result: Done when the worker no longer touches the session.
+    """
+
+    #: What the metric of tokens calls the steps of such a job.
+    kind = "fed"
+
+    def __init__(self, session: Session | None = None) -> None:
+        self.session, self.cancelled = session, False
+        self.loop = asyncio.get_running_loop()
+        self.result: asyncio.Future[Any] = self.loop.create_future()
+
+
+class Call(Job):
+    """One call that takes a model as a whole, such as a prediction for examples."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+
+class Feed(Job):
+    """Many steps of one session, of which only the last output is wanted."""
+
+    def __init__(self, session: Session, inputs: Any) -> None:
+        super().__init__(session)
+        self.session: Session = session
+        self._rest, self._output = inputs, None
+
+    def advance(self) -> int:
+        """Take some steps; returns how many."""
+        inputs = self._rest
+        if isinstance(inputs, np.ndarray):
+            inputs, self._rest = inputs[:CHUNK], inputs[CHUNK:]
+        else:  # words with their spelling, which are not divided
+            self._rest = np.zeros((0, 1))
+        before = self.session.position
+        self._output = checked(self.session.read(inputs))
+        return self.session.position - before
+
+    @property
+    def done(self) -> bool:
+        """Whether all is read."""
+        return not len(getattr(self._rest, "ids", self._rest))
+
+    @property
+    def output(self) -> Array | None:
+        """The output after the last step."""
+        return self._output
+
+
+class Stepping(Job, ABC):
+    """Single steps of one session, taken together with those of others."""
+
+    session: Session
+    #: Steps since it joined the batch; None while it is not in there.
+    turns: int | None = None
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether no step is left."""
+
+    @abstractmethod
+    def took(self, output: Array) -> None:
+        """The output of the step with the latest input, which is finite."""
+
+    @abstractmethod
+    def finish(self) -> Any:
+        """What the request gets in the end."""
+
+
+class Steps(Stepping):
+    """Steps with inputs that are known."""
+
+    kind = "stepped"
+
+    def __init__(self, session: Session, inputs: Sequence[Any], keep: str) -> None:
+        super().__init__(session)
+        self._inputs, self._keep, self._at = inputs, keep, 0
+        self.outputs: list[Array] = []
+
+    @property
+    def done(self) -> bool:
+        return self._at >= len(self._inputs)
+
+    def next(self) -> Any:
+        """The next input."""
+        self._at += 1
+        return self._inputs[self._at - 1]
+
+    def took(self, output: Array) -> None:
+        if self._keep == "last":
+            self.outputs.clear()
+        if self._keep != "none":
+            self.outputs.append(output)
+
+    def finish(self) -> list[Array]:
+        return self.outputs
+
+
+class Token(NamedTuple):
+    """One step of a text: the piece that is certain, the id, and log-probabilities where they are wanted."""
+
+    piece: str
+    token: int
+    log_probability: float | None = None
+    likeliest: tuple[tuple[int, float], ...] = ()
+
+
+#: Tokens of texts as they come; None after the last of each.
+Arrivals = asyncio.Queue[tuple["Write", Token | None]]
+
+
+class Write(Stepping):
+    """A text that is sampled token by token; each is put into `tokens` as it comes, and None in the end.
+
+    Args:
+        session: Reads the text as it is sampled.
+        writing: The text.
+        tokens: Where tokens are put, with this job; several texts may share it.
+        index: The number of this text among those.
+        ranked: Of how many of the likeliest tokens log-probabilities are wanted; None: of none.
+    """
+
+    kind = "written"
+
+    def __init__(
+        self, session: Session, writing: Writing, tokens: Arrivals, index: int = 0, ranked: int | None = None
+    ) -> None:
+        super().__init__(session)
+        self.writing, self.tokens, self.index, self._ranked = writing, tokens, index, ranked
+        self.arrived: list[Token] = []  # not yet handed over to the loop
+
+    @property
+    def done(self) -> bool:
+        return self.writing.done
+
+    def took(self, output: Array) -> None:
+        found = self._rank() if self._ranked is not None else (None, ())
+        token = self.writing.tokens[-1]
+        self.arrived.append(Token(self.writing.push(output), token, *found))
+
+    def _rank(self) -> tuple[float, tuple[tuple[int, float], ...]]:
+        log_p = self.writing.log_probabilities()
+        order = np.argsort(-log_p, kind="stable")[: self._ranked].tolist()
+        return float(log_p[self.writing.tokens[-1]]), tuple((place, float(log_p[place])) for place in order)
+
+    def finish(self) -> str:
+        return self.writing.finish()
+
+
+def checked(output: Any) -> Any:
+    """An output; refused where it is not finite, which JSON has no word for."""
+    if output is not None and not np.isfinite(output).all():
+        raise diverged()
+    return output
+
+
+def diverged() -> DivergenceError:
+    """That an output is not finite."""
+    return DivergenceError("the model's output is not finite for what it was given")

@@ -1,0 +1,89 @@
+"""The one table of routes: /openapi.json, the checks of bodies and the dispatch are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from unspool.server import completions, general_calls, predictions, schemas, session_calls
+from unspool.server.answers import Asked
+from unspool.server.schemas import Schema
+from unspool.server.service import Service
+from unspool.server.settings import ServeSettings
+
+JSON, BYTES, TEXT = "application/json", "application/octet-stream", "text/plain"
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one path.
+
+    Attributes:
+        method: Of HTTP.
+        path: With names in braces.
+        call: Answers.
+        answer: The schema of what it answers; None: nothing, or what is not JSON.
+        body: The schema of what it reads; None: nothing, or bytes.
+        reads: The media type of the body; None: there is none.
+        gives: The media type of the answer.
+        status: Of a request that went well.
+        open: Whether it needs no token.
+        streams: Whether it answers with events on demand.
+    """
+
+    method: str
+    path: str
+    call: Callable[[Service, Asked], Awaitable[ASGIApp]]
+    answer: Schema | None = None
+    body: Schema | None = None
+    reads: str | None = None
+    gives: str = JSON
+    status: int = 200
+    open: bool = False
+    streams: bool = False
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a sentence."""
+        return (self.call.__doc__ or "").strip()
+
+
+def make_routes(settings: ServeSettings) -> tuple[Route, ...]:
+    """All routes of a server with these limits."""
+    one = "/v1/sessions/{id}"
+    calls = session_calls
+    return (
+        Route("GET", "/health", general_calls.tell_health, schemas.STATUS, open=True),
+        Route("GET", "/ready", general_calls.tell_readiness, schemas.STATUS, open=True),
+        Route("GET", "/metrics", general_calls.show_metrics, gives=TEXT),
+        Route("GET", "/v1/models", general_calls.list_models, schemas.MODELS),
+        Route("GET", "/v1/models/{model}", general_calls.show_model, schemas.MODEL),
+        _post("/v1/predict", predictions.predict, schemas.predict_body(settings), schemas.PREDICTIONS),
+        _post(
+            "/v1/completions", completions.complete, schemas.completion_body(settings), schemas.COMPLETION, 200, True
+        ),
+        _post("/v1/sessions", calls.open_session, schemas.session_body(), schemas.SESSION, 201),
+        Route("GET", one, calls.show_session, schemas.SESSION),
+        Route("DELETE", one, calls.delete_session, status=204),
+        _post(f"{one}/feed", calls.feed_session, schemas.feed_body(settings), schemas.OUTPUT),
+        _post(f"{one}/step", calls.step_session, schemas.step_body(settings), schemas.OUTPUTS),
+        _post(
+            f"{one}/generate", calls.generate_in_session, schemas.generate_body(settings), schemas.WRITTEN, 200, True
+        ),
+        Route("POST", f"{one}/fork", calls.fork_session, schemas.SESSION, status=201),
+        Route("GET", f"{one}/state", calls.save_session, gives=BYTES),
+        Route("PUT", f"{one}/state", calls.restore_session, schemas.SESSION, reads=BYTES),
+    )
+
+
+def _post(
+    path: str,
+    call: Callable[[Service, Asked], Awaitable[ASGIApp]],
+    body: Schema,
+    answer: Schema,
+    status: int = 200,
+    streams: bool = False,
+) -> Route:
+    return Route("POST", path, call, answer, body, JSON, status=status, streams=streams)

@@ -1,0 +1,157 @@
+"""The JSON Schemas of bodies and answers; limits of a server are in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unspool.server.settings import ServeSettings
+
+Schema = dict[str, Any]
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+YES_NO: Schema = {"type": "boolean"}
+ANYTHING: Schema = {"type": "object"}
+LARGEST = 2**53
+
+
+def record(properties: Schema, *required: str) -> Schema:
+    """An object with these names and no others."""
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def array(items: Schema, **bounds: int) -> Schema:
+    """A list."""
+    return {"type": "array", "items": items, **bounds}
+
+
+def either(*schemas: Schema, **more: Any) -> Schema:
+    """One of several."""
+    return {"anyOf": list(schemas), **more}
+
+
+def optional(schema: Schema, default: Any = None) -> Schema:
+    """Something that may be null."""
+    return either(schema, {"type": "null"}, default=default)
+
+
+ERROR = record(
+    {
+        "error": record(
+            {"message": TEXT, "type": TEXT, "param": optional(TEXT), "code": TEXT}, "message", "type", "param", "code"
+        )
+    },
+    "error",
+)
+MODEL = record(
+    {
+        **{"id": TEXT, "object": {"type": "string", "enum": ["model"]}, "created": WHOLE, "owned_by": TEXT},
+        **{"task": TEXT, "generates": YES_NO, "streams": YES_NO, "unit": TEXT},
+    },
+    *("id", "object", "created", "owned_by", "task", "generates", "streams", "unit"),
+)
+MODELS = record({"object": {"type": "string", "enum": ["list"]}, "data": array(MODEL)}, "object", "data")
+STATUS = record({"status": TEXT}, "status")
+PREDICTIONS = record({"model": TEXT, "predictions": array(ANYTHING)}, "model", "predictions")
+COMPLETION = record(
+    {
+        **{"id": TEXT, "object": {"type": "string", "enum": ["text_completion"]}, "created": WHOLE, "model": TEXT},
+        "choices": array(
+            record(
+                {"index": WHOLE, "text": TEXT, "finish_reason": optional(TEXT), "logprobs": optional(ANYTHING)},
+                *("index", "text", "finish_reason", "logprobs"),
+            )
+        ),
+        "usage": record(
+            {"prompt_tokens": WHOLE, "completion_tokens": WHOLE, "total_tokens": WHOLE},
+            *("prompt_tokens", "completion_tokens", "total_tokens"),
+        ),
+    },
+    *("id", "object", "created", "model", "choices"),
+)
+SESSION = record({"id": TEXT, "model": TEXT, "position": WHOLE, "idle": NUMBER}, "id", "model", "position", "idle")
+OUTPUT = record({"position": WHOLE, "output": optional(array(NUMBER))}, "position", "output")
+OUTPUTS = record({"position": WHOLE, "outputs": array(array(NUMBER))}, "position", "outputs")
+WRITTEN = record(
+    {
+        **{"position": WHOLE, "text": TEXT, "tokens": array(WHOLE)},
+        "finish_reason": {"type": "string", "enum": ["stop", "length"]},
+    },
+    *("position", "text", "tokens", "finish_reason"),
+)
+
+
+def stops(limit: int) -> Schema:
+    """Texts before which a text ends."""
+    one = {"type": "string", "minLength": 1, "maxLength": limit}
+    return either(one, array(one, maxItems=4), {"type": "null"}, default=None)
+
+
+def sampling(settings: ServeSettings) -> Schema:
+    """What all requests for text may say."""
+    return {
+        "max_tokens": {"type": "integer", "minimum": 1, "maximum": settings.max_tokens, "default": 16},
+        "temperature": optional({"type": "number", "minimum": 0, "maximum": 100}, 1.0),
+        "top_p": optional({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+        "top_k": optional({"type": "integer", "minimum": 1, "maximum": LARGEST}),
+        "stop": stops(256),
+        "seed": optional({"type": "integer", "minimum": 0, "maximum": LARGEST}),
+        "stream": {"type": "boolean", "default": False},
+    }
+
+
+def predict_body(settings: ServeSettings) -> Schema:
+    """Of a prediction. A text is one example; a list is many, or one series for a forecast."""
+    most = settings.max_tokens
+    text = {"type": "string", "maxLength": most}
+    row = array(NUMBER, maxItems=most)
+    example = either(text, NUMBER, array(either(text, NUMBER, row), maxItems=most))
+    series = {
+        "type": "object",
+        "additionalProperties": array(either(NUMBER, row), maxItems=most),
+        "maxProperties": most,
+    }
+    return record(
+        {"model": TEXT, "examples": either(text, array(example, maxItems=most, minItems=1), series)}, "examples"
+    )
+
+
+def completion_body(settings: ServeSettings) -> Schema:
+    """Of a completion, in the form of OpenAI. Penalties are accepted where they have no effect."""
+    ids = array({"type": "integer", "minimum": 0}, minItems=1, maxItems=settings.max_tokens)
+    prompt = either(TEXT, array(TEXT, minItems=1, maxItems=128), ids, array(ids, minItems=1, maxItems=128))
+    nothing = optional({"type": "number", "minimum": 0, "maximum": 0})
+    own = {
+        **{"model": TEXT, "prompt": {**prompt, "default": ""}, "n": {"type": "integer", "minimum": 1, "maximum": 128}},
+        **{"logprobs": optional({"type": "integer", "minimum": 0, "maximum": 20}), "echo": optional(YES_NO, False)},
+        "stream_options": optional(record({"include_usage": YES_NO, "include_obfuscation": YES_NO})),
+        **{"user": optional(TEXT), "presence_penalty": nothing, "frequency_penalty": nothing},
+    }
+    own["n"] = {**own["n"], "default": 1}
+    return record({**own, **sampling(settings)}, "model")
+
+
+def session_body() -> Schema:
+    """Of a new session."""
+    return record({"model": TEXT})
+
+
+def feed_body(settings: ServeSettings) -> Schema:
+    """Of what a session reads: a text, ids, words, or rows of numbers."""
+    most = settings.max_tokens
+    rows = array(either(WHOLE, NUMBER, TEXT, array(NUMBER, maxItems=most)), maxItems=most)
+    return record({"input": either(TEXT, rows)}, "input")
+
+
+def step_body(settings: ServeSettings) -> Schema:
+    """Of single steps: ids, or rows of numbers."""
+    most = settings.max_tokens
+    inputs = array(either(WHOLE, array(NUMBER, maxItems=most)), minItems=1, maxItems=most)
+    return record(
+        {"inputs": inputs, "outputs": {"type": "string", "enum": ["all", "last", "none"], "default": "all"}}, "inputs"
+    )
+
+
+def generate_body(settings: ServeSettings) -> Schema:
+    """Of a text that a session writes."""
+    return record(sampling(settings))

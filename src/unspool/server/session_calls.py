@@ -1,0 +1,146 @@
+"""What can be asked of a session: to feed, step, generate, fork, and to hand out or take in its state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from unspool.runtime.network import Array
+from unspool.server.answers import Asked, EventStream, answer, blob
+from unspool.server.jobs import Arrivals, Feed, Steps, Write
+from unspool.server.models import find_model
+from unspool.server.refusals import unusable
+from unspool.server.service import Service
+from unspool.server.sessions import Entry
+from unspool.server.texts import Texts, make_writing, why_ended
+
+
+async def open_session(service: Service, asked: Asked) -> Response:
+    """A new session."""
+    model = find_model(service.models, asked.body.get("model"))
+    return answer(describe(service, service.sessions.open(asked.owner, model, model.player.start())), 201)
+
+
+async def show_session(service: Service, asked: Asked) -> Response:
+    """What is known about a session."""
+    return answer(describe(service, service.sessions.find(asked.names["id"], asked.owner)))
+
+
+async def delete_session(service: Service, asked: Asked) -> Response:
+    """Forget a session; a request that uses it meanwhile comes to its end."""
+    service.sessions.drop(service.sessions.find(asked.names["id"], asked.owner))
+    return Response(status_code=204)
+
+
+async def feed_session(service: Service, asked: Asked) -> Response:
+    """Read on."""
+    async with service.sessions.using(asked.names["id"], asked.owner) as entry:
+        return answer(await feed(service, entry, asked.body))
+
+
+async def step_session(service: Service, asked: Asked) -> Response:
+    """Single steps, with the output of each."""
+    async with service.sessions.using(asked.names["id"], asked.owner) as entry:
+        return answer(await step(service, entry, asked.body))
+
+
+async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
+    """Write on; as events, where `stream` is set."""
+    async with AsyncExitStack() as stack:
+        entry = await stack.enter_async_context(service.sessions.using(asked.names["id"], asked.owner))
+        texts = await start_text(entry, asked.body, asked.deadline)
+        stack.push_async_callback(texts.close)
+        if asked.body["stream"]:
+            return EventStream(text_events(entry, texts), stack.pop_all().aclose)
+        return answer(await whole_text(entry, texts))
+    raise AssertionError  # the stack lets no exception pass
+
+
+async def fork_session(service: Service, asked: Asked) -> Response:
+    """Another session that has read the same."""
+    async with service.sessions.using(asked.names["id"], asked.owner) as entry:
+        return answer(describe(service, fork(service, entry)), 201)
+
+
+async def save_session(service: Service, asked: Asked) -> Response:
+    """All that a session remembers."""
+    async with service.sessions.using(asked.names["id"], asked.owner) as entry:
+        return blob(entry.session.save(), "application/octet-stream")
+
+
+async def restore_session(service: Service, asked: Asked) -> Response:
+    """Go on from what was saved."""
+    async with service.sessions.using(asked.names["id"], asked.owner) as entry:
+        entry.session = entry.model.player.restore(asked.body)
+        return answer(describe(service, entry))
+
+
+# ── the same without HTTP, for one who holds the session ──
+
+
+def describe(service: Service, entry: Entry) -> dict[str, Any]:
+    """A session as the client sees it."""
+    position, idle = entry.session.position, service.settings.idle
+    return {"id": entry.id, "model": entry.model.name, "position": position, "idle": idle}
+
+
+def fork(service: Service, entry: Entry) -> Entry:
+    """Another session that has read the same."""
+    return service.sessions.open(entry.owner, entry.model, entry.session.fork())
+
+
+async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
+    """Read on, and the output after the last step."""
+    inputs = entry.model.player.encode(body["input"])
+    steps, most = len(getattr(inputs, "ids", inputs)), service.settings.max_tokens
+    if steps > most:
+        message = f"`input` has {steps:,} tokens or steps; {most:,} are allowed. Feed it in parts."
+        raise unusable(message, "input", "too_many_tokens")
+    output = await entry.model.batcher.run(Feed(entry.session, inputs))
+    return {"position": entry.session.position, "output": None if output is None else numbers(output)}
+
+
+async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    """Single steps."""
+    inputs = [entry.session.prepare(x) for x in body["inputs"]]
+    outputs = await entry.model.batcher.run(Steps(entry.session, inputs, body["outputs"]))
+    return {"position": entry.session.position, "outputs": [numbers(output) for output in outputs]}
+
+
+async def start_text(entry: Entry, body: dict[str, Any], deadline: float) -> Texts:
+    """Begin to write on."""
+    entry.model.demand_text()
+    arrivals: Arrivals = asyncio.Queue()
+    job = Write(entry.session, make_writing(entry.model.player, entry.session, body), arrivals)
+    texts = Texts(entry.model.batcher, [job], arrivals, deadline)
+    await texts.submit()
+    return texts
+
+
+async def text_events(entry: Entry, texts: Texts) -> AsyncIterator[dict[str, Any]]:
+    """Tokens as they come, then how it ended."""
+    async for piece in texts.pieces():
+        if piece.token is not None:
+            yield {"token": piece.token.token, "text": piece.text}
+        elif piece.text:
+            yield {"token": None, "text": piece.text}
+    yield {"finish_reason": why_ended(texts.jobs[0]), "position": entry.session.position}
+
+
+async def whole_text(entry: Entry, texts: Texts) -> dict[str, Any]:
+    """The text when all is written."""
+    text = "".join([piece.text async for piece in texts.pieces()])
+    job = texts.jobs[0]
+    told = {"text": text, "tokens": job.writing.tokens, "finish_reason": why_ended(job)}
+    return {"position": entry.session.position, **told}
+
+
+def numbers(output: Array) -> list[float]:
+    """An output as JSON has it: the shortest digits from which the same number is read."""
+    found: list[float] = output.tolist()
+    return found

@@ -1,0 +1,67 @@
+"""Strict JSON: UTF-8, no name twice, no NaN or infinity, no absurd depth or number."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from unspool.server.refusals import RefusalError, unusable
+
+#: Digits of the longest whole number.
+DIGITS = 19
+
+
+def parse(data: bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        RefusalError: 400 where it is none; 422 where it has a name twice, NaN or infinity.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _broken(f"The body is not UTF-8: byte {error.start} cannot be read.") from error
+    try:
+        return json.loads(
+            text, object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float, parse_int=_whole
+        )
+    except RecursionError as error:
+        raise _broken("The body is nested too deeply.") from error
+    except ValueError as error:
+        raise _broken(f"The body is not JSON: {error}.") from error
+
+
+def dump(value: Any) -> bytes:
+    """A value as JSON in one line; NaN is a mistake of the server, and raises ValueError."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _broken(message: str) -> RefusalError:
+    return RefusalError(400, message, "invalid_json")
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise unusable(f"The body has the name {name[:40]!r} twice. Give it once.", name[:40], "duplicate_name")
+        found[name] = value
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise unusable(f"The body has {name}, which is no number. Leave it out.", None, "not_finite")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise unusable(f"The number {text[:40]} is too large.", None, "not_finite")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > DIGITS:
+        raise unusable(f"The number {text[:DIGITS]}… has more than {DIGITS} digits.", None, "not_finite")
+    return int(text)
