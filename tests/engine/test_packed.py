@@ -14,7 +14,7 @@ from unspool.cells import Cell, find_cell
 from unspool.engine import reference
 from unspool.engine.kernel import Kernel
 from unspool.engine.packed import PackedCell, address
-from unspool.errors import ArgumentError, DTypeError
+from unspool.errors import ArgumentError, DTypeError, ShapeError
 
 Array = NDArray[np.float32]
 
@@ -135,3 +135,26 @@ def test_a_step_keeps_the_memory_that_it_reads_and_writes() -> None:
     assert all(one() is not None for one in owned)
     del step
     assert all(one() is None for one in owned)
+
+
+def test_what_does_not_fit_is_refused_before_native_code() -> None:
+    equations = find_cell("gru").equations()
+    parameters = {name: np.ones(shape, np.float32) for name, shape in equations.shapes(2, 3).items()}
+    cell = PackedCell(equations, 2, 3, parameters)
+    for x in (np.zeros((4, 1, 3)), np.zeros((4, 2))):
+        with pytest.raises(ShapeError, match="time, batch"):
+            cell.run(x)
+    for x in (np.zeros((1, 2)), np.zeros((1, 3), np.float32), np.zeros((2, 1), np.float32).T[:, ::2]):
+        with pytest.raises(ShapeError, match="one row after the other"):
+            cell.stepper(1, x)
+    with pytest.raises(ShapeError, match="own parameters"):
+        PackedCell(equations, 3, 3, parameters)
+    with pytest.raises(DTypeError, match="float32"):
+        cell.kernel.pack(8, [1] * len(parameters), 3, int8=True)
+
+
+def test_rows_too_small_for_a_scale_are_zero() -> None:
+    equations = find_cell("elman").equations()
+    parameters = {name: np.full(shape, 1e-40, np.float32) for name, shape in equations.shapes(2, 3).items()}
+    found, _ = PackedCell(equations, 2, 3, parameters, int8=True).run(np.ones((2, 1, 2)))
+    assert np.abs(found).max() < 1e-30

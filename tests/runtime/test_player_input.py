@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,12 @@ from unspool.errors import ArgumentError, ArgumentTypeError, DataError, UnspoolE
 from unspool.runs.train import train
 from unspool.runtime.run_player import RunPlayer
 from unspool.tasks import lm as language_model
+
+
+def spell(value: object) -> str:
+    """A value as part of a test's name, which must be the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
 
 WIDTH = 3
 TASKS = ("classify", "regress", "multilabel", "tag", "joint", "seq2seq", "forecast")
@@ -141,7 +148,7 @@ def test_two_texts_of_one_session_read_what_the_other_wrote(play: Players) -> No
 @pytest.mark.parametrize(
     "wrong",
     [None, "a", b"a", [3], 1j, 1.5, True, np.True_, np.array([3]), np.array([3, 4]), -1, 10**30, np.uint64(2**63)],
-    ids=repr,
+    ids=spell,
 )
 def test_a_step_is_one_token(play: Players, task: str, wrong: Any) -> None:
     player = play(task)
@@ -182,7 +189,7 @@ def test_whole_numbers_of_numpy_are_tokens(play: Players, task: str) -> None:
         [[1], [1, 2]],
         [None],
     ],
-    ids=repr,
+    ids=spell,
 )
 def test_what_cannot_be_fed(play: Players, task: str, wrong: Any) -> None:
     session = play(task).start()
@@ -213,13 +220,13 @@ def test_a_classifier_is_fed_a_text_and_not_its_words(play: Players) -> None:
     np.testing.assert_allclose(found, [expected[f"p({label})"] for label in "xyz"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [None, [1, 2], 3, "ab", iter([1, 2])], ids=repr)
+@pytest.mark.parametrize("wrong", [None, [1, 2], 3, "ab", iter([1, 2])], ids=spell)
 def test_sessions_that_are_none(play: Players, wrong: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="`sessions`"):
         play("lm").step_many(wrong, [1, 2])
 
 
-@pytest.mark.parametrize("wrong", [None, 3, np.array(3), "ab", iter([1, 2])], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, np.array(3), "ab", iter([1, 2])], ids=spell)
 def test_inputs_that_are_no_list(play: Players, wrong: Any) -> None:
     player = play("lm")
     with pytest.raises(ArgumentTypeError, match="`inputs`"):
@@ -236,7 +243,7 @@ def test_sessions_of_another_player_are_refused(play: Players) -> None:
 # ── text ──
 
 
-@pytest.mark.parametrize("wrong", [None, b"the", 3, ["the"]], ids=repr)
+@pytest.mark.parametrize("wrong", [None, b"the", 3, ["the"]], ids=spell)
 def test_a_language_model_reads_one_text(play: Players, wrong: Any) -> None:
     player = play("lm")
     with pytest.raises(ArgumentTypeError, match="not a text"):
@@ -338,7 +345,7 @@ def test_forecasts_and_texts_are_evaluated_without_targets(play: Players) -> Non
 
 
 @pytest.mark.parametrize(
-    "examples", [[3], [None], [3, [1, 2]], [[1, 2], [3, "a"]], ["a", 3], [3, "a"], [], [{}]], ids=repr
+    "examples", [[3], [None], [3, [1, 2]], [[1, 2], [3, "a"]], ["a", 3], [3, "a"], [], [{}]], ids=spell
 )
 @pytest.mark.parametrize("task", TASKS)
 def test_lists_of_what_are_no_examples(play: Players, task: str, examples: Any) -> None:

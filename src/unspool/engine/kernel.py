@@ -131,7 +131,7 @@ class Kernel:
 
     def packed_size(self, itemsize: int, parameters: Addresses, int8: bool = False) -> int:
         """How many bytes the matrices among the parameters take when they are packed, on this machine."""
-        self._check(itemsize, (1, 1), parameters, self._fixed[2])
+        self._check(itemsize, (1, 1), parameters, self._fixed[2], int8)
         size = ctypes.c_int64()
         head = self._playing((1, 1), 1, False, 0, int8)
         self._run("pack", itemsize, (*head, 0, ctypes.addressof(size), 0, 0, 0, 0, *parameters))
@@ -139,7 +139,7 @@ class Kernel:
 
     def pack(self, itemsize: int, parameters: Addresses, packed: int, int8: bool = False) -> None:
         """Pack the matrices among the parameters once, for many calls of `play`; with `int8`, as whole numbers."""
-        self._check(itemsize, (1, 1), (*parameters, packed), self._fixed[2] + 1)
+        self._check(itemsize, (1, 1), (*parameters, packed), self._fixed[2] + 1, int8)
         head = self._playing((1, 1), 1, False, 0, int8)
         self._run("pack", itemsize, (*head, 0, 0, packed, 0, 0, 0, *parameters))
 
@@ -165,13 +165,14 @@ class Kernel:
         the steps are cut into calls and the rows into batches. `owners` of that memory live as long as the call.
         """
         states = len(self.state_widths)
-        self._check(itemsize, shape, (x, out, packed, *parameters, *start, *final), 3 + self._fixed[2] + 2 * states)
+        needed = (x, out, packed, *parameters, *start, *final)
+        self._check(itemsize, shape, needed, 3 + self._fixed[2] + 2 * states, int8)
         head = self._playing(shape, threads, reverse, lengths, int8)
         words = (*head, x, out, packed, 0, 0, 0, *parameters, *start, *final)
         call = struct.pack("%dq" % len(words), *words)  # noqa: UP031, quicker
         function = self._functions.get(("forward", itemsize)) or self._load("forward", itemsize)
 
-        def play(_owners: object = owners) -> None:
+        def play(_owners: object = (self, owners)) -> None:
             if function(call):
                 raise UnspoolError(NO_MEMORY.format("forward"))
 
@@ -183,10 +184,12 @@ class Kernel:
         """The head of a call on packed matrices."""
         return (*shape, threads, reverse, *self._fixed, lengths, START | INT8 * int8 | _Process.forked)
 
-    def _check(self, itemsize: int, shape: tuple[int, int], needed: Addresses, count: int) -> None:
+    def _check(self, itemsize: int, shape: tuple[int, int], needed: Addresses, count: int, int8: bool = False) -> None:
         """C reads as many addresses as the cell has, and follows them."""
         if itemsize not in REALS:
             raise DTypeError.of("itemsize", itemsize, "is not 4 or 8 bytes", "Give float32 or float64")
+        if int8 and itemsize != 4:
+            raise DTypeError.of("itemsize", itemsize, "is not that of float32, which int8 is for", "Give float32")
         if min(shape) < 1:
             raise ShapeError.of("shape", shape, "has no step or no row", "There is nothing to compute")
         if len(needed) != count or 0 in needed:

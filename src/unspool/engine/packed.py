@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 
 from unspool.cells.equations import Equations
 from unspool.engine.kernel import Kernel
+from unspool.errors import ShapeError
 
 Array = NDArray[Any]
+
+#: The largest number of a row of int8 weights is not below this.
+TINY = 1e-36
 
 
 class PackedCell:
@@ -48,8 +52,13 @@ class PackedCell:
         self.kernel = Kernel(equations, input_size, hidden_size)
         self.input_size, self.int8, self.threads = input_size, int8, threads
         arrays = [np.asarray(parameters[name]) for name in equations.parameters]
+        for array, (name, shape) in zip(arrays, equations.shapes(input_size, hidden_size).items(), strict=True):
+            if array.shape != shape:
+                raise ShapeError.of(name, array.shape, f"is not of shape {shape}", "Give the cell's own parameters")
         self.dtype = np.dtype(np.float32) if int8 else np.result_type(np.float32, *arrays)
         self._arrays = [np.array(array, self.dtype, order="C") for array in arrays]
+        for matrix in [array for array in self._arrays if int8 and array.ndim == 2]:
+            matrix[np.abs(matrix).max(1) < TINY] = 0  # such a row has no scale
         self._places = [address(array) for array in self._arrays]
         size = self.dtype.itemsize
         self._packed = np.empty(
@@ -65,11 +74,14 @@ class PackedCell:
     def run(
         self, x: Array, states: Sequence[Array] | None = None, lengths: Array | None = None, reverse: bool = False
     ) -> tuple[Array, list[Array]]:
-        """Run over x (time, batch, input_size), contiguous and of the parameters' dtype; it has a step and a row.
+        """Run over x (time, batch, input_size), which has a step and a row.
 
         Returns:
             The output (time, batch, width), zero beyond each row's length, and the final states.
         """
+        x = np.ascontiguousarray(x, self.dtype)
+        if x.ndim != 3 or x.shape[2] != self.input_size:
+            raise ShapeError.of("x", x.shape, f"is not (time, batch, {self.input_size})", "Reshape it")
         steps, rows, _ = x.shape
         final = self.initial_states(rows) if states is None else [np.array(state, self.dtype) for state in states]
         out = np.empty((steps, rows, self.widths[0]), self.dtype)
@@ -108,9 +120,13 @@ class Stepper:
 
     def __init__(self, cell: PackedCell, rows: int, x: Array | None = None) -> None:
         self.x = np.zeros((rows, cell.input_size), cell.dtype) if x is None else x
+        wanted = (rows, cell.input_size), cell.dtype, True
+        if (self.x.shape, self.x.dtype, self.x.flags.c_contiguous) != wanted:
+            problem = f"is not {wanted[0]} of {cell.dtype}, one row after the other"
+            raise ShapeError.of("x", (self.x.shape, str(self.x.dtype)), problem, "Give such memory, or none")
         self.out = np.zeros((rows, cell.widths[0]), cell.dtype)
         self.states = cell.initial_states(rows)
-        self.step = cell._call((1, rows), self.x, self.out, self.states, threads=1)  # more would only meet
+        self.step = cell._call((1, rows), self.x, self.out, self.states, threads=1)  # more only wait
 
 
 def address(array: Array) -> int:

@@ -113,12 +113,20 @@ def _unwrap(found: Any, where: str) -> Mapping[str, Any]:
 
 
 def _floats(found: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The dense tensors of real numbers, in float32."""
+    """The dense tensors of real numbers, in float32; refused where one claims more numbers than it has."""
+    for name, one in found.items():
+        if isinstance(one, Tensor) and one.layout == torch.strided and one.numel() > _stored(one):
+            raise DataError(f"tensor {name} of shape {tuple(one.shape)} repeats its numbers. Save a copy of its own.")
     return {
         str(name): one.detach().float().contiguous()
         for name, one in found.items()
         if isinstance(one, Tensor) and one.is_floating_point() and one.layout == torch.strided
     }
+
+
+def _stored(tensor: Tensor) -> int:
+    """How many numbers the memory of a tensor holds."""
+    return tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
 
 
 def _recurrent(tensors: Mapping[str, Tensor], nonlinearity: str, notes: list[str]) -> tuple[list[Part], set[str]]:

@@ -19,12 +19,20 @@ from unspool.runtime.stepper import StackStepper
 
 def token_reader(embedding: Embedding, x: Array) -> Callable[[Any], None]:
     """What writes the vector of a token into x (1, width)."""
+    refuse_ngrams(embedding)
     table, row, count = embedding.weight, x[0], len(embedding.weight)
 
     def read(token: Any) -> None:
         row[:] = table[check_token(token, count)]
 
     return read
+
+
+def refuse_ngrams(embedding: Embedding | None) -> None:
+    """Refuse single ids where a word's vector also has those of its n-grams, which an id does not tell."""
+    if embedding is not None and embedding.ngrams is not None:
+        problem = "need the spelling of each word, which an id does not tell"
+        raise ArgumentError.of("subwords", len(embedding.ngrams), problem, "Use `feed` with text")
 
 
 def check_token(token: Any, count: int) -> int:

@@ -175,9 +175,8 @@ class _Reader:
         if (parts["keys"].value is None) != (parts["mix"].value is None):
             parts["mix"].refuse("and `keys` belong together")
         keys = parts["keys"].optional(lambda place: self.linear(place, read, wrote))
-        mix = parts["mix"].optional(lambda place: self.linear(place, wrote + read))
-        width = wrote if mix is None else len(mix.weight)
-        head = self.linear(parts["head"], width, len(target.weight))
+        mix = parts["mix"].optional(lambda place: self.linear(place, wrote + read, wrote))
+        head = self.linear(parts["head"], wrote, len(target.weight))
         limits = parts["beam_size"].whole(1, WIDEST_BEAM), parts["longest"].whole(1, LONGEST_SEARCH)
         return Translator(task, source, target, encoder, decoder, keys, mix, head, *limits)
 

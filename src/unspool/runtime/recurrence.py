@@ -37,6 +37,8 @@ class RecurrencePlayer:
         arrays = {name: recurrence.parameters[name] for name in equations.parameters}
         self.dtype: np.dtype[Any] = np.result_type(*arrays.values()) if arrays else np.dtype(np.float32)
         self.packed = pack(equations, recurrence.input_size, recurrence.hidden_size, arrays, options)
+        if self.packed is not None:  # whole numbers are for float32
+            self.dtype = self.packed.dtype
         self._parameters = {} if self.packed else {name: _rounded(one, options) for name, one in arrays.items()}
         self._step = Evaluator(equations, KEEPING)
 

@@ -85,12 +85,12 @@ class Session:
         steps = len(getattr(inputs, "ids", inputs))
         if not steps:
             return None
-        output, self._memory = self._reader.stream.run(inputs, self._memory)
+        output, self._memory = self._reader.stream.read(inputs, self._memory)
         self._quick = None
         self.position += steps
         if self._reader.stream.reads_ids:
             self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
-        found: Array = output[-1, 0]
+        found: Array = output[0]
         return found
 
     def step(self, x: Any) -> Array:

@@ -39,6 +39,11 @@ class Stream(ABC):
     def run(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
         """The output (time, sessions, width) of inputs with the same first two axes, and what is remembered then."""
 
+    def read(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
+        """As `run`, the output (sessions, width) after the last step alone."""
+        output, memory = self.run(inputs, memory)
+        return output[-1], memory
+
     @abstractmethod
     def check(self, one: Any) -> Any:
         """One step of one session; refused where `run` would refuse it."""
@@ -64,7 +69,14 @@ class LanguageStream(Stream):
     def run(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
         stack = self.player.stack
         h, states = stack.run(embed(self.player.network.embedding, inputs), unflatten(stack, memory[:-1]))
-        return self.player.head(h), [*flatten(states), h[-1] if len(h) else memory[-1]]
+        return self.player.head(h), [*flatten(states), h[-1].copy() if len(h) else memory[-1]]
+
+    def read(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
+        """Logits of the last step alone: those of all steps may not fit into memory."""
+        stack = self.player.stack
+        h, states = stack.run(embed(self.player.network.embedding, inputs), unflatten(stack, memory[:-1]))
+        last: Array = h[-1].copy()
+        return self.player.head(last), [*flatten(states), last]
 
     def check(self, one: Any) -> Any:
         return check_token(one, len(self.player.network.embedding.weight))
