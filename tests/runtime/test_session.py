@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.runtime.small_models import CASES, MAKERS, TOKENS, Made
+from tests.runtime.small_models import CASES, MAKERS, TOKENS, Made, classify_words
 from tests.runtime.test_play import player_of
 
 from unspool.decoding.sampling import Sampling
@@ -295,3 +295,12 @@ def test_sessions_that_cannot_step_together_are_refused() -> None:
     with pytest.raises(ArgumentError, match="token"):
         one.step(TOKENS)
     assert step_many([], []) == []
+
+
+def test_words_with_ngrams_are_fed_as_text_not_stepped_by_ids() -> None:
+    torch.manual_seed(0)
+    made = classify_words(hidden=4, bidirectional=False)
+    made.model.eval()
+    reader = Plain(make_stream(player_of(made)))
+    with pytest.raises(ArgumentError, match="spelling"):
+        start(reader).step(1)
