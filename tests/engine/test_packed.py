@@ -141,9 +141,9 @@ def test_what_does_not_fit_is_refused_before_native_code() -> None:
     equations = find_cell("gru").equations()
     parameters = {name: np.ones(shape, np.float32) for name, shape in equations.shapes(2, 3).items()}
     cell = PackedCell(equations, 2, 3, parameters)
-    for x in (np.zeros((4, 1, 3)), np.zeros((4, 2))):
+    for wrong in (np.zeros((4, 1, 3)), np.zeros((4, 2))):
         with pytest.raises(ShapeError, match="time, batch"):
-            cell.run(x)
+            cell.run(wrong)
     for x in (np.zeros((1, 2)), np.zeros((1, 3), np.float32), np.zeros((2, 1), np.float32).T[:, ::2]):
         with pytest.raises(ShapeError, match="one row after the other"):
             cell.stepper(1, x)

@@ -60,7 +60,7 @@ def export(
     """
     notes: list[str] = []
     asked = [
-        *_ask_c(c, main, weights, int8),
+        *_ask_c(c, main, weights, int8, compiled=bool(wasm or html)),
         *([Request(wasm, lambda kept: make_wasm(kept.network, wasm, _interface(kept), int8=int8))] if wasm else []),
         *([Request(html, lambda kept: make_html(kept.network, html, _interface(kept), int8=int8))] if html else []),
         *([Request(onnx, lambda kept: _make_onnx(kept, onnx, notes))] if onnx else []),
@@ -80,8 +80,10 @@ def export(
         console().print(note, highlight=False, soft_wrap=True)
 
 
-def _ask_c(path: Path | None, main: bool, weights: Place, int8: bool) -> list[Request]:
+def _ask_c(path: Path | None, main: bool, weights: Place, int8: bool, compiled: bool) -> list[Request]:
     if path is None:
+        if int8 and not compiled:
+            raise ArgumentError("--int8 is about C, WebAssembly and pages. Give one of these, or leave it out.")
         if main or weights is Place.separate:
             raise ArgumentError("--main and --weights are about the C file. Give --c, or leave them out.")
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +39,13 @@ def import_(
     labels: Annotated[
         Path | None, typer.Option(help="The labels of a classifier in order: a JSON list, or one per line.")
     ] = None,
-    tokenizer: Annotated[str, typer.Option(help="How text becomes tokens: word or char.")] = "word",
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="How text becomes tokens: word or char. Default: char if all tokens are single characters.",
+            show_default=False,
+        ),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run folder.")] = False,
 ) -> None:
     """Show the recurrent layers of another library's file, compare them with that library, and make them a run.
@@ -76,12 +82,20 @@ def _adopt(
     out: Path,
     vocabulary: Path | None,
     labels: Path | None,
-    tokenizer: str,
+    tokenizer: str | None,
     overwrite: bool,
 ) -> Path:
     if vocabulary is None:
         raise ArgumentError.of("out", str(out), "needs the model's tokens", "Give a file of them as --vocabulary")
-    if tokenizer not in ("word", "char"):
+    if tokenizer not in (None, "word", "char"):
         raise ArgumentError.of("tokenizer", tokenizer, "is not for imported models", "Give word or char")
     tokens, names = read_tokens(vocabulary), None if labels is None else read_tokens(labels)
-    return adopt(model, tokens, out, source=file, labels=names, tokenizer=tokenizer, overwrite=overwrite)
+    kind = tokenizer or guess_tokenizer(tokens)
+    console().print(f"tokenizer: {kind}", highlight=False)
+    return adopt(model, tokens, out, source=file, labels=names, tokenizer=kind, overwrite=overwrite)
+
+
+def guess_tokenizer(tokens: Sequence[str]) -> str:
+    """How text becomes these tokens: char if all but special ones, such as <unk>, are single characters."""
+    plain = [token for token in tokens if not (token.startswith("<") and token.endswith(">") and len(token) > 2)]
+    return "char" if plain and all(len(token) == 1 for token in plain) else "word"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 READING = 512
 #: Tokens that an n-gram baseline counts at most: the last ones of the training text.
 COUNTED = 2_000_000
+#: Characters that the name of a file has at most.
+PATH = 4096
 #: Tokens of a sample.
 SAMPLE = 300
 #: Tokens of the validation text among which a word is found that is proposed as a prompt.
@@ -239,7 +242,11 @@ class LanguageModelling(Task):
 
     def evaluate_examples(self, learner: Any, examples: str, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
         """As `evaluate_files`, of one text."""
-        ids = self.vocabulary.ids(check_text("examples", examples))
+        text = check_text("examples", examples)
+        if "\n" not in text and os.path.isfile(text[:PATH]):
+            problem = "is the name of a file, and its letters would be evaluated"
+            raise ArgumentError.of("examples", text[:PATH], problem, "Give the text that the file holds")
+        ids = self.vocabulary.ids(text)
         return self._evaluate(learner, np.array(ids, np.int64), "the text")
 
     def _read(self, source: Source) -> Ids:
