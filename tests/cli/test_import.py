@@ -27,6 +27,11 @@ def test_a_language_model_becomes_a_run(tmp_path: Path, capsys: Capture) -> None
     assert "largest difference from torch.nn" in said
     assert float(said.partition("cpu: ")[2].split()[0]) < 1e-6
     assert call("generate", tmp_path / "run", "--prompt", "a b", "--count", 4, "--seed", 1) == 0
+    assert set(capsys.readouterr().out.strip()) <= set("abcdefghijk ")
+    assert "tokenizer: char" in said  # by the tokens
+    assert call("import", *arguments, "--tokenizer", "word", "--overwrite") == 0
+    assert "tokenizer: word" in capsys.readouterr().out
+    assert call("generate", tmp_path / "run", "--prompt", "a b", "--count", 4, "--seed", 1) == 0
     assert set(capsys.readouterr().out.split()) <= set("abcdefghijk")
     assert "exists" in refused(capsys, "import", *arguments)
 

@@ -91,8 +91,9 @@ def _adopt(
         raise ArgumentError.of("tokenizer", tokenizer, "is not for imported models", "Give word or char")
     tokens, names = read_tokens(vocabulary), None if labels is None else read_tokens(labels)
     kind = tokenizer or guess_tokenizer(tokens)
+    path = adopt(model, tokens, out, source=file, labels=names, tokenizer=kind, overwrite=overwrite)
     console().print(f"tokenizer: {kind}", highlight=False)
-    return adopt(model, tokens, out, source=file, labels=names, tokenizer=kind, overwrite=overwrite)
+    return path
 
 
 def guess_tokenizer(tokens: Sequence[str]) -> str:
