@@ -160,7 +160,7 @@ def test_bad_stops_and_counts_are_refused_at_the_call() -> None:
     with pytest.raises(ArgumentError, match="empty string"):
         generator.stream("a", 3, Sampling(), stop=[""])
     with pytest.raises(ArgumentError, match="count"):
-        generator.stream("a", 0, Sampling())
+        generator.stream("a", -1, Sampling())
 
 
 def test_words_are_set_apart_from_the_prompt() -> None:
