@@ -35,7 +35,7 @@ def emit(equations: Equations) -> str:
 def emit_products(real: str) -> str:
     """The source of what the kernels of all cells have in common, for `float` or `double`."""
     whole = "UNSPOOL_INT8_PRODUCTS()\n" if real == "float" else ""
-    return f'#include "product.h"\n\nUNSPOOL_PRODUCTS(, {real})\n{whole}'
+    return f'#include "outer.h"\n\nUNSPOOL_PRODUCTS(, {real})\n{whole}'
 
 
 def record_length(equations: Equations, input_size: int, hidden_size: int) -> int:

@@ -39,7 +39,7 @@ def predict_examples(model: ServedModel, examples: Any) -> list[dict[str, Any]]:
     except UnspoolError:
         raise
     except (TypeError, ValueError, KeyError, IndexError, OverflowError, AttributeError) as error:
-        # what tasks do not foresee: examples of another kind than theirs
+        # what tasks do not check: examples of another kind than theirs
         message = f"The model {model.name}, of the task {model.player.task.name}, cannot read these examples."
         raise unusable(message, "examples") from error
     return [{name: plain(value) for name, value in row.items()} for row in rows]

@@ -2,6 +2,7 @@
 // matrices are.
 #pragma once
 
+#include "outer.h"
 #include "plan.h"
 
 namespace unspool {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "forward.h"
+#include "outer.h"
 #if !UNSPOOL_TRACE
 #include "backward.h"
 #endif
