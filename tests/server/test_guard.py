@@ -16,10 +16,11 @@ from tests.server.serving import client_of, opened, refused, talking
 
 from unspool.errors import ArgumentError
 from unspool.server.jobs import Call
+from unspool.server.memory_store import MemoryStore
 from unspool.server.metrics import Metrics
 from unspool.server.refusals import RefusalError
 from unspool.server.service import Service
-from unspool.server.sessions import SessionStore
+from unspool.server.sessions import Entry
 from unspool.server.settings import ServeSettings, gather
 
 ONE, OTHER = "first-token-1", "other-token-2"
@@ -174,19 +175,26 @@ def test_too_many_sessions_are_refused(book: Path) -> None:
 
 def test_sessions_expire_and_the_least_recently_used_makes_room() -> None:
     now, model, session = [0.0], Any, Any
-    store = SessionStore(2, idle=100, spare=30, metrics=Metrics(), clock=lambda: now[0])
-    first, second = (store.open(b"me", model, session) for _ in range(2))  # type: ignore[arg-type]
+    store = MemoryStore(2, idle=100, spare=30, metrics=Metrics(), clock=lambda: now[0])
+
+    def open_one() -> Entry:
+        return asyncio.run(store.open(b"me", model, session))  # type: ignore[arg-type]
+
+    def find(entry: Entry, owner: bytes = b"me") -> Entry:
+        return asyncio.run(store.find(entry.id, owner))
+
+    first, second = open_one(), open_one()
     now[0] = 20
-    store.find(first.id, b"me")
+    find(first)
     with pytest.raises(RefusalError, match="all in use"):
-        store.open(b"me", model, session)  # type: ignore[arg-type]
+        open_one()
     now[0] = 40
-    third = store.open(b"me", model, session)  # type: ignore[arg-type]
+    third = open_one()
     with pytest.raises(RefusalError, match="no such session"):
-        store.find(second.id, b"me")
-    store.find(first.id, b"me")
+        find(second)
+    find(first)
     with pytest.raises(RefusalError, match="no such session"):
-        store.find(first.id, b"you")
+        find(first, b"you")
     now[0] = 141
     store.sweep()
     assert len(store) == 0

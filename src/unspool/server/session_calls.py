@@ -23,17 +23,17 @@ from unspool.server.texts import Texts, make_writing, why_ended
 async def open_session(service: Service, asked: Asked) -> Response:
     """A new session."""
     model = find_model(service.models, asked.body.get("model"))
-    return answer(describe(service, service.sessions.open(asked.owner, model, model.player.start())), 201)
+    return answer(describe(service, await service.sessions.open(asked.owner, model, model.player.start())), 201)
 
 
 async def show_session(service: Service, asked: Asked) -> Response:
     """What is known about a session."""
-    return answer(describe(service, service.sessions.find(asked.names["id"], asked.owner)))
+    return answer(describe(service, await service.sessions.find(asked.names["id"], asked.owner)))
 
 
 async def delete_session(service: Service, asked: Asked) -> Response:
     """Forget a session; a request that uses it meanwhile comes to its end."""
-    service.sessions.drop(service.sessions.find(asked.names["id"], asked.owner))
+    await service.sessions.drop(await service.sessions.find(asked.names["id"], asked.owner))
     return Response(status_code=204)
 
 
@@ -56,15 +56,24 @@ async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
         texts = await start_text(entry, asked.body, asked.deadline)
         stack.push_async_callback(texts.close)
         if asked.body["stream"]:
-            return EventStream(text_events(entry, texts), stack.pop_all().aclose)
+            kept = stack.pop_all()
+            return EventStream(_stream(entry, texts, kept), kept.aclose)
         return answer(await whole_text(entry, texts))
     raise AssertionError  # the stack lets no exception pass
+
+
+async def _stream(entry: Entry, texts: Texts, stack: AsyncExitStack) -> AsyncIterator[dict[str, Any]]:
+    """The events of a text; the session is kept before the last of them says that all went well."""
+    async for event in text_events(texts):
+        yield event
+    await stack.aclose()
+    yield text_end(entry, texts)
 
 
 async def fork_session(service: Service, asked: Asked) -> Response:
     """Another session that has read the same."""
     async with service.sessions.using(asked.names["id"], asked.owner) as entry:
-        return answer(describe(service, fork(service, entry)), 201)
+        return answer(describe(service, await fork(service, entry)), 201)
 
 
 async def save_session(service: Service, asked: Asked) -> Response:
@@ -89,9 +98,9 @@ def describe(service: Service, entry: Entry) -> dict[str, Any]:
     return {"id": entry.id, "model": entry.model.name, "position": position, "idle": idle}
 
 
-def fork(service: Service, entry: Entry) -> Entry:
+async def fork(service: Service, entry: Entry) -> Entry:
     """Another session that has read the same."""
-    return service.sessions.open(entry.owner, entry.model, entry.session.fork())
+    return await service.sessions.open(entry.owner, entry.model, entry.session.fork())
 
 
 async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
@@ -122,14 +131,18 @@ async def start_text(entry: Entry, body: dict[str, Any], deadline: float) -> Tex
     return texts
 
 
-async def text_events(entry: Entry, texts: Texts) -> AsyncIterator[dict[str, Any]]:
-    """Tokens as they come, then how it ended."""
+async def text_events(texts: Texts) -> AsyncIterator[dict[str, Any]]:
+    """Tokens as they come."""
     async for piece in texts.pieces():
         if piece.token is not None:
             yield {"token": piece.token.token, "text": piece.text}
         elif piece.text:
             yield {"token": None, "text": piece.text}
-    yield {"finish_reason": why_ended(texts.jobs[0]), "position": entry.session.position}
+
+
+def text_end(entry: Entry, texts: Texts) -> dict[str, Any]:
+    """How a text ended."""
+    return {"finish_reason": why_ended(texts.jobs[0]), "position": entry.session.position}
 
 
 async def whole_text(entry: Entry, texts: Texts) -> dict[str, Any]:
