@@ -59,6 +59,7 @@ def configure(settings: ServeSettings) -> dict[str, Any]:
         "ws": "websockets-sansio",
         "ws_max_size": settings.max_body,
         "ws_per_message_deflate": False,  # a small message could become a large one
+        "interface": "asgi3",
         "lifespan": "on",
         "log_config": None,
         "access_log": False,

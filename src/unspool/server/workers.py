@@ -20,6 +20,7 @@ from uvicorn import Config
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
+from unspool.errors import UnspoolError
 from unspool.server.app import make_app
 from unspool.server.logs import log_to_stderr
 from unspool.server.service import Service
@@ -27,6 +28,8 @@ from unspool.server.settings import ServeSettings
 
 #: Seconds between two looks at whether the process that started the workers is still there.
 LOOK = 1.0
+#: Seconds after which a worker that does not answer its parent is killed; a busy machine needs some to start one.
+HUNG = 30
 log = logging.getLogger("unspool.server")
 
 
@@ -75,9 +78,15 @@ def run_workers(worker: Worker, listening: socket.socket, options: dict[str, Any
         worker: Makes the apps.
         listening: The socket from which all workers accept connections.
         options: More arguments of uvicorn's configuration.
+
+    Raises:
+        UnspoolError: A worker cannot start.
     """
     count = worker.settings.workers
     threads = worker.settings.threads or max(1, (os.cpu_count() or 1) // count)
     own = replace(worker, settings=replace(worker.settings, threads=threads))
-    config = Config(own, factory=True, workers=count, **options)
-    Multiprocess(config, sockets=[listening]).run()
+    config = Config(own, factory=True, workers=count, timeout_worker_healthcheck=HUNG, **options)
+    supervisor = Multiprocess(config, sockets=[listening])
+    supervisor.run()
+    if any(one.exitcode == STARTUP_FAILURE for one in supervisor.processes):
+        raise UnspoolError("a worker cannot start; what it logged says why")
