@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import threading
@@ -96,6 +97,51 @@ def test_a_session_is_bound_to_the_token_of_who_opened_it(guarded: TestClient) -
     with pytest.raises(WebSocketDenialResponse), talking(guarded, session, headers=bearer(OTHER)):
         pass
     assert guarded.get(f"/v1/sessions/{session}", headers=bearer(ONE)).status_code == 200
+
+
+def protocol(token: str) -> str:
+    """A token as browsers send it, which can give a WebSocket no header."""
+    return "unspool.token." + base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+
+def test_a_browser_sends_its_token_as_a_protocol(guarded: TestClient) -> None:
+    session = guarded.post("/v1/sessions", json={}, headers=bearer(ONE)).json()["id"]
+    own = {"headers": {"origin": "http://127.0.0.1"}}
+    with talking(guarded, session, subprotocols=["unspool", protocol(ONE)], **own) as socket:
+        assert socket.accepted_subprotocol == "unspool"  # the secret is not repeated
+        socket.send_json({"do": "step", "inputs": [1]})
+        assert socket.receive_json()["position"] == 1
+    with talking(guarded, session, subprotocols=[protocol(ONE)]) as socket:
+        assert socket.accepted_subprotocol is None
+
+
+@pytest.mark.parametrize(
+    ("offered", "headers", "status"),
+    [
+        ([protocol("wrong-token-3")], {}, 401),
+        ([f"unspool.token.{ONE}"], {}, 401),  # not in base64
+        (["unspool.token."], {}, 401),
+        (["unspool.token.%%%"], {}, 401),
+        (["unspool"], {}, 401),
+        ([protocol(OTHER)], {}, 404),  # the session of another
+        ([protocol(ONE)], bearer("wrong-token-3"), 401),
+        ([protocol(ONE)], {"origin": "http://elsewhere.example"}, 403),
+    ],
+)
+def test_a_wrong_token_of_a_browser_is_refused(
+    guarded: TestClient, offered: list[str], headers: dict[str, str], status: int
+) -> None:
+    session = guarded.post("/v1/sessions", json={}, headers=bearer(ONE)).json()["id"]
+    with (
+        pytest.raises(WebSocketDenialResponse) as denied,
+        talking(guarded, session, subprotocols=["unspool", *offered], headers=headers),
+    ):
+        pass
+    assert denied.value.status_code == status
+
+
+def test_a_protocol_is_no_token_of_http(guarded: TestClient) -> None:
+    refused(guarded.get("/v1/models", headers={"sec-websocket-protocol": protocol(ONE)}), 401, "invalid_token")
 
 
 def test_secrets_are_not_logged(book: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -286,13 +332,16 @@ def test_metrics_are_those_of_prometheus(client: TestClient) -> None:
         ({"timeout": 0}, "timeout"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"idle": float("nan")}, "idle"),
+        ({"workers": 0}, "workers"),
+        ({"workers": 2}, "redis"),
+        ({"redis": "http://:a-password@127.0.0.1"}, "redis://"),
     ],
     ids=str,
 )
 def test_settings_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said) as caught:
         ServeSettings(**given)
-    assert not any(one in str(caught.value) for one in given.get("token", ()))
+    assert not any(one in str(caught.value) for one in (*given.get("token", ()), "a-password"))
 
 
 def test_arguments_count_more_than_variables_and_these_more_than_the_file(tmp_path: Path) -> None:
