@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, cycle
 from pathlib import Path
 from typing import Any
 
@@ -177,17 +177,17 @@ class Soak:
     async def leaving(self, number: int) -> None:
         """Asks and does not wait for the answer."""
         source = random.Random(number)
-        while self.lasts:
+        bodies = ({"max_tokens": 1000, "stream": True}, {"inputs": [1] * 1000}, {"input": "the "})
+        for what, body in cycle(zip(("generate", "step", "feed"), bodies, strict=True)):
             wire = Wire(self.url)
-            path = await self.open(wire, self.name)
-            bodies = ({"inputs": [1] * 1000}, {"input": "the "}, {"max_tokens": 1000, "stream": True})
-            what = source.choice(list(zip(("step", "feed", "generate"), bodies, strict=True)))
-            if path:
+            if path := await self.open(wire, self.name):
                 await wire.ask("POST", f"{path}/feed", {"input": "the "})
-                await wire.send("POST", f"{path}/{what[0]}", what[1])
+                await wire.send("POST", f"{path}/{what}", body)
                 await asyncio.sleep(0.01 * source.random())
             wire.close()
             await asyncio.sleep(1.5)  # it is not this one's sessions that take all the room
+            if not self.lasts:
+                return
 
     async def garbage(self, number: int) -> None:
         """Bodies that are no JSON, for routes that there are and for others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,26 @@ from unspool.server.settings import ServeSettings
 #: Keywords of JSON Schema that say nothing about values, or that `check` follows.
 KNOWN = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "default", *BOUNDS}
 
+#: Seconds in which each is answered: one, and what a busy machine may take away.
+HANG = 3.0
 
-def send_all(client: TestClient, examples: int) -> int:
-    """Random requests for every route; how many there were."""
+
+def send_all(client: TestClient, examples: int, slowest: list[float]) -> int:
+    """Random requests for every route; how many there were, and the seconds of the slowest."""
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
     session, sent = opened(client), 0
     for result in schema.get_all_operations():
         operation: Any = result.ok()  # type: ignore[union-attr]
-        sent += send(client, operation, GenerationMode.POSITIVE, session, examples)
+        sent += send(client, operation, GenerationMode.POSITIVE, session, examples, slowest)
         # bytes of any kind fit the schema of a state
         if any(one.media_type == "application/json" for one in operation.body):
-            sent += send(client, operation, GenerationMode.NEGATIVE, session, examples)
+            sent += send(client, operation, GenerationMode.NEGATIVE, session, examples, slowest)
     return sent
 
 
-def send(client: TestClient, operation: Any, mode: GenerationMode, session: str, examples: int) -> int:
+def send(
+    client: TestClient, operation: Any, mode: GenerationMode, session: str, examples: int, slowest: list[float]
+) -> int:
     """Random requests for one route, every other one for a session that there is."""
     allowed, sent = {int(status) for status in operation.definition.raw["responses"]}, 0
 
@@ -48,7 +54,9 @@ def send(client: TestClient, operation: Any, mode: GenerationMode, session: str,
         path = case.path.replace("{id}", session) if there and "{id}" in case.path else case.formatted_path
         body = case.body if isinstance(case.body, bytes) else json.dumps(_plain(case.body)).encode()
         headers = {"content-type": case.media_type or "application/json"}
+        began = time.perf_counter()
         answer = client.request(case.method, path, content=body, headers=headers)
+        slowest[0] = max(slowest[0], time.perf_counter() - began)
         assert answer.status_code in allowed, (case.method, path, body[:500], answer.status_code, answer.text)
 
     check()
@@ -59,15 +67,22 @@ def _plain(value: object) -> object:
     return value if isinstance(value, dict | list | str | int | float | bool | None) else None
 
 
-def test_random_requests_are_served_or_refused(book: Path) -> None:
+def send_and_tell(book: Path, examples: int, record_property: Any) -> int:
+    slowest = [0.0]
     with client_of(book) as client:
-        assert send_all(client, 8) > 100
+        sent = send_all(client, examples, slowest)
+    record_property("requests", f"{sent:,} random ones, the slowest in {1000 * slowest[0]:.0f} ms")
+    assert slowest[0] < HANG
+    return sent
+
+
+def test_random_requests_are_served_or_refused(book: Path, record_property: Any) -> None:
+    assert send_and_tell(book, 16, record_property) > 200
 
 
 @pytest.mark.long
-def test_ten_thousand_random_requests_are_served_or_refused(book: Path) -> None:
-    with client_of(book) as client:
-        assert send_all(client, 800) > 10_000
+def test_ten_thousand_random_requests_are_served_or_refused(book: Path, record_property: Any) -> None:
+    assert send_and_tell(book, 800, record_property) > 10_000
 
 
 def test_every_keyword_of_the_schemas_is_checked() -> None:

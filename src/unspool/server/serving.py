@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from unspool.errors import ArgumentError
+from unspool.server.allocation import steady_allocation
 from unspool.server.app import make_app
 from unspool.server.logs import log_to_stderr
 from unspool.server.service import Service
@@ -41,11 +42,12 @@ def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tel
         raise
     host, port = listening.getsockname()[:2]
     tell(f"serving {', '.join(service.models)} at http://{f'[{host}]' if ':' in host else host}:{port}")
+    log_to_stderr()
     if settings.workers > 1:
         del service
         run_workers(Worker(tuple(runs), settings, version), listening, configure(settings))
         return
-    log_to_stderr()
+    steady_allocation()
     # uvicorn raises the signal again when all is done: an orderly end is no failure
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -21,6 +21,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from unspool.errors import UnspoolError
+from unspool.server.allocation import steady_allocation
 from unspool.server.app import make_app
 from unspool.server.logs import log_to_stderr
 from unspool.server.service import Service
@@ -43,6 +44,7 @@ class Worker:
 
     def __call__(self) -> ASGIApp:
         log_to_stderr()
+        steady_allocation()
         try:
             service = Service.load(self.runs, self.settings)
         except Exception:
