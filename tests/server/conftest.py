@@ -81,8 +81,8 @@ def make_exact(folder: Path) -> Path:
     write_tensors(folder / "model.safetensors", tensors, facts)
     network, scales = (read_sealed(folder / name, "") for name in ("network.json", "vocabulary.json"))
     network["origin"]["vocabulary"] = None
-    for one in (scales, scales["targets"]):
-        one["mean"], one["deviation"] = [0.0], [1.0]
+    for scale in (scales, scales["targets"]):
+        scale["mean"], scale["deviation"] = [0.0], [1.0]
     for name, document in (("network.json", network), ("vocabulary.json", scales)):
         (folder / name).write_text(json.dumps(seal(document)))
     return folder

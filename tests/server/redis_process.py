@@ -24,7 +24,7 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._process = folder, None
+        self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{folder}/redis.sock"
 

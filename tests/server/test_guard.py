@@ -108,11 +108,12 @@ def test_a_browser_sends_its_token_as_a_protocol(guarded: TestClient) -> None:
     session = guarded.post("/v1/sessions", json={}, headers=bearer(ONE)).json()["id"]
     own = {"headers": {"origin": "http://127.0.0.1"}}
     with talking(guarded, session, subprotocols=["unspool", protocol(ONE)], **own) as socket:
-        assert socket.accepted_subprotocol == "unspool"  # the secret is not repeated
+        agreed: str | None = socket.accepted_subprotocol
+        assert agreed == "unspool"  # the secret is not repeated
         socket.send_json({"do": "step", "inputs": [1]})
         assert socket.receive_json()["position"] == 1
-    with talking(guarded, session, subprotocols=[protocol(ONE)]) as socket:
-        assert socket.accepted_subprotocol is None
+    with talking(guarded, session, subprotocols=[protocol(ONE)]) as other:
+        assert other.accepted_subprotocol is None
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,8 @@ def test_metrics_are_those_of_all_workers(pair: tuple[TestClient, TestClient], m
     for client in pair:
         service_of(client).metrics._labels = (("worker", str(id(client))),)
         opened(client)
-    second.portal.call(service_of(second).sessions._share)  # type: ignore[attr-defined, union-attr]
+    share: Any = service_of(second).sessions._share  # type: ignore[attr-defined]
+    second.portal.call(share)  # type: ignore[union-attr]
     text = first.get("/metrics").text
     for client in pair:
         assert f'worker="{id(client)}",route="/v1/sessions"' in text

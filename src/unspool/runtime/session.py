@@ -208,6 +208,12 @@ class Session:
         if self._reader.stream.reads_ids:
             self._recent.append(int(x))
 
+    def took_all(self, inputs: Sequence[Any]) -> None:
+        """Steps were taken with these inputs."""
+        self.position += len(inputs)
+        if self._reader.stream.reads_ids:
+            self._recent.extend(map(int, inputs[-RECENT:]))
+
     def give_back(self, memory: Memory) -> None:
         """What it remembers now."""
         self._memory, self._quick = memory, None

@@ -17,6 +17,8 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
+#: Values of these types are of the schema's type, whatever they are.
+PLAIN: Mapping[str, set[type]] = {"string": {str}, "integer": {int}, "number": {int, float}}
 #: Keyword → whether a value keeps it, and what is said if not.
 BOUNDS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
     "minimum": (lambda value, bound: value >= bound, "is below {}"),
@@ -56,8 +58,10 @@ def check(schema: Schema, value: Any, place: str = "") -> Any:
 
 
 def _check_items(schema: Schema, values: list[Any], place: str) -> list[Any]:
-    if schema.keys() == {"type"} and all(map(TYPES[schema["type"]], values)):
-        return values  # most are long lists of numbers, all of which are as they should be
+    kinds = set(map(type, values))
+    for one in schema.get("anyOf", (schema,)):
+        if one.keys() == {"type"} and kinds <= PLAIN.get(one["type"], set()):
+            return values  # most are long lists of numbers, all of which are as they should be
     return [check(schema, one, f"{place}[{number}]") for number, one in enumerate(values)]
 
 
