@@ -34,6 +34,8 @@ from unspool.runtime.together import Together
 
 #: Sessions that open their connections at a time.
 OPENING = 50
+#: The first bytes of frames of the WebSocket's own.
+PING, PONG = 0x89, 0x8A
 
 
 class Caller:
@@ -58,19 +60,33 @@ class Caller:
         key = "connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
         self.writer.write((head + key).encode())
         assert b" 101 " in await self.reader.readuntil(b"\r\n\r\n")
+        self.reading = asyncio.create_task(self._read_all())
 
     async def ask(self, frame: bytes) -> bytes:
         """Send a frame and wait for the text of the answer."""
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.writer.write(frame)
-        _, length = await self.reader.readexactly(2)
-        if length == 126:
-            (length,) = struct.unpack(">H", await self.reader.readexactly(2))
-        elif length == 127:
-            (length,) = struct.unpack(">Q", await self.reader.readexactly(8))
-        return await self.reader.readexactly(length)
+        answer = await self.answer
+        assert b'"error"' not in answer, answer
+        return answer
+
+    async def _read_all(self) -> None:
+        """Hand out answers, and answer the server's own questions whether the client still lives."""
+        while True:
+            kind, length = await self.reader.readexactly(2)
+            if length == 126:
+                (length,) = struct.unpack(">H", await self.reader.readexactly(2))
+            elif length == 127:
+                (length,) = struct.unpack(">Q", await self.reader.readexactly(8))
+            content = await self.reader.readexactly(length)
+            if kind == PING:
+                self.writer.write(bytes([PONG, 0x80 | length]) + bytes(4) + content)
+            else:
+                self.answer.set_result(content)
 
     def close(self) -> None:
         """Leave."""
+        self.reading.cancel()
         self.writer.transport.abort()
 
 
@@ -222,6 +238,7 @@ def tell(found: dict[str, Any]) -> None:
     """The findings, with their aims."""
     for name, rate in found["steps_per_second"].items():
         print(f"{name:10} {rate:12,.0f} steps per second")
+    print(f"p50 of one step at half load: {found['half_load_p50_ms']:.2f} ms")
     print(f"over the unbatched server: {found['over_unbatched']:.1f}× (aim: at least 8)")
     print(f"of the player's offline batch: {found['of_offline']:.2f} (aim: at least 0.7)")
     print(
