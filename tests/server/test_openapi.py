@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import hypothesis
 import pytest
 import schemathesis
@@ -22,11 +24,21 @@ from unspool.server.settings import ServeSettings
 #: Keywords of JSON Schema that say nothing about values, or that `check` follows.
 KNOWN = {"type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "default", *BOUNDS}
 
-#: Seconds in which each is answered: one, and what a busy machine may take away.
-HANG = 3.0
+#: Seconds in which each is answered.
+HANG = 1.0
 
 
-def send_all(client: TestClient, examples: int, slowest: list[float]) -> int:
+def timed(call: Callable[[], httpx.Response]) -> tuple[httpx.Response, float]:
+    """An answer and its seconds; what took long is asked again, as the machine may have been busy with other things."""
+    found: list[float] = []
+    while not found or (min(found) > HANG and len(found) < 3):
+        began = time.perf_counter()
+        answer = call()
+        found.append(time.perf_counter() - began)
+    return answer, min(found)
+
+
+def send_all(client: TestClient, examples: int, slowest: dict[float, str]) -> int:
     """Random requests for every route; how many there were, and the seconds of the slowest."""
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
     session, sent = opened(client), 0
@@ -40,7 +52,7 @@ def send_all(client: TestClient, examples: int, slowest: list[float]) -> int:
 
 
 def send(
-    client: TestClient, operation: Any, mode: GenerationMode, session: str, examples: int, slowest: list[float]
+    client: TestClient, operation: Any, mode: GenerationMode, session: str, examples: int, slowest: dict[float, str]
 ) -> int:
     """Random requests for one route, every other one for a session that there is."""
     allowed, sent = {int(status) for status in operation.definition.raw["responses"]}, 0
@@ -54,9 +66,8 @@ def send(
         path = case.path.replace("{id}", session) if there and "{id}" in case.path else case.formatted_path
         body = case.body if isinstance(case.body, bytes) else json.dumps(_plain(case.body)).encode()
         headers = {"content-type": case.media_type or "application/json"}
-        began = time.perf_counter()
-        answer = client.request(case.method, path, content=body, headers=headers)
-        slowest[0] = max(slowest[0], time.perf_counter() - began)
+        answer, seconds = timed(lambda: client.request(case.method, path, content=body, headers=headers))
+        slowest[seconds] = f"{case.method} {path} {body[:200]!r}"
         assert answer.status_code in allowed, (case.method, path, body[:500], answer.status_code, answer.text)
 
     check()
@@ -68,11 +79,11 @@ def _plain(value: object) -> object:
 
 
 def send_and_tell(book: Path, examples: int, record_property: Any) -> int:
-    slowest = [0.0]
+    slowest: dict[float, str] = {}
     with client_of(book) as client:
         sent = send_all(client, examples, slowest)
-    record_property("requests", f"{sent:,} random ones, the slowest in {1000 * slowest[0]:.0f} ms")
-    assert slowest[0] < HANG
+    record_property("requests", f"{sent:,} random ones, the slowest in {1000 * max(slowest):.0f} ms")
+    assert max(slowest) < HANG, slowest[max(slowest)]
     return sent
 
 
