@@ -107,7 +107,7 @@ def _write_kind(source: Source, network: Network | Stack, interface: Interface) 
         case Tagger():
             write_tagger(source, network, interface)
         case Forecaster():
-            write_forecaster(source, network)
+            write_forecaster(source, network, interface)
         case Translator():
             write_translator(source, network)
         case _:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from unspool.errors import ArgumentError
+from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooling import write_pooling
 from unspool.exchange.c.source import Source
 from unspool.exchange.c.stack import write_stack
 from unspool.runtime.network import Forecaster
 
 
-def write_forecaster(source: Source, network: Forecaster) -> None:
+def least_past(network: Forecaster, interface: Interface) -> int:
+    """The fewest steps of a past that the model forecasts from: the lookback of its training, and a whole season."""
+    return max(interface.lookback, network.season, 1)
+
+
+def write_forecaster(source: Source, network: Forecaster, interface: Interface) -> None:
     """Write `workspace` and `run`.
 
     Args:
         source: The file.
         network: The model.
+        interface: Its lookback, which must hold a season.
     """
+    if 0 < interface.lookback < network.season:
+        problem = f"has fewer steps than the season of {network.season}"
+        raise ArgumentError.of("lookback", interface.lookback, problem, "Give that of the training, or 0 for all steps")
     stack = write_stack(source, "stack", network.stack, whole=True)
     decoder = write_stack(source, "decoder", network.decoder, whole=True)
     context = network.stack.output_size

@@ -12,6 +12,7 @@ from typing import Any
 from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
 from unspool.exchange.c.convert import has_tokenizer
+from unspool.exchange.c.forecaster import least_past
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooled import reads_ngrams
 from unspool.exchange.c.source import Written
@@ -97,7 +98,7 @@ def _facts(network: Network, interface: Interface, written: Written) -> dict[str
 def _forecast_facts(network: Forecaster, interface: Interface) -> dict[str, Any]:
     inputs, scale = network.stack.input_size, interface.inputs
     return {
-        "least": max(network.season, 1),
+        "least": least_past(network, interface),
         "lookback": interface.lookback,
         "middle": network.quantiles.index(0.5),
         "mean": [0.0] * inputs if scale is None else scale.mean.tolist(),
