@@ -92,8 +92,8 @@ def _head_lines(head: AffineMap, projection: AffineMap | None) -> list[str]:
 
 def _write_sampling(source: Source, tokens: int) -> None:
     source.export(
-        "Logits become probabilities; at a temperature of 0, the most likely token is certain. A logit of minus infinity "
-        "bans its token.",
+        "Logits become probabilities; at a temperature of 0, the most likely token is certain. "
+        "A logit of minus infinity bans its token.",
         "void @_probabilities(float *logits, float temperature)",
         [
             f"const int best = @_largest(logits, {tokens});",

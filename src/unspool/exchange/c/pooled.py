@@ -181,7 +181,9 @@ def _write_steps(source: Source, members: list[_MemberCode]) -> None:
             "}",
         ]
     returned, said, check, done = _refusal(first, "&token", "1")
-    source.export(f"Read one step.{said}", f"{returned} @_step(@_state *s, {_argument(first)})", [*check, *lines, *done])
+    source.export(
+        f"Read one step.{said}", f"{returned} @_step(@_state *s, {_argument(first)})", [*check, *lines, *done]
+    )
     if first.embedding is not None and first.embedding.ngrams is not None:
         return
     kind, at = ("int32_t", "t") if first.embedding is not None else ("float", f"t * {first.inputs}")

@@ -13,9 +13,10 @@ from unspool.runtime.network import Embedding, Linear
 
 WIDTH = 118
 TAKE = (
-    "Take the bytes of the file of weights, which the caller keeps, and set the state before the first step. Returns 0;\n"
-    "   -1 where the bytes are not aligned to 4, -2 where they are not a file of weights of this size and byte order,\n"
-    "   -3 where they are the weights of another model, and -4 where they are damaged: the state is then as it was."
+    "Take the bytes of the file of weights, which the caller keeps, and set the state before the first step.\n"
+    "   Returns 0; -1 where the bytes are not aligned to 4; -2 where they are not a file of weights of this size and\n"
+    "   byte order; -3 where they are the weights of another model; -4 where they are damaged. The state then is\n"
+    "   as it was."
 )
 
 #: Numbers of floats: expressions of counts, and the floats per count.
@@ -197,7 +198,8 @@ class Source:
             "const @_weights *const given = (const @_weights *)bytes;",
             "if (bytes == NULL || (uintptr_t)bytes % 4 != 0)",
             "    return -1;",
-            f"if (size != @@_WEIGHTS_SIZE || given->magic != {MAGIC:#010x}u || given->size != (uint32_t)@@_WEIGHTS_SIZE)",
+            f"if (size != @@_WEIGHTS_SIZE || given->magic != {MAGIC:#010x}u",
+            "    || given->size != (uint32_t)@@_WEIGHTS_SIZE)",
             "    return -2;",
             f"if (given->stamp != {stamp})",
             "    return -3;",
