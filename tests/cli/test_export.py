@@ -14,6 +14,7 @@ from tests.browser import fits, opened, wait_for
 
 import unspool
 from unspool.cli.main import main
+from unspool.runtime.run import read_run
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
 SMALL: dict[str, Any] = {"hidden": 8, "steps": 3, "batch_size": 4}
@@ -95,8 +96,12 @@ def test_a_forecasting_program_refuses_what_it_cannot_use(runs: Path, tmp_path: 
         done = subprocess.run([program, asked], input=past, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("usage: ")
-    done = subprocess.run([program], input="", capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "the past needs 1 steps at least\n")
+    lookback = read_run(runs / "series").vocabulary["lookback"]
+    assert len(answer(program, "1.5\n" * lookback)) == 4
+    for count in (0, 1, lookback - 1):  # what `unspool predict` refuses as well
+        done = subprocess.run([program], input="1.5\n" * count, capture_output=True, text=True, check=False)
+        expected = f"the past needs at least {lookback} steps, and has {count}\n"
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
 
 
 def test_a_language_model_in_all_forms(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,12 +195,25 @@ def test_pages_answer_as_programs_do(runs: Path, tmp_path: Path, browser: Any) -
         assert run("export", runs / name, *targets) == 0
         expected = answer(build(tmp_path, name), text + "\n")
         with opened(browser, tmp_path, (tmp_path / f"{name}.html").read_text(), 360) as page:
+            assert page.locator("#output").is_hidden()  # no empty boxes
+            assert page.locator("#drawn").is_hidden()
             page.fill("#input", text)
             page.click("#go")
             wait_for(page, "document.body.dataset.done === '1'")
+            assert "below zero" in page.text_content("#caption") or "median" in page.text_content("#caption")
             found = str(page.text_content("#output")).splitlines()
             assert fits(page)
-            assert int(page.evaluate("document.getElementById('canvas').dataset.steps")) >= 1
+            drawn = int(page.evaluate("document.getElementById('canvas').dataset.steps"))
+            assert drawn == {"words": 3, "series": 36 + 4}[name]  # a column per word of the last line, and not per line
+            page.fill("#input", " " if name == "words" else "1 x")
+            page.click("#go")
+            wait_for(page, "document.getElementById('output').className === 'problem'")
+            said = {"words": "the input is empty. Give at least one line.", "series": "“x” is not a number."}[name]
+            assert page.text_content("#output") == f"This did not work: {said}"
+            assert page.locator("#drawn").is_hidden()
+        if name == "series":  # without the head and the numbers of the steps
+            assert found.pop(0).split() == ["step", "10", "%", "50", "%", "90", "%"]
+            found = [line.split(maxsplit=1)[1] for line in found]
         assert len(found) == len(expected)
         for line, said in zip(found, expected, strict=True):
             if name == "series":

@@ -212,8 +212,10 @@ def _names(member: _MemberCode) -> str:
 
 def _write_whole(source: Source, members: list[_MemberCode]) -> None:
     lines, first = [], members[0]
+    source.fields.append("const float *outputs; /* of the top layer at every step of the last run, in its workspace */")
+    source.start.append("s->outputs = NULL;")
     spelled = first.embedding is not None and first.embedding.ngrams is not None
-    for member in members:
+    for member in reversed(members):  # the first comes last, so that its outputs stay in the workspace
         width, inputs = member.of.stack.output_size, member.inputs
         given = f"input + t * {inputs}" if member.embedding is None else "input[t]"
         given += ", hashes + first, counts[t]" if spelled else ""
@@ -231,11 +233,20 @@ def _write_whole(source: Source, members: list[_MemberCode]) -> None:
             "    for (size_t t = 0; t < steps; t++)",
             f"        @_{member.name}_add(w, &s->{member.name}, h + t * {width}, x + t * {inputs});",
             *(
-                ["    if (steps > 0)", f"        @_copy(s->units, h + (steps - 1) * {width}, {width});"]
+                [
+                    "    s->outputs = h;",
+                    "    if (steps > 0)",
+                    f"        @_copy(s->units, h + (steps - 1) * {width}, {width});",
+                ]
                 * (member is first)
             ),
             "}",
         ]
+    source.export(
+        "The outputs (steps, units) of the top layer in the last run; they are in its workspace.",
+        "const float *@_outputs(const @_state *s)",
+        ["return s->outputs;"],
+    )
     needs = [[("steps", one.inputs), *one.stack.workspace_terms("steps")] for one in members]
     source.export_workspace("size_t steps", needs)
     kind = "float" if first.embedding is None else "int32_t"
