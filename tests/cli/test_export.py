@@ -14,6 +14,7 @@ from tests.browser import fits, opened, wait_for
 
 import unspool
 from unspool.cli.main import main
+from unspool.exchange.c.sizes import weigh
 from unspool.runtime.run import read_run
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
@@ -131,10 +132,15 @@ def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path
         (["{runs}/book", "--main"], "Give --c"),
         (["{runs}/book", "--c", "{here}/there.c"], "exists already. Give another, or --overwrite"),
         (["{runs}/book", "--c", "{here}"], "is a folder"),
-        (["{runs}/book", "--c", "{here}/no/such/folder.c"], "cannot be written"),
+        (["{runs}/book", "--c", "{here}/no/such/folder.c"], "there is no folder {here}/no/such. Make it"),
+        (["{runs}/book", "--wasm", "{here}/there.c/x.wasm"], "there is no folder {here}/there.c. Make it"),
+        (["{runs}/book", "--c", "/proc/x.c"], "Give a place that you may write to"),
         (["{runs}/nothing", "--c", "{here}/x.c"], "there is no run"),
         (["{here}/unfinished", "--c", "{here}/x.c"], "has no model yet"),
-        (["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"], "Leave out one of the two"),
+        (
+            ["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"],
+            "Leave out --main or --weights separate",
+        ),
         (["{runs}/book", "--c", "{here}/pipe", "--overwrite"], "a pipe or a socket. Give the name of a file"),
         (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/unfinished/../y.c"], "two files of this export"),
         (["{runs}/book", "--c", "{here}/y.h"], "two files of this export"),
@@ -154,7 +160,7 @@ def test_bad_input_gives_one_line_and_no_file(
     before = sorted(tmp_path.rglob("*"))
     assert run("export", *(one.format(runs=runs, here=tmp_path) for one in arguments)) != 0
     said = capsys.readouterr().err
-    assert message in said
+    assert message.format(here=tmp_path) in said
     assert len(said.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "there.c").read_text() == "mine"
@@ -175,6 +181,45 @@ def test_without_zig_one_line_says_what_to_install(
     assert run("export", runs / "book", "--wasm", tmp_path / "x.wasm", "--c", tmp_path / "x.c") == 1
     assert "unspool[wasm]" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_large_model_says_how_to_have_less(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.cli.export.LARGE", 1_000)
+    kept = read_run(runs / "words").network
+    for int8 in (False, True):
+        options = ["--int8"] if int8 else []
+        inside, beside = tmp_path / f"in{int8}.c", tmp_path / f"out{int8}.c"
+        assert run("export", runs / "words", "--c", inside, *options) == 0
+        said = capsys.readouterr().out
+        assert "which is slow to compile." in said
+        assert "--weights separate keeps them in a file of" in said
+        assert ("--int8 makes that" in said) is not int8
+        assert run("export", runs / "words", "--c", beside, "--weights", "separate", *options) == 0
+        assert "slow to compile" not in capsys.readouterr().out
+        sizes = weigh(kept, int8)
+        assert beside.with_suffix(".bin").stat().st_size == pytest.approx(sizes.binary, rel=0.02)
+        text = inside.stat().st_size - beside.stat().st_size
+        assert text == pytest.approx(sizes.text, rel=0.2)
+
+
+def test_what_is_not_exported_is_said(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tokenizers")
+    unspool.train(runs / "book.txt", out=tmp_path / "bpe", tokenizer="bpe", vocab_size=270, **SMALL)
+    pairs = "".join(f"{'abc'[i % 3]}{'de'[i % 2]}\t{'xyz'[i % 3]}{'uv'[i % 2]}\n" for i in range(40))
+    (tmp_path / "pairs.tsv").write_text("source\ttarget\n" + pairs)
+    unspool.train(tmp_path / "pairs.tsv", out=tmp_path / "pairs", task="translate", beam_size=3, **SMALL)
+    capsys.readouterr()
+    assert run("export", tmp_path / "bpe", "--c", tmp_path / "bpe.c", "--main") == 0
+    said = capsys.readouterr().out
+    assert "The tokenizer (bpe) is not exported: the model reads and writes token ids." in said
+    assert "train with --tokenizer byte, char or word" in said
+    assert len(answer(build(tmp_path, "bpe"), "", "5", "1", "1", "65 66")[0].split()) == 5
+    assert run("export", tmp_path / "pairs", "--c", tmp_path / "pairs.c") == 0
+    assert "not a beam of 3. For beams, use unspool predict or unspool.load" in capsys.readouterr().out
+    assert run("export", runs / "book", "--c", tmp_path / "book.c") == 0
+    assert "is not" not in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,10 @@ def _needs(interface: Interface, tokenized: bool) -> str:
     """What the reader of the file must know."""
     if interface.vocabulary is None or tokenized:
         return "It needs nothing but libm's sqrtf."
-    return f"The tokenizer ({interface.vocabulary.kind}) is not part of it: texts are ids, which the caller knows."
+    kind = interface.vocabulary.kind
+    return (
+        f"The tokenizer ({kind}) is not part of it: it reads and writes ids, which the run's vocabulary.json explains."
+    )
 
 
 def _write_tokenizers(source: Source, network: Network | Stack, interface: Interface) -> bool:

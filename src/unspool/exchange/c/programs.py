@@ -36,7 +36,7 @@ def write_program(source: Source, network: Network | Stack, interface: Interface
         tokenized: Whether the file has the model's tokenizer; without it, texts are ids.
     """
     if source.separate:
-        raise ArgumentError.of("separate", True, "leaves no weights for a program", "Leave out one of the two")
+        raise ArgumentError.of("separate", True, "leaves no weights for a program", "Leave out `main` or this")
     match network:
         case Language():
             _write_generator(source, network, interface, tokenized)
