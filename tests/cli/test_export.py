@@ -209,13 +209,13 @@ def test_what_is_not_exported_is_said(runs: Path, tmp_path: Path, capsys: pytest
     unspool.train(runs / "book.txt", out=tmp_path / "bpe", tokenizer="bpe", vocab_size=270, **SMALL)
     pairs = "".join(f"{'abc'[i % 3]}{'de'[i % 2]}\t{'xyz'[i % 3]}{'uv'[i % 2]}\n" for i in range(40))
     (tmp_path / "pairs.tsv").write_text("source\ttarget\n" + pairs)
-    unspool.train(tmp_path / "pairs.tsv", out=tmp_path / "pairs", task="translate", beam_size=3, **SMALL)
+    unspool.train(tmp_path / "pairs.tsv", out=tmp_path / "pairs", task="seq2seq", beam_size=3, **SMALL)
     capsys.readouterr()
-    assert run("export", tmp_path / "bpe", "--c", tmp_path / "bpe.c", "--main") == 0
+    assert run("export", tmp_path / "bpe", "--c", tmp_path / "ids.c", "--main") == 0
     said = capsys.readouterr().out
     assert "The tokenizer (bpe) is not exported: the model reads and writes token ids." in said
     assert "train with --tokenizer byte, char or word" in said
-    assert len(answer(build(tmp_path, "bpe"), "", "5", "1", "1", "65 66")[0].split()) == 5
+    assert len(answer(build(tmp_path, "ids"), "", "5", "1", "1", "65 66")[0].split()) == 5
     assert run("export", tmp_path / "pairs", "--c", tmp_path / "pairs.c") == 0
     assert "not a beam of 3. For beams, use unspool predict or unspool.load" in capsys.readouterr().out
     assert run("export", runs / "book", "--c", tmp_path / "book.c") == 0

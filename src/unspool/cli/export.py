@@ -109,8 +109,8 @@ def _differences(kept: Kept) -> list[str]:
     if interface.vocabulary is not None and not has_tokenizer(kept.network, interface):
         kinds = {one.kind for one in (interface.vocabulary, interface.target) if one is not None}
         found.append(
-            f"The tokenizer ({', '.join(sorted(kinds))}) is not exported: the model reads and writes token ids. Encode and "
-            "decode with the run's vocabulary.json, or train with --tokenizer byte, char or word."
+            f"The tokenizer ({', '.join(sorted(kinds))}) is not exported: the model reads and writes token ids. "
+            "Encode and decode with the run's vocabulary.json, or train with --tokenizer byte, char or word."
         )
     if isinstance(kept.network, Translator) and kept.network.beam_size > 1:
         found.append(
