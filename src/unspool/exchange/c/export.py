@@ -92,10 +92,10 @@ def _export(model: Model, path: str | Path, interface: Interface | None, overwri
     if isinstance(model, str | Path):
         kept = read_run(model)
         network: Network | Stack = kept.network
-        known = read_interface(kept.network, kept.vocabulary) if interface is None else interface
+        interface = read_interface(kept.network, kept.vocabulary) if interface is None else interface
     else:
-        network, known = model, interface
-    made = make(network, target, known)
+        network = model
+    made = make(network, target, interface)
     write_files(made, overwrite)
     return list(made)
 

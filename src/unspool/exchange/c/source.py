@@ -39,7 +39,6 @@ class Written:
         blob: The weights, if they are separate.
         constants: The sizes that the header defines.
         weights_size: Bytes of the weights, wherever they are.
-        int8_size: The bytes that they would have with matrices in int8.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Written:
     blob: bytes | None
     constants: Mapping[str, int]
     weights_size: int = 0
-    int8_size: int = 0
 
 
 @dataclass
@@ -157,9 +155,8 @@ class Source:
             + body
         )
         size = self.weights.size
-        sizes = {"weights_size": size, "int8_size": size - self.weights.saved}
         texts = self._named(code), self._named(self._header(about))
-        return Written(self.name, *texts, self._blob(), self.constants, **sizes)
+        return Written(self.name, *texts, self._blob(), self.constants, size)
 
     def _blob(self) -> bytes | None:
         return self.weights.blob() if self.separate else None

@@ -41,12 +41,10 @@ class Weights:
     Attributes:
         int8: Whether matrices are kept in int8, with a scale per row.
         separate: Whether they are a file of their own, which then begins with a magic number, its size and a checksum.
-        saved: How many bytes fewer int8 would take; 0 where matrices are kept in it.
     """
 
     int8: bool = False
     separate: bool = False
-    saved: int = 0
     floats: dict[str, Array] = field(default_factory=dict)
     whole: dict[str, Array] = field(default_factory=dict)
     _names: Names = field(default_factory=lambda: Names(["magic", "size", "stamp", "padding"]))
@@ -70,7 +68,6 @@ class Weights:
         exact = _finite(name, values)
         if not self.int8:
             self.floats[member] = (exact.T if transposed else exact).ravel()
-            self.saved += 3 * exact.size - 4 * rows
             return Matrix(f"w->{member}", None, rows, columns)
         numbers, scales = quantize(exact)
         scale = self._names.new(f"{name}_scale")
