@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from unspool.errors import ArgumentError, StorageError
@@ -15,8 +16,12 @@ def check_free(paths: Mapping[Path, object] | list[Path], overwrite: bool) -> No
 
     Raises:
         ArgumentError: One of them stands in the way.
+        StorageError: There is no folder for one of them.
     """
     for path in paths:
+        if not path.parent.is_dir():
+            remedy = "Make it, or give another place"
+            raise StorageError(f"{path} cannot be written: there is no folder {path.parent}. {remedy}.")
         if path.is_dir():
             raise ArgumentError.of("path", str(path), "is a folder", "Give the name of a file")
         if path.exists() and not path.is_file():
@@ -69,9 +74,9 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None
             os.replace(name, path)
     except OSError as error:
         said = error.strerror or error
-        raise StorageError(
-            f"{next(iter(contents))} cannot be written: {said}. Give another place, or make room."
-        ) from error
+        remedy = "Give a place that you may write to and that has room"
+        raise StorageError(f"{next(iter(contents))} cannot be written: {said}. {remedy}.") from error
     finally:
         for name in names.values():
-            name.unlink(missing_ok=True)
+            with suppress(OSError):
+                name.unlink(missing_ok=True)
