@@ -16,12 +16,19 @@ from unspool.errors import UnspoolError
 from unspool.runtime.network import Array, Linear
 from unspool.runtime.options import PLAIN, PlayOptions
 
+#: The most operations of a step that are compiled: an LSTM has 16, and a compiler takes minutes for thousands.
+MOST_COMPILED = 512
+
 
 def pack(
     equations: Equations, input_size: int, hidden_size: int, parameters: Mapping[str, Array], options: PlayOptions
 ) -> PackedCell | None:
     """The compiled cell; None where there is no kernel, which is said unless the environment wants it so."""
     if not engine.enabled():
+        return None
+    if len(equations.nodes) > MOST_COMPILED:
+        said = f"it has {len(equations.nodes)} operations, and more than {MOST_COMPILED} are not compiled"
+        warnings.warn(f"{equations.title} runs by NumPy: {said}", RuntimeWarning, stacklevel=3)
         return None
     try:
         return PackedCell(equations, input_size, hidden_size, parameters, int8=options.int8, threads=options.threads)
