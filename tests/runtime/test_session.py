@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -136,6 +138,36 @@ def test_sessions_that_step_together_have_the_bits_of_those_that_step_alone(kind
             assert np.array_equal(output, expected[row])
     for one, other in zip(alone, together, strict=True):
         assert one.save() == other.save()
+
+
+@each_stream
+def test_sessions_that_stepped_together_do_not_keep_each_other_alive(kind: str) -> None:
+    _, reader = make(kind, LAYERS[0])
+    sessions = [start(reader) for _ in range(3)]
+    outputs = step_many(sessions, list(draw(kind, rows=3)[0]))
+    assert all(one.base is None for one in outputs)
+    assert all(part.base is None for session in sessions for part in session.lend())
+
+
+def test_a_session_may_be_shared_by_threads() -> None:
+    """Every step is taken once, whichever thread comes first: steps of equal inputs are those of one thread."""
+    _, reader = make("language", LAYERS[1])
+    shared, alone, others = start(reader), start(reader), [start(reader) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            jobs = [pool.submit(lambda: [shared.step(1) for _ in range(50)]) for _ in range(3)]
+            jobs += [pool.submit(lambda: [shared.feed([1, 1]) for _ in range(25)])]
+            jobs += [pool.submit(lambda: [step_many([shared, others[0]], [1, 1]) for _ in range(50)])]
+            jobs += [pool.submit(lambda: [step_many([others[1], shared], [1, 1]) for _ in range(50)])]
+            jobs += [pool.submit(lambda: [shared.fork() for _ in range(50)])]
+            for job in jobs:
+                job.result()
+    finally:
+        sys.setswitchinterval(interval)
+    alone.feed([1] * 300)
+    assert shared.save() == alone.save()
 
 
 @each_stream
