@@ -74,9 +74,8 @@ def check(
     for model, (case, (_, batch, _, extras)) in zip(models.values(), made.items(), strict=True):
         network = network_of(case, by)[0]
         call, play = CALLS[type(network)]
-        found[case] = difference(
-            call(model, network, batch), play(make_player(network, **extras, options=played), network, batch)
-        )
+        player = make_player(network, **extras, options=played)
+        found[case] = difference(call(model, network, batch), play(player, network, batch))
     return found
 
 
