@@ -135,7 +135,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert found.opset == model.opset_import[0].version == 17
     assert said["cell"] == "GRU"
     assert said["version"] == unspool.__version__
-    assert len(said["initial_0_h"].split(",")) == 4
+    assert len(said["initial_layer0_h"].split(",")) == 4
     assert "opset 17" in str(found)
 
 

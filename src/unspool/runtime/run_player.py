@@ -194,7 +194,18 @@ class RunPlayer:
         return len(self.vocabulary) if self.stream.reads_ids else 0
 
     def encode(self, given: Any) -> Any:
-        """What the user feeds, as inputs of the stream."""
+        """What `feed` reads, as `Session.read` takes it, one step after the other.
+
+        Args:
+            given: A text, ids of a language model, or numbers, one row per step.
+
+        Returns:
+            Of a language model the ids, (time, 1): `session.step(ids[0, 0])` reads the first.
+
+        Example:
+            >>> for token in player.encode("The ")[:, 0]:
+            ...     logits = session.step(token)
+        """
         return self.task.encode_steps(given)
 
     def encode_step(self, x: Any) -> Any:
