@@ -170,7 +170,7 @@ def test_every_entry_counts(case: str) -> None:
 
 
 WRONG: list[tuple[str, str, Any, str]] = [
-    ("language-0", "format", 2, "format is 2, not a whole number from 1 to 1"),
+    ("language-0", "format", 2, "format is 2, not an integer from 1 to 1"),
     ("language-0", "kind", "poem", "kind is 'poem', not one of language, pooled"),
     ("language-0", "head.weight", "nothing", "head.weight names the tensor 'nothing'"),
     ("language-0", "head.bias", "head", r"head.bias is of shape \(9, 3\), not \(9,\)"),

@@ -267,9 +267,15 @@ def test_many_mutated_sessions_are_refused() -> None:
     check_mutations(100_000)
 
 
+def test_a_step_of_text_says_what_reads_text() -> None:
+    _, reader = make("language", LAYERS[0])
+    with pytest.raises(ArgumentError, match=r"`token` \(='a'\) is text, .*Call `feed` with text"):
+        start(reader).step("a")
+
+
 def test_what_cannot_be_streamed_says_why() -> None:
     made = CASES["classify-0"]()  # both directions
-    with pytest.raises(ArgumentError, match="whole"):
+    with pytest.raises(ArgumentError, match="whole of it. Predict whole sequences, or train with `bidirectional=False`"):
         make_stream(player_of(made))
     with pytest.raises(ArgumentError, match="whole sequences"):
         make_stream(player_of(CASES["forecast-0"]()))
