@@ -65,7 +65,7 @@ def onnx(
 
 
 def onnx_inputs(player: RunPlayer, examples: Any) -> dict[str, NDArray[Any]]:
-    """Make the inputs of the ONNX file that `unspool export RUN --onnx FILE` wrote: ids, lengths, n-grams, states.
+    """Make the inputs of the ONNX file of a run: ids, lengths, n-grams, initial states.
 
     Args:
         player: What `unspool.load` gives for the same run.

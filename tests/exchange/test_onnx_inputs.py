@@ -19,7 +19,7 @@ from unspool.exchange.onnx.write import write_run  # noqa: E402
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-def made(folder: Path, task: str, **settings: Any) -> tuple[Any, Any, dict[str, Any]]:
+def made(folder: Path, task: str, **settings: Any) -> tuple[Any, Any, list[str]]:
     """The player of a run, and a session of ONNX Runtime that gives outputs by name."""
     suffix, training, _ = DATA.get(task, ("txt", "to be or not to be\n" * 40, ""))
     (folder / f"training.{suffix}").write_text(training, encoding="utf-8")

@@ -157,7 +157,7 @@ def test_a_session_may_be_shared_by_threads() -> None:
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(4) as pool:
-            jobs = [pool.submit(lambda: [shared.step(1) for _ in range(50)]) for _ in range(3)]
+            jobs: list[Any] = [pool.submit(lambda: [shared.step(1) for _ in range(50)]) for _ in range(3)]
             jobs += [pool.submit(lambda: [shared.feed([1, 1]) for _ in range(25)])]
             jobs += [pool.submit(lambda: [step_many([shared, others[0]], [1, 1]) for _ in range(50)])]
             jobs += [pool.submit(lambda: [step_many([others[1], shared], [1, 1]) for _ in range(50)])]
@@ -275,7 +275,7 @@ def test_a_step_of_text_says_what_reads_text() -> None:
 
 def test_what_cannot_be_streamed_says_why() -> None:
     made = CASES["classify-0"]()  # both directions
-    with pytest.raises(ArgumentError, match="whole of it. Predict whole sequences, or train with `bidirectional=False`"):
+    with pytest.raises(ArgumentError, match="Predict whole sequences, or train with `bidirectional=False`"):
         make_stream(player_of(made))
     with pytest.raises(ArgumentError, match="whole sequences"):
         make_stream(player_of(CASES["forecast-0"]()))
@@ -299,7 +299,7 @@ def test_steps_that_are_no_tokens_are_refused_and_change_nothing(kind: str, wron
     session = start(reader)
     session.step(3)
     before = session.save()
-    with pytest.raises(ArgumentError, match="is not a token from 0 to"):
+    with pytest.raises(ArgumentError, match="is not a token from 0 to|is text, and a step is the id"):
         session.step(wrong)
     assert session.save() == before
 
