@@ -25,7 +25,7 @@ class Sources:
     """The tensors of a file as the parts of a network.
 
     A document may come from anywhere. Playing it makes copies of what it names, so that a tensor counts each time that
-    it is named: a document may ask for twice the numbers of the file (a tied embedding is also a head), and 8 MB.
+    it is named: a document may ask for twice the numbers of the file (a tied embedding is also a head), and a million.
 
     Args:
         tensors: By name, as the file has them.
