@@ -64,14 +64,14 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None
     check_distinct(contents)
     check_free(list(contents), overwrite)
     names = {path: path.with_name(f".{path.name}-{secrets.token_hex(4)}") for path in contents}
+    previous = {path: name.with_name(f"{name.name}-old") for path, name in names.items()}
     try:
         for path, content in contents.items():
             with open(names[path], "xb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-        for path, name in names.items():
-            os.replace(name, path)
+        _rename_all(names, previous)
     except OSError as error:
         said = error.strerror or error
         remedy = "Give a place that you may write to and that has room"
@@ -80,3 +80,32 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None
         for name in names.values():
             with suppress(OSError):
                 name.unlink(missing_ok=True)
+
+
+def _rename_all(names: Mapping[Path, Path], previous: Mapping[Path, Path]) -> None:
+    """Give files the names that they are for; where one cannot be renamed, all are as they were before."""
+    done: list[Path] = []
+    try:
+        for path, name in names.items():
+            if len(names) > 1 and os.path.lexists(path):
+                _set_aside(path, previous[path])
+            os.replace(name, path)
+            done.append(path)
+    except OSError:
+        for path, old in previous.items():
+            if os.path.lexists(old):
+                os.replace(old, path)
+                old.unlink(missing_ok=True)  # two names of one file both stay when it is renamed
+            elif path in done:
+                path.unlink(missing_ok=True)
+        raise
+    for old in previous.values():
+        old.unlink(missing_ok=True)
+
+
+def _set_aside(path: Path, name: Path) -> None:
+    """Give a file a second name; where a file can have but one, its only one."""
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        os.replace(path, name)

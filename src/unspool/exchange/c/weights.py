@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from unspool.engine.rounding import quantize
 from unspool.errors import DataError
 from unspool.exchange.c.names import Names
 from unspool.runtime.network import Array
@@ -122,25 +123,6 @@ class Weights:
     def _content(self) -> bytes:
         floats = [values.astype("<f4").tobytes() for values in self.floats.values()]
         return b"".join((*floats, *(values.tobytes() for values in self.whole.values()), bytes(self.padding)))
-
-
-def quantize(values: Array) -> tuple[Array, Array]:
-    """A matrix as whole numbers from −127 to 127 and a scale per row.
-
-    Args:
-        values: The matrix.
-
-    Returns:
-        The numbers (int8) and the scales (float32); their product is near the matrix.
-
-    Example:
-        >>> quantize(np.array([[1.0, -0.5]]))[0].tolist()
-        [[127, -64]]
-    """
-    largest = np.abs(values).max(1, initial=0.0)
-    scales = (largest / 127).astype(np.float32)
-    steps = np.where(scales > 0, scales, 1)[:, None].astype(np.float64)
-    return np.clip(np.rint(values / steps), -127, 127).astype(np.int8), scales
 
 
 def _finite(name: str, values: Array) -> Array:
