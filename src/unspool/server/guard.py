@@ -22,8 +22,10 @@ from unspool.server.service import Service
 from unspool.server.settings import ServeSettings, is_local
 
 access = logging.getLogger("unspool.access")
-#: Paths that need no token: what watches a service has none.
-OPEN = ("/health", "/ready")
+#: Paths that need no token: what watches a service has none, and the page asks for it.
+OPEN = ("/health", "/ready", "/")
+#: How paths begin that need no token: the page's own files, and links that are signed.
+OPEN_FOLDERS = ("/page/", "/v1/pages/")
 #: Seconds beyond the time of a request in which its answer may still be sent.
 GRACE = 5.0
 
@@ -120,7 +122,7 @@ def find_owner(scope: Scope, settings: ServeSettings) -> bytes:
     headers = Headers(scope=scope)
     _check_host(headers, settings)
     _check_origin(headers)
-    if not settings.token or scope["path"] in OPEN:
+    if not settings.token or scope["path"] in OPEN or scope["path"].startswith(OPEN_FOLDERS):
         return b""
     kind, _, token = headers.get("authorization", "").partition(" ")
     given = hashlib.sha256(token.strip().encode()).digest()
