@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import time
 from typing import Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -48,7 +49,7 @@ async def link_report(service: Service, asked: Asked) -> Response:
     if not has_file(model.player.run, page):
         raise _no_page(page)
     ends = int(time.time()) + LINK_SECONDS
-    return answer({"url": f"/v1/pages/{model.name}/{page}/{ends}.{_sign(service, model.name, page, ends)}"})
+    return answer({"url": f"/v1/pages/{quote(model.name, safe='')}/{page}/{ends}.{_sign(service, model.name, page, ends)}"})
 
 
 async def show_linked_report(service: Service, asked: Asked) -> Response:
