@@ -68,7 +68,8 @@ def trace_example(player: RunPlayer, example: Any, most: int) -> TracedExample:
     model = player.model
     if isinstance(model, TaggerPlayer):
         batch = _batch(player, example, most)
-        return TracedExample([str(word) for word in example], None, trace_stack(model.stack, model.read(batch.inputs)))
+        words = example.split() if isinstance(example, str) else list(example)
+        return TracedExample(words, None, trace_stack(model.stack, model.read(batch.inputs)))
     if not isinstance(model, PooledPlayer):
         raise ArgumentError.of("model", player.task.name, "is not explained from an example", "Trace a session of it")
     batch = _batch(player, example, most)

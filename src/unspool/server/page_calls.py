@@ -35,7 +35,6 @@ def _names() -> frozenset[str]:
     return frozenset(one.name for one in folder.iterdir() if one.name.rpartition(".")[2] in MEDIA)
 
 
-@cache
 def _read(name: str) -> bytes:
     return files("unspool.server").joinpath("page", name).read_bytes()
 

@@ -34,8 +34,7 @@ export class Branch {
       h("div", { class: "row head" }, title, this.facts, h("span", { class: "gap" }), this.remove),
       field("Text", this.editor),
       h("div", { class: "row" }, this.write, this.fork, h("span", { class: "gap" }), field("Color of a token", this.tone)),
-      this.strip.element,
-      h("section", { class: "part", "aria-label": "Next token" }, this.next),
+      h("div", { class: "reading" }, this.strip.element, h("section", { "aria-label": "Next token" }, this.next)),
       this.ribbon.element,
       h("p", { class: "quiet small" }, "The bars above the ribbon show how much each token matters to the next one: each is left out in turn, and the change of the distribution is measured (in nats). No gradient is involved."));
   }

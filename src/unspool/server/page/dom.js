@@ -5,7 +5,8 @@ const SVG = "http://www.w3.org/2000/svg";
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
-    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    if (name === "value" && element instanceof HTMLTextAreaElement) element.value = value;
+    else if (typeof value === "function") element.addEventListener(name.slice(2), value);
     else if (name in element && typeof value !== "string" && !name.startsWith("aria")) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
