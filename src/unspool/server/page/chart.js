@@ -2,7 +2,7 @@
 
 import { h, s, show } from "./dom.js";
 
-const LEFT = 52, RIGHT = 14, TOP = 10, BOTTOM = 30;
+const LEFT = 52, RIGHT = 14, TOP = 10, BOTTOM = 38;
 
 /** Round numbers that divide a range into about `count` parts. */
 export function ticks(low, high, count) {
@@ -51,13 +51,13 @@ export class Chart {
   }
 
   axes(low, high, first, last, given) {
-    const across = ticks(first, last, Math.max(2, Math.floor(this.width / 110))).filter((one) => !given.whole || Number.isInteger(one));
+    const across = ticks(first, last, Math.max(3, Math.floor(this.width / 90))).filter((one) => !given.whole || Number.isInteger(one));
     return s("g", { class: "axes" },
       ticks(low, high, 4).map((tick) => [
         s("line", { x1: LEFT, x2: this.width - RIGHT, y1: this.y(tick), y2: this.y(tick) }),
         s("text", { x: LEFT - 8, y: this.y(tick) + 4, "text-anchor": "end" }, given.spell ? given.spell(tick) : short(tick))]),
-      across.map((tick) => s("text", { x: this.x(tick), y: this.height - 12, "text-anchor": "middle" }, short(tick))),
-      s("text", { x: this.width - RIGHT, y: this.height - 0.5, "text-anchor": "end", class: "axis-name" }, given.x ?? ""));
+      across.map((tick) => s("text", { x: this.x(tick), y: this.height - 20, "text-anchor": "middle" }, short(tick))),
+      s("text", { x: this.width - RIGHT, y: this.height - 4, "text-anchor": "end" }, given.x ?? ""));
   }
 
   line(line, place) {
@@ -81,7 +81,7 @@ export class Chart {
   mark(mark) {
     const x = this.x(mark.x);
     return s("g", { class: `mark ${mark.kind ?? ""}` }, s("line", { x1: x, x2: x, y1: TOP, y2: this.height - BOTTOM }),
-      mark.name ? s("text", { x: Math.min(x + 5, this.width - 90), y: TOP + 11 }, mark.name) : null,
+      mark.name ? s("text", { x: x > this.width - 80 ? x - 6 : x + 6, y: TOP + 11, "text-anchor": x > this.width - 80 ? "end" : "start" }, mark.name) : null,
       mark.kind === "handle" ? s("circle", { cx: x, cy: this.height - BOTTOM, r: 7 }) : null);
   }
 

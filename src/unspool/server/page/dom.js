@@ -10,7 +10,7 @@ function fill(element, attributes, children) {
     else if (name in element && typeof value !== "string" && !name.startsWith("aria")) element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -25,7 +25,7 @@ export function s(tag, attributes, ...children) {
 
 /** Replace all children. */
 export function show(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
 }
 
 /** A label over its control. */

@@ -5,7 +5,8 @@ import { Chart, short } from "./chart.js";
 import { field, h, later, say, select, show } from "./dom.js";
 import { rowsOf } from "./labels.js";
 
-const SHOWN = 200;
+/** How wide a step is at least, in pixels. */
+const STEP = 4;
 
 /** A made-up series with a season, so that there is something to forecast. */
 function example(targets) {
@@ -84,7 +85,8 @@ export class ForecastView {
     const place = Number(this.target.value), name = this.about.outputs[place], at = Number(this.origin.value);
     const rows = this.fan.filter((row) => row.target === name || this.about.outputs.length === 1);
     const levels = Object.keys(rows[0] ?? {}).filter((key) => /^q[\d.]+$/.test(key)).sort((one, other) => one.slice(1) - other.slice(1));
-    const first = Math.max(0, this.series.length - SHOWN), x = (step) => this.from + step + 1;
+    const shown = Math.floor((this.chart.svg.clientWidth || 600) / STEP);
+    const first = Math.max(0, Math.min(this.series.length - shown, at - 10)), x = (step) => this.from + step + 1;
     const middle = levels[Math.floor(levels.length / 2)], pairs = Math.floor(levels.length / 2);
     const bands = Array.from({ length: pairs }, (_, pair) => ({ level: `level-${pair}`, points: rows.map((row, step) => [x(step), row[levels[pair]], row[levels[levels.length - 1 - pair]]]) }));
     const points = this.series.map((row, step) => [step + 1, row[place]]).slice(first);

@@ -20,11 +20,12 @@ function viewOf(model) {
   return model.outputs.length ? LabelView : TranslationView;
 }
 
+const TASKS = { lm: "language model", classify: "classification", multilabel: "several labels", regress: "regression", tag: "tagging", joint: "tags and a label", seq2seq: "sequence to sequence" };
 const several = (count, what) => `${count.toLocaleString("en")} ${what}`;
 
 function head() {
   const layers = new Set(about.channels.map((one) => one.layer)).size, units = about.channels.find((one) => one.role === "state")?.units;
-  const facts = [about.task, about.cell.toUpperCase(), layers && `${layers} × ${units} units`, several(about.parameters, "parameters"), about.outputs.length > 1 && several(about.outputs.length, "outputs"), about.unit];
+  const facts = [TASKS[about.task] ?? about.task, about.cell.toUpperCase(), layers && `${layers} × ${units} units`, several(about.parameters, "parameters"), about.outputs.length > 1 && several(about.outputs.length, "outputs"), about.unit];
   return h("div", { class: "title" }, h("h1", {}, about.id), h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", {}, fact))));
 }
 

@@ -10,7 +10,7 @@ const path = (about) => `/v1/models/${encodeURIComponent(about.id)}`;
 /** Curves that belong into one chart: losses together, every other by itself. */
 function groups(curves) {
   const losses = curves.filter((curve) => /loss$/.test(curve.name));
-  const others = curves.filter((curve) => !losses.includes(curve)).map((curve) => [curve.name, [curve]]);
+  const others = curves.filter((curve) => !losses.includes(curve)).map((curve) => [curve.name[0].toUpperCase() + curve.name.slice(1), [curve]]);
   return [...(losses.length ? [["Loss", losses]] : []), ...others];
 }
 
@@ -47,7 +47,7 @@ export class TrainingView {
 
   chart(name, curves, best, baselines) {
     const chart = new Chart(`${name} by step of the training`, name === "Loss" ? 280 : 180);
-    const latest = curves.map((curve) => `${curve.name} ${short(curve.values.at(-1))}`).join(" · ");
+    const latest = curves.map((curve) => `${curves.length > 1 ? `${curve.name} ` : ""}${short(curve.values.at(-1))}`).join(" · ");
     const ys = curves.flatMap((curve) => curve.values), low = Math.min(...ys), high = Math.max(...ys);
     // a baseline far above the curves would press them flat
     const levels = Object.entries(baselines).map(([one, y]) => ({ name: one, y })).filter(({ y }) => y <= high + 0.6 * (high - low) && y >= low - 0.6 * (high - low));
