@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def test_a_traced_feed_tells_probabilities_and_states_of_every_step(client: Test
     session, alone = opened(client, model="run"), player.start()
     told = client.post(f"/v1/sessions/{session}/feed", json={"input": TEXT, "trace": True, "top": 3}).json()
     check(schemas.OUTPUT, told)
-    expected = None
+    expected: Any = None
     for step, token in zip(told["trace"], np.asarray(player.encode(TEXT))[:, 0].tolist(), strict=True):
         assert step["token"] == token
         assert step["probability"] == (None if expected is None else pytest.approx(expected[token]))
@@ -154,11 +155,12 @@ def test_any_input_is_explained_or_refused(client: TestClient, route: str, task:
 
 
 def test_what_is_known_about_models(client: TestClient) -> None:
-    found = {one["id"]: client.get(f"/v1/models/{one['id']}/about").json() for one in client.get("/v1/models").json()["data"]}
+    names = [one["id"] for one in client.get("/v1/models").json()["data"]]
+    found = {name: client.get(f"/v1/models/{name}/about").json() for name in names}
     for about in found.values():
         check(schemas.ABOUT, about)
         assert about["parameters"] > 0
-    reads = {"run": "text", "classify": "text", "tag": "words", "joint": "words", "seq2seq": "text", "forecast": "series"}
+    reads = {"run": "text", "classify": "text", "tag": "words", "seq2seq": "text", "forecast": "series"}
     assert {name: found[name]["reads"] for name in reads} == reads
     assert found["forecast"]["horizon"] == 3
     assert {one["name"] for one in found["run"]["channels"] if one["role"] == "gate"} == {"i", "f", "o"}
@@ -197,9 +199,7 @@ def test_reports_are_served_in_a_sandbox_and_nothing_else_is(book: Path, tmp_pat
         assert client.get("/v1/models/a book/about").json()["pages"] == []
 
 
-def test_links_to_reports_need_no_token_and_expire(
-    book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_to_reports_need_no_token_and_expire(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = shutil.copytree(book, tmp_path / "a book")
     (run / "xray.html").write_text(REPORT, encoding="utf-8")
     with client_of(run, token=("a-long-token",)) as client:
@@ -210,6 +210,6 @@ def test_links_to_reports_need_no_token_and_expire(
         refused(client.get(LOCAL + url[:-1] + ("0" if url[-1] != "0" else "1")), 404, "link_expired")
         refused(client.get(LOCAL + url.replace("/xray/", "/timeline/")), 404, "link_expired")
         refused(client.get("/v1/pages/a book/xray/٣.x"), 404, "link_expired")
-        later = run_calls.time.time() + run_calls.LINK_SECONDS + 1
-        monkeypatch.setattr(run_calls.time, "time", lambda: later)
+        later = time.time() + run_calls.LINK_SECONDS + 1
+        monkeypatch.setattr(time, "time", lambda: later)
         refused(client.get(LOCAL + url), 404, "link_expired")

@@ -23,9 +23,7 @@ def find_gates(equations: Equations) -> tuple[str, ...]:
         ('r', 'z')
     """
     factors = _gating_factors(equations)
-    return tuple(
-        name for name, value in equations.named.items() if value.operation == "sigmoid" and value in factors
-    )
+    return tuple(name for name, value in equations.named.items() if value.operation == "sigmoid" and value in factors)
 
 
 def _gating_factors(equations: Equations) -> set[Symbol]:

@@ -47,7 +47,7 @@ class Stream(ABC):
 
     @abstractmethod
     def trace(self, inputs: Any, memory: Memory) -> list[Array]:
-        """The values (time, units) of every channel of the layers while one session reads, as `trace_stack` has them."""
+        """The values (time, units) of every channel while one session reads, as `trace_stack` has them."""
 
     @abstractmethod
     def check(self, one: Any) -> Any:

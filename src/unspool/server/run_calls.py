@@ -49,7 +49,8 @@ async def link_report(service: Service, asked: Asked) -> Response:
     if not has_file(model.player.run, page):
         raise _no_page(page)
     ends = int(time.time()) + LINK_SECONDS
-    return answer({"url": f"/v1/pages/{quote(model.name, safe='')}/{page}/{ends}.{_sign(service, model.name, page, ends)}"})
+    signature, name = _sign(service, model.name, page, ends), quote(model.name, safe="")
+    return answer({"url": f"/v1/pages/{name}/{page}/{ends}.{signature}"})
 
 
 async def show_linked_report(service: Service, asked: Asked) -> Response:

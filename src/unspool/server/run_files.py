@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +78,20 @@ def _measured(event: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
         found = [(f"validation {name}", value) for name, value in scores.items()] if isinstance(scores, dict) else []
     else:
         found = []
-    return [(name, float(value)) for name, value in found if _is_finite(value)]
+    return list(_finite(found))
 
 
 def _losses(baselines: Any) -> dict[str, float]:
     """The loss of each baseline."""
     entries = baselines.items() if isinstance(baselines, dict) else ()
-    found = {str(name): own.get("loss") for name, own in entries if isinstance(own, dict)}
-    return {name: float(loss) for name, loss in found.items() if _is_finite(loss)}
+    return dict(_finite((str(name), own.get("loss")) for name, own in entries if isinstance(own, dict)))
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _finite(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Those values that are finite numbers."""
+    for name, value in found:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            yield name, float(value)
 
 
 def _curve(name: str, points: Mapping[int, float]) -> dict[str, Any]:

@@ -71,12 +71,12 @@ COMPLETION = record(
 )
 SESSION = record({"id": TEXT, "model": TEXT, "position": WHOLE, "idle": NUMBER}, "id", "model", "position", "idle")
 VALUES = array(array(NUMBER))
+LIKELY = record({"token": WHOLE, "text": TEXT, "probability": NUMBER}, "token", "text", "probability")
 TRACED = array(
     record(
         {
             **{"token": WHOLE, "text": TEXT, "probability": optional(NUMBER), "values": VALUES},
-            "next": array(record({"token": WHOLE, "text": TEXT, "probability": NUMBER}, "token", "text", "probability")),
-            "output": optional(array(NUMBER)),
+            **{"next": array(LIKELY), "output": optional(array(NUMBER))},
         },
         "values",
     )

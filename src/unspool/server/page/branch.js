@@ -23,7 +23,7 @@ export class Branch {
     this.tone = select([["surprise", "how surprising it was"], ["importance", "how much it matters"], ["none", "no color"]], { onchange: () => this.draw() });
     this.next = h("div", { class: "next" });
     this.ribbon = new Ribbon(about.channels, (place) => this.pick(place));
-    this.weigh = later(500, () => this.weighNow());
+    this.weigh = later(300, () => this.weighNow());
     this.element = this.build();
     this.draw();
   }
@@ -36,7 +36,7 @@ export class Branch {
       h("div", { class: "row" }, this.write, this.fork, h("span", { class: "gap" }), field("Color of a token", this.tone)),
       h("div", { class: "reading" }, this.strip.element, h("section", { "aria-label": "Next token" }, this.next)),
       this.ribbon.element,
-      h("p", { class: "quiet small" }, "The bars above the ribbon show how much each token matters to the next one: each is left out in turn, and the change of the distribution is measured (in nats). No gradient is involved."));
+      h("p", { class: "quiet small" }, "The bars above the ribbon show how much each token matters to the one after the picked one: each is left out in turn, and the change of the distribution is measured (in nats). No gradient is involved."));
   }
 
   /** Do one thing after the other: a session reads in order. */
@@ -86,12 +86,16 @@ export class Branch {
 
   weighNow() {
     if (this.writing) return;
-    this.run(async () => { await this.model.weigh(); this.draw(); });
+    this.run(async () => { await this.model.weigh(this.count); this.draw(); });
   }
+
+  /** How many tokens there are up to the one that is picked. */
+  get count() { return (this.picked ?? this.model.steps.length - 1) + 1; }
 
   pick(place) {
     this.picked = place === this.model.steps.length - 1 ? null : place;
     this.draw();
+    this.weigh();
   }
 
   /** Take another token: at the end it is read, further up it begins a branch. */
@@ -105,17 +109,17 @@ export class Branch {
   }
 
   levels() {
-    const steps = this.model.steps, weights = this.model.importance;
+    const steps = this.model.steps, weights = this.model.importance(this.count);
     if (this.tone.value === "surprise") return steps.map(surprise);
     if (this.tone.value === "none" || !weights.length) return null;
     const most = Math.max(...weights.map((one) => one ?? 0), 1e-12);
-    return weights.map((one) => (one === null ? null : Math.sqrt(one / most)));
+    return steps.map((_, place) => (typeof weights[place] === "number" ? Math.sqrt(weights[place] / most) : null));
   }
 
   draw() {
     const { steps } = this.model, follow = this.picked === null, place = this.picked ?? steps.length - 1;
     this.strip.update(steps, this.levels(), place < 0 ? null : place, this.from, follow);
-    this.ribbon.update(steps, this.model.importance, place, follow);
+    this.ribbon.update(steps, this.model.importance(this.count), place, follow);
     const { bits } = this.model;
     this.facts.textContent = steps.length ? `${steps.length} ${this.about.unit}${bits === null ? "" : ` · ${bits.toFixed(2)} bits per token`}` : "nothing read yet";
     this.fork.disabled = this.writing || !steps.length;

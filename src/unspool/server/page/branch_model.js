@@ -10,7 +10,7 @@ export class BranchModel {
     this.steps = steps; // { token, text, probability, next, values }
     this.read = read; // the text that its editor has
     this.session = null;
-    this.importance = [];
+    this.weights = new Map(); // number of tokens → how much each of them matters to the one after them
     this.stopping = null;
   }
 
@@ -49,7 +49,6 @@ export class BranchModel {
       const told = await this.with((path) => post(`${path}/feed`, { input: piece, trace: true, top: TOP }));
       this.steps.push(...told.trace);
     }
-    this.importance = [];
   }
 
   /** Make this the text. Where the old one only became longer, the rest is read; words may change with what follows. */
@@ -63,6 +62,7 @@ export class BranchModel {
     }
     this.close();
     this.steps = [];
+    this.weights = new Map();
     this.read = text;
     await this.feed(text);
   }
@@ -75,7 +75,6 @@ export class BranchModel {
         for await (const event of events(`${path}/generate`, { ...options, trace: true, top: TOP }, this.stopping.signal)) {
           if (event.trace) {
             this.steps.push(event.trace);
-            this.importance = [];
             each();
           }
           if (event.finish_reason) return event.finish_reason;
@@ -109,12 +108,15 @@ export class BranchModel {
     return texts.join(this.words ? " " : "");
   }
 
-  /** How much each token matters to the next one. */
-  async weigh() {
-    const ids = this.ids.slice(-512), skipped = this.steps.length - ids.length;
-    if (!ids.length) return;
-    const told = await post("/v1/importance", { model: this.model, input: ids });
-    if (ids.length + skipped === this.steps.length) this.importance = [...Array(skipped).fill(null), ...told.importance];
+  /** How much each of the first tokens matters to the one after them; empty until `weigh` was called. */
+  importance(count) { return this.weights.get(count) ?? []; }
+
+  /** Ask how much each of the first tokens matters to the one after them. */
+  async weigh(count) {
+    if (!count || this.weights.has(count)) return;
+    const first = Math.max(0, count - 512), { weights } = this;
+    const told = await post("/v1/importance", { model: this.model, input: this.ids.slice(first, count) });
+    weights.set(count, [...Array(first).fill(null), ...told.importance]);
   }
 
   close() {

@@ -48,9 +48,11 @@ export class Ribbon {
 
   /** Show these tokens; `importance` may be empty. */
   update(steps, importance, picked, follow) {
+    const moved = picked !== this.picked;
     Object.assign(this, { steps, importance, picked });
     this.draw();
     if (follow) this.scroll.scrollLeft = this.scroll.scrollWidth;
+    else if (moved) this.reveal(picked);
   }
 
   measure() {
@@ -77,7 +79,8 @@ export class Ribbon {
     this.drawTexts(pen, high);
     this.drawBars(pen);
     this.drawUnits(pen, Number(this.select.value), channel);
-    this.note.textContent = channel.units > channel.shown ? `the first ${channel.shown} of ${channel.units} units` : `${channel.units} units`;
+    const units = channel.units > channel.shown ? `the first ${channel.shown} of ${channel.units} units` : `${channel.units} units`;
+    this.note.textContent = `${units}; ${channel.role === "gate" ? "the stronger the color, the more open" : "blue is below zero, red above"}`;
   }
 
   drawTexts(pen, high) {
@@ -137,8 +140,13 @@ export class Ribbon {
     const [token, unit] = this.at ?? [last, -1], [across, down] = moves[event.key];
     const kept = (value, most) => Math.max(0, Math.min(most, value));
     this.tell([kept(token + across, last), kept((unit ?? -1) + down, this.channel.shown - 1)]);
-    const left = this.edges[this.at[0] - this.first] ?? 0;
-    if (left < this.scroll.scrollLeft || left > this.scroll.scrollLeft + this.scroll.clientWidth - 20) this.scroll.scrollLeft = left - 40;
+    this.reveal(this.at[0]);
+  }
+
+  /** Scroll until a token can be seen. */
+  reveal(token) {
+    const left = this.edges?.[token - this.first] ?? 0, { scrollLeft, clientWidth } = this.scroll;
+    if (left < scrollLeft || left > scrollLeft + clientWidth - 20) this.scroll.scrollLeft = left - clientWidth / 2;
   }
 
   tell(at) {

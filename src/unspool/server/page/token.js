@@ -15,7 +15,8 @@ export function askToken(wrong) {
       h("button", { class: "primary" }, "Continue"));
     const dialog = h("dialog", { "aria-labelledby": "token-title" }, form);
     dialog.addEventListener("cancel", (event) => event.preventDefault());
-    form.addEventListener("submit", () => {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
       dialog.remove();
       asking = null;
       resolve(input.value.trim());
