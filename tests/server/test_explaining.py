@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.server.serving import LOCAL, client_of, opened, refused
+from tests.server.serving import LOCAL, client_of, opened, refused, talking
 
 import unspool
 from unspool.server import run_calls, schemas
@@ -88,6 +88,18 @@ def test_a_traced_text_is_the_text_and_tells_of_each_token(client: TestClient, s
     assert [step["values"] for step in traced] == [step["values"] for step in read]
     states = [client.get(f"/v1/sessions/{session}/state").content for session in ids]
     assert states[0] == states[1]
+
+
+def test_a_socket_tells_of_each_token_too(client: TestClient) -> None:
+    session, other = (opened(client, model="run") for _ in range(2))
+    asked = {"input": "the ", "trace": True}
+    with talking(client, session) as socket:
+        socket.send_json({"do": "feed", "id": 1, **asked})
+        assert socket.receive_json()["trace"] == client.post(f"/v1/sessions/{other}/feed", json=asked).json()["trace"]
+        socket.send_json({"do": "generate", "id": 2, "max_tokens": 3, "seed": 0, "trace": True})
+        traced = [socket.receive_json()["trace"] for _ in range(3)]
+    whole = client.post(f"/v1/sessions/{other}/generate", json={"max_tokens": 3, "seed": 0, "trace": True}).json()
+    assert traced == whole["trace"]
 
 
 def test_more_steps_than_are_traced_are_refused(client: TestClient) -> None:
