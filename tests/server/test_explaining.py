@@ -179,6 +179,19 @@ def test_what_is_known_about_models(client: TestClient) -> None:
     refused(client.get("/v1/models/none/about"), 404, "model_not_found")
 
 
+def test_rounded_models_are_traced_too(book: Path) -> None:
+    player = unspool.load(book, int8=True)
+    with client_of(book, int8=True) as client:
+        session, alone = opened(client), player.start()
+        told = client.post(f"/v1/sessions/{session}/feed", json={"input": TEXT, "trace": True}).json()["trace"]
+        alone.feed(TEXT)
+        assert told[-1]["values"][0] == pytest.approx(alone.lend()[0][0][:SHOWN].tolist(), abs=1e-3)
+        assert None in client.post("/v1/importance", json={"input": "t"}).json()["importance"]
+        parameters = client.get("/v1/models/run/about").json()["parameters"]
+    with client_of(book) as client:
+        assert client.get("/v1/models/run/about").json()["parameters"] == parameters
+
+
 def test_curves_are_those_of_the_log(client: TestClient, book: Path) -> None:
     told = client.get("/v1/models/run/curves").json()
     check(schemas.CURVES, told)

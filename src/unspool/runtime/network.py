@@ -10,11 +10,11 @@ lies beyond the length of a sequence changes nothing: outputs are zero there, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from numpy import ndarray
 from numpy.typing import NDArray
 
 from unspool.cells.equations import Equations
@@ -297,8 +297,8 @@ def count_parameters(network: Network) -> int:
     found: dict[int, int] = {}
 
     def visit(part: Any) -> None:
-        if isinstance(part, ndarray):
-            found[id(part)] = part.size
+        if hasattr(part, "shape"):  # an array, or a matrix that was rounded
+            found[id(part)] = math.prod(part.shape)
         elif isinstance(part, Mapping):
             visit(tuple(part.values()))
         elif isinstance(part, tuple):

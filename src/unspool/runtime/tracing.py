@@ -11,6 +11,7 @@ from unspool.cells.evaluate import Evaluator
 from unspool.cells.gates import find_gates
 from unspool.runtime.network import Array, Layer, Recurrence, Stack
 from unspool.runtime.recurrence import KEEPING
+from unspool.runtime.rounding import as_array
 from unspool.runtime.stack import StackPlayer, States
 
 
@@ -69,7 +70,7 @@ def _trace_layer(layer: Layer, x: Array, states: Sequence[Sequence[Array]]) -> t
 def _trace_recurrence(one: Recurrence, x: Array, states: Sequence[Array]) -> tuple[Array, list[Array]]:
     """The output (time, 1, width), and the values of the channels."""
     step, names = Evaluator(one.equations, KEEPING), _names(one)
-    parameters = {name: one.parameters[name] for name in one.equations.parameters}
+    parameters = {name: as_array(one.parameters[name]) for name in one.equations.parameters}
     output = np.zeros((len(x), 1, one.output_size), x.dtype)
     values = [np.zeros((len(x), _width(one, name)), x.dtype) for name in names]
     now: Sequence[Any] = [np.asarray(state) for state in states]
