@@ -198,7 +198,15 @@ def test_bodies_of_another_kind_or_without_end_are_refused(client: TestClient) -
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/../etc/passwd", "/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2fconfig.toml", "/v1//models"]
+    "path",
+    [
+        "/page",
+        "/page/../app.py",
+        "/../etc/passwd",
+        "/v1/models/../../etc/passwd",
+        "/v1/models/%2e%2e%2fconfig.toml",
+        "/v1//models",
+    ],
 )
 def test_no_file_is_served(client: TestClient, path: str) -> None:
     refused(client.get(path), 404)

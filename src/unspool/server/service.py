@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from unspool.server.memory_store import MemoryStore
@@ -40,6 +42,14 @@ class Service:
     def ready(self) -> bool:
         """Whether every model would answer."""
         return all(model.batcher.alive for model in self.models.values())
+
+    @cached_property
+    def link_key(self) -> bytes:
+        """What links are signed with: the same in all workers, and slow to guess tokens from."""
+        if not self.settings.token:
+            return b"open"  # without a token everything is open to those who reach the server
+        secret = "\n".join(sorted(self.settings.token)).encode()
+        return hashlib.scrypt(secret, salt=b"unspool link", n=2**14, r=8, p=1, dklen=32)
 
     def close(self) -> None:
         """End the workers of all models."""

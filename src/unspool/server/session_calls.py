@@ -18,6 +18,7 @@ from unspool.server.refusals import unusable
 from unspool.server.service import Service
 from unspool.server.sessions import Entry
 from unspool.server.texts import Texts, make_writing, why_ended
+from unspool.server.traces import Follower, TracedFeed, check_traced
 
 
 async def open_session(service: Service, asked: Asked) -> Response:
@@ -110,8 +111,15 @@ async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str
     if steps > most:
         message = f"`input` has {steps:,} tokens or steps; {most:,} are allowed. Feed it in parts."
         raise unusable(message, "input", "too_many_tokens")
-    output = await entry.model.batcher.run(Feed(entry.session, inputs))
-    return {"position": entry.session.position, "output": None if output is None else numbers(output)}
+    player = entry.model.player
+    if body["trace"]:
+        check_traced(steps, "input")
+        job: Feed = TracedFeed(entry.session, inputs, player, body["top"])
+    else:
+        job = Feed(entry.session, inputs)
+    output = await entry.model.batcher.run(job)
+    told = {"position": entry.session.position, "output": None if output is None else numbers(output)}
+    return told | ({"trace": job.steps} if isinstance(job, TracedFeed) else {})
 
 
 async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
@@ -132,9 +140,13 @@ def prepare(entry: Entry, given: list[Any]) -> list[Any]:
 async def start_text(entry: Entry, body: dict[str, Any], deadline: float) -> Texts:
     """Begin to write on."""
     entry.model.demand_text()
+    follower = None
+    if body["trace"]:
+        check_traced(body["max_tokens"], "max_tokens")
+        follower = Follower(entry.model.batcher, entry.session.fork(), entry.model.player, body["top"])
     arrivals: Arrivals = asyncio.Queue()
     job = Write(entry.session, make_writing(entry.model.player, entry.session, body), arrivals)
-    texts = Texts(entry.model.batcher, [job], arrivals, deadline)
+    texts = Texts(entry.model.batcher, [job], arrivals, deadline, follower)
     await texts.submit()
     return texts
 
@@ -143,7 +155,8 @@ async def text_events(texts: Texts) -> AsyncIterator[dict[str, Any]]:
     """Tokens as they come."""
     async for piece in texts.pieces():
         if piece.token is not None:
-            yield {"token": piece.token.token, "text": piece.text}
+            told = {"token": piece.token.token, "text": piece.text}
+            yield told if texts.follower is None else told | {"trace": await texts.follower.read(piece.token.token)}
         elif piece.text:
             yield {"token": None, "text": piece.text}
 
@@ -158,6 +171,8 @@ async def whole_text(entry: Entry, texts: Texts) -> dict[str, Any]:
     text = "".join([piece.text async for piece in texts.pieces()])
     job = texts.jobs[0]
     told = {"text": text, "tokens": job.writing.tokens, "finish_reason": why_ended(job)}
+    if texts.follower is not None:
+        told["trace"] = [await texts.follower.read(token) for token in job.writing.tokens]
     return {"position": entry.session.position, **told}
 
 

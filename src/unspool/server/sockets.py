@@ -47,7 +47,8 @@ def make_messages(settings: ServeSettings) -> dict[str, schemas.Schema]:
 
 def _without_stream(settings: ServeSettings) -> schemas.Schema:
     """Of a text; here it always comes as it is written."""
-    return {name: schema for name, schema in schemas.sampling(settings).items() if name != "stream"}
+    names = schemas.generate_body(settings)["properties"]
+    return {name: schema for name, schema in names.items() if name != "stream"}
 
 
 def _message(name: str, body: schemas.Schema) -> schemas.Schema:
