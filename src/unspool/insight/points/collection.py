@@ -31,7 +31,8 @@ class Collection:
     def slow(self) -> Tensor:
         """Which points are slow, and not fixed."""
         size = self._limits.spread + self.points.norm(dim=-1)
-        return self.residual > self._limits.fixed * size.square()
+        found: Tensor = self.residual > self._limits.fixed * size.square()
+        return found
 
     def add(self, ends: Ends, independent: bool) -> None:
         """Take in where starts arrived; only independent starts are counted."""

@@ -121,7 +121,8 @@ def _distance(points: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
     squares = along.square().sum(-1).clamp(min=1e-300)
     part = (((points[:, None] - begins) * along).sum(-1) / squares).clamp(0, 1)
     nearest = begins + part.unsqueeze(-1) * along
-    return (points[:, None] - nearest).norm(dim=-1).min(-1).values
+    apart: Tensor = (points[:, None] - nearest).norm(dim=-1)
+    return apart.amin(-1)
 
 
 def _first_marginal(step: CountedMap, points: Tensor, limits: Limits) -> tuple[int, _Place] | None:
@@ -139,10 +140,15 @@ def _look(step: CountedMap, state: Tensor, residual: float) -> _Place | None:
     matrix = step.jacobians(state.unsqueeze(0))[0]
     if not bool(matrix.isfinite().all()):
         return None
-    _, sizes, directions = torch.linalg.svd(matrix - torch.eye(len(state), dtype=state.dtype))
+    change = matrix - torch.eye(len(state), dtype=state.dtype)
+    none = _Place(state, residual, state.new_zeros(0, len(state)), float("nan"))
+    inverse, failed = torch.linalg.inv_ex(change)
+    if not failed and float(torch.linalg.matrix_norm(inverse)) < 1 / MARGINAL:  # quicker than singular values
+        return none
+    _, sizes, directions = torch.linalg.svd(change)
     tangents = directions[sizes <= MARGINAL]
     if not len(tangents):
-        return _Place(state, residual, tangents, float("nan"))
+        return none
     values = torch.linalg.eigvals(matrix).abs()
     others = values.sort(descending=True).values
     beside = [float(value) for value in others if abs(float(value) - 1) > MARGINAL]

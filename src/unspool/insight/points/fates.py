@@ -17,7 +17,7 @@ WINDOW = 128
 SETTLED = 1e-6
 #: A state whose size is this many times the largest start's has run away.
 AWAY = 1e3
-#: A path has left where it was if it is this far away, and is back if it is this near: mean squares beside its variance.
+#: A path has left where it was if it is this far away, and is back if it is this near: mean squares of its variance.
 LEFT, BACK = 0.5, 0.1
 
 

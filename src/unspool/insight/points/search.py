@@ -32,8 +32,8 @@ FOLLOWED, PART_TO_FOLLOW = 64, 0.25
 ROUND, USUAL, GUIDED = 128, 25, 256
 #: The search ends when this share is found by estimate, and at least so many starts were made.
 ENOUGH, FEWEST = 0.99, 64
-#: Points at most; the slowest are kept.
-MOST = 1000
+#: Points at most, and that times width³: their eigenvalues take long. Those with the smallest residual are kept.
+MOST, FEW, SPECTRA = 1000, 4, 4e9
 
 Stopped = Literal["recall", "starts", "budget"]
 
@@ -135,7 +135,8 @@ def _describe(
     counted: CountedMap, collection: Collection, fates: Fates, made: int, stopped: Stopped, dt: float
 ) -> Points:
     recall = collection.recall()
-    order = torch.argsort(collection.residual, stable=True)[:MOST]
+    most = int(min(MOST, max(FEW, SPECTRA / collection.points.shape[-1] ** 3)))
+    order = torch.argsort(collection.residual, stable=True)[:most]
     slow = collection.slow()[order].numpy()
     continua = [replace(one, points=int(on)) for one, on in zip(collection.continua, collection.on, strict=True)]
     slowest = [int(one.residual.argmin()) for one in continua]
@@ -143,11 +144,11 @@ def _describe(
     points = torch.cat([*ends, collection.points[order]])
     spectra = find_spectra(counted.jacobians(points))
     sizes = np.abs(spectra.eigenvalues)
-    stable = (sizes < 1).all(-1)
+    stable = np.asarray((sizes < 1).all(-1))
     slow = np.concatenate([np.array([not one.fixed for one in continua], bool), slow])
-    kinds = ("continuum",) * len(continua) + tuple(
-        _kind(one, still) for one, still in zip(sizes[len(continua) :], ~slow[len(continua) :], strict=True)
-    )
+    alone = zip(sizes[len(continua) :], ~slow[len(continua) :], strict=True)
+    kinds: list[Kind] = ["continuum"] * len(continua)
+    kinds += [_kind(one, still) for one, still in alone]
     on_paths = [one.residual[place] for one, place in zip(continua, slowest, strict=True)]
     return Points(
         points.numpy(),
@@ -155,7 +156,7 @@ def _describe(
         spectra.eigenvalues,
         stable,
         slow,
-        kinds,
+        tuple(kinds),
         time_constants(spectra.eigenvalues, dt),
         frequencies(spectra.eigenvalues, dt),
         spectra.modes,

@@ -14,6 +14,8 @@ Complex = NDArray[np.complex128]
 
 #: Modes whose directions are kept per point, those with the largest eigenvalues.
 MODES = 8
+#: A product that leaves no more than this of a power has annihilated it: rounding grows from power to power.
+VANISHED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +41,22 @@ def find_spectra(matrices: Tensor) -> Spectra:
 
 
 def is_nilpotent(matrix: Tensor) -> bool:
-    """Whether some power of a matrix is 0: whether one more product leaves nothing but rounding of what was there."""
-    width = len(matrix)
-    largest = float(torch.linalg.matrix_norm(matrix))
-    rounding = 8 * width * torch.finfo(matrix.dtype).eps
-    power, size = matrix, largest
+    """Whether some power of a matrix is 0 up to rounding: whether one more product leaves nothing of what was there."""
+    width, largest = len(matrix), float(torch.linalg.matrix_norm(matrix))
+    if largest == 0:
+        return True
+    scaled = matrix / largest
+    sums = float(scaled.trace().abs()), float((scaled * scaled.T).sum().abs())
+    if max(sums) > 8 * width * torch.finfo(matrix.dtype).eps:  # of the eigenvalues and their squares: no product needed
+        return False
+    power = scaled
     for _ in range(width - 1):
-        if size == 0 or not np.isfinite(size):
-            break
-        power = power @ matrix / size  # the size is taken out, so that small powers do not underflow
-        after = float(torch.linalg.matrix_norm(power))
-        if after <= rounding * largest:
+        power = power @ scaled
+        size = float(torch.linalg.matrix_norm(power))
+        if not size > VANISHED:
             return True
-        size = after
-    return largest == 0
+        power = power / size  # so that small powers do not underflow
+    return False
 
 
 def time_constants(eigenvalues: Complex, dt: float) -> Array:
