@@ -28,6 +28,11 @@ class Collection:
         self.continua: list[Continuum] = []
         self.on = np.zeros(0, np.int64)  # per continuum: starts that arrived there
 
+    @property
+    def count(self) -> int:
+        """Points and continua that were found."""
+        return len(self.points) + len(self.continua)
+
     def slow(self) -> Tensor:
         """Which points are slow, and not fixed."""
         size = self._limits.spread + self.points.norm(dim=-1)

@@ -20,7 +20,8 @@ from unspool.insight.points.solver import residual_of
 
 Array = NDArray[np.float64]
 
-#: A direction in which F(s) − s changes by at most this, per unit of length, is one of a continuum.
+#: A direction in which F(s) − s changes by at most this, per unit of length, is one of a continuum. Where it changes by
+#: less than 1 in all directions, as in steps of a differential equation, the limit is beside the largest change.
 MARGINAL = 0.02
 #: The length of a step of the walk, of the least walk that counts, and how near a point on it is; beside the spread.
 STRIDE, LEAST, NEAR = 0.1, 0.6, 0.05
@@ -146,13 +147,18 @@ def _look(step: CountedMap, state: Tensor, residual: float) -> _Place | None:
     if not failed and float(torch.linalg.matrix_norm(inverse)) < 1 / MARGINAL:  # quicker than singular values
         return none
     _, sizes, directions = torch.linalg.svd(change)
-    tangents = directions[sizes <= MARGINAL]
+    tangents = directions[~_is_fast(sizes)]
     if not len(tangents):
         return none
     values = torch.linalg.eigvals(matrix).abs()
     others = values.sort(descending=True).values
     beside = [float(value) for value in others if abs(float(value) - 1) > MARGINAL]
     return _Place(state, residual, tangents, max(beside, default=0.0))
+
+
+def _is_fast(sizes: Tensor) -> Tensor:
+    """Which directions are not those of a continuum, by the singular values of J − 1."""
+    return sizes > MARGINAL * sizes.max().clamp(max=1.0)
 
 
 def _correct(step: CountedMap, state: Tensor, limits: Limits) -> _Place | None:
@@ -165,7 +171,7 @@ def _correct(step: CountedMap, state: Tensor, limits: Limits) -> _Place | None:
         if not bool(matrix.isfinite().all() & rest.isfinite().all()):
             return None
         left, sizes, directions = torch.linalg.svd(matrix)
-        kept = sizes > MARGINAL
+        kept = _is_fast(sizes)
         state = state - directions[kept].T @ ((left[:, kept].T @ rest) / sizes[kept])
     residual = float(residual_of(step, state.unsqueeze(0))[1])
     return _look(step, state, residual) if residual <= limits.slow else None  # false for NaN

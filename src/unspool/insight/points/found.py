@@ -38,8 +38,8 @@ class Points:
         fates: what becomes of the starts if the map goes on.
         starts: independent starts that were made.
         evaluations: steps of the map that the search took, a Jacobian counted as one per state.
-        stopped: why the search ended: `recall`, as nothing new is expected; `starts`, as all were made; `budget`, as
-            all evaluations were made.
+        stopped: why the search ended: `recall`, as nothing new is expected; `starts`, as all were made, or 256 and none
+            arrived at a point; `budget`, as all evaluations were made.
         dt: time between steps.
     """
 

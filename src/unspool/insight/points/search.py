@@ -32,6 +32,8 @@ FOLLOWED, PART_TO_FOLLOW = 64, 0.25
 ROUND, USUAL, GUIDED = 128, 25, 256
 #: The search ends when this share is found by estimate, and at least so many starts were made.
 ENOUGH, FEWEST = 0.99, 64
+#: Also when so many starts were made and none has arrived at any point.
+IN_VAIN = 256
 #: Points at most, and that times width³: their eigenvalues take long. Those with the smallest residual are kept.
 MOST, FEW, SPECTRA = 1000, 4, 4e9
 
@@ -108,7 +110,7 @@ def _draw_rounds(counted: CountedMap, starts: Starts, collection: Collection) ->
             return made, "budget"
         count = min(ROUND, room)
         if not len(waiting):
-            if starts.draw is None or made >= starts.most:
+            if starts.draw is None or made >= starts.most or (made >= IN_VAIN and not collection.count):
                 return made, "starts"
             waiting = starts.draw(min(count, starts.most - made))
         begin, waiting = waiting[:count], waiting[count:]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
 from unspool.language import Message
-from unspool.nn.unroll import States
+from unspool.nn.stack import Stack
 
 #: Why a system does not contain the layers beside it.
 BOTH_DIRECTIONS = "its directions run against each other in time, so they have no joint state"
@@ -89,11 +89,10 @@ def _passed(layer: RecordedLayer, states: Tensor, read: Tensor, wire: Wire) -> T
 def find_systems(recording: Recording) -> list[System]:
     """The systems of a model, from the lowest up."""
     entrances = {recording.calls[number].layer.name for number in recording.entrances}
-    telling = _telling(recording)
     found: list[System] = []
     for place, layer in enumerate(recording.layers):
         both = sum(other.level == layer.level for other in recording.layers) > 1
-        wire = None if both or not found else _find_wire(found[-1], layer, telling, recording.layers)
+        wire = None if both or not found else _find_wire(found[-1], layer, recording.model)
         if wire is not None:
             below = found[-1]
             found[-1] = replace(below, layers=(*below.layers, layer), wires=(*below.wires, wire))
@@ -104,32 +103,29 @@ def find_systems(recording: Recording) -> list[System]:
     return found
 
 
-def _telling(recording: Recording) -> Sequence[RecordedLayer]:
-    """The layers on values that tell one wiring from another: others than zeros."""
-    if all(bool(layer.output[layer.live].any()) for layer in recording.layers):
-        return recording.layers
-    generator = torch.Generator().manual_seed(0)
-
-    def edit(_: int, x: Tensor, starts: States) -> tuple[Tensor, States]:
-        return x + torch.randn(x.shape, generator=generator).to(x), starts
-
-    only = dict.fromkeys(recording.entrances, edit)
-    return recording.again(lambda n, x, starts: only[n](n, x, starts) if n in only else (x, starts)).layers
-
-
-def _find_wire(
-    below: System, layer: RecordedLayer, telling: Sequence[RecordedLayer], names: Sequence[RecordedLayer]
-) -> Wire | None:
+def _find_wire(below: System, layer: RecordedLayer, model: nn.Module) -> Wire | None:
     """How a layer reads the system below it; None if it does not, or in another direction of time."""
-    values = {name.name: value for name, value in zip(names, telling, strict=True)}
-    there, own = [values[one.name] for one in below.layers], values[layer.name]
-    if there[-1].reverse != own.reverse or not torch.equal(there[-1].live, own.live):
+    last = below.layers[-1]
+    if last.reverse != layer.reverse or not torch.equal(last.live, layer.live):
         return None
-    for wire in (Wire(), Wire(residual=True), Wire(skip=True), Wire(skip=True, residual=True)):
-        read = _reading(there, [*below.wires, wire])
-        if read is not None and read.shape == own.x.shape and _agree(read[own.live], own.x[own.live]):
+    guesses = (Wire(), Wire(residual=True), Wire(skip=True), Wire(skip=True, residual=True))
+    for wire in _wires_of_stack(model, last.name, layer.name) or guesses:
+        read = _reading(below.layers, [*below.wires, wire])
+        if read is not None and read.shape == layer.x.shape and _agree(read[layer.live], layer.x[layer.live]):
             return wire
     return None
+
+
+def _wires_of_stack(model: nn.Module, below: str, above: str) -> tuple[Wire, ...]:
+    """The wire between two layers of one `Stack`, which knows it; empty if they are in none.
+
+    Recorded values cannot always tell: on zeros all wirings look alike.
+    """
+    path, _, number = below.rpartition(".")
+    if path != above.rpartition(".")[0] or path.rpartition(".")[2] != "layers" or not number.isdigit():
+        return ()
+    stack = model.get_submodule(path.rpartition(".")[0])
+    return (Wire(stack.skip, stack.residual[int(number)]),) if isinstance(stack, Stack) else ()
 
 
 def _reading(layers: Sequence[RecordedLayer], wires: Sequence[Wire]) -> Tensor | None:
