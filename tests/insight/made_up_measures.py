@@ -138,6 +138,7 @@ def _points(label: str, held: str, rng: np.random.Generator, width: int) -> Poin
         reached=np.array([40, 9, 7, 1, 8]),
         recall=estimate_recall(np.array([40, 9, 7, 1, 8])),
         continua=(line,),
+        far=2,
         fates=Fates(400, 40, 3, 2, 1, 7.0),
         starts=128,
         evaluations=65_000,

@@ -40,11 +40,20 @@ _LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+#: How a mark looks while the pointer is on one of its point, and on one of another point.
+_LINKED: dict[str, Any] = {
+    "meta": {"link": 0},
+    "selected": {"marker": {"opacity": 1, "size": 11}},
+    "unselected": {"marker": {"opacity": 0.07}},
+}
+
+
 class _Drawn(NamedTuple):
-    """A set with the number of its first point, and the number of its color."""
+    """A set with the number of its first point, its color by what is held, and its symbol by the system."""
 
     first: int
-    color: int
+    color: str
+    symbol: str
     one: PointSet
 
 
@@ -64,22 +73,21 @@ def _name(one: PointSet, several: bool) -> str:
 def draw_eigenvalues(points: FixedPoints) -> go.Figure:
     """Eigenvalues of the Jacobian at each fixed or slow point; inside the unit circle a change decays."""
     title = "Eigenvalues at fixed points"
-    sets = [one for one in _numbered(points) if one.one.eigenvalues.size]
+    sets = [drawn for drawn in _numbered(points) if drawn.one.eigenvalues.size]
     if not sets:
         return empty(title, _NONE_FOUND)
     figure = canvas(title, height=380, legend=len(sets))
-    shown = max(_LEAST, _EIGENVALUES // sum(min(_POINTS, len(one.points)) for _, _, one in sets))
-    for index, (first, _, one) in enumerate(sets):
+    shown = max(_LEAST, _EIGENVALUES // sum(min(_POINTS, len(one.points)) for *_, one in sets))
+    for first, color, symbol, one in sets:
         values, tau = one.eigenvalues[:_POINTS, :shown], one.time_constants[:_POINTS, :shown]
         number = np.repeat(first + np.arange(len(values)), values.shape[1])
-        look = style(index)
         figure.add_scatter(
             x=numbers(values.real.ravel()),
             y=numbers(values.imag.ravel()),
             customdata=_columns(number, np.abs(values).ravel(), tau.ravel()),
-            meta={"link": 0},
+            **_LINKED,
             mode="markers",
-            marker={"color": look.color, "symbol": look.symbol, "size": 6, "opacity": 0.75},
+            marker={"color": color, "symbol": symbol, "size": 6, "opacity": 0.75},
             name=_name(one, several=len(sets) > 1),
             hovertemplate="point %{customdata[0]}: λ = %{x:.3f} + %{y:.3f}i, |λ| = %{customdata[1]:.3f}, "
             "τ = %{customdata[2]:.3g}",
@@ -98,32 +106,30 @@ def _columns(number: NDArray[np.int64], *values: Array) -> list[list[Any]]:
 def draw_modes(points: FixedPoints) -> go.Figure:
     """Time constants of the leading modes at each point: filled where the mode decays, hollow where it grows."""
     title = "Time constants at fixed points"
-    sets = [one for one in _numbered(points) if len(one.one.points)]
-    if not any(anything(one.time_constants) and one.time_constants.any() for _, _, one in sets):
+    sets = [drawn for drawn in _numbered(points) if len(drawn.one.points)]
+    if not any(anything(one.time_constants) and one.time_constants.any() for *_, one in sets):
         return empty(title, "No mode has a time constant.")
     figure = canvas(title, legend=len(sets))
-    for index, (first, _, one) in enumerate(sets):
+    for first, color, symbol, one in sets:
         count = one.modes.shape[1]
         tau, turns = one.time_constants[:_POINTS, :count], one.frequencies[:_POINTS, :count]
         number = np.repeat(first + np.arange(len(tau)), count)
-        look = style(index)
-        filled = tau.ravel() >= 0
         figure.add_scatter(
             x=np.tile(np.arange(1, count + 1), len(tau)).tolist(),
             y=numbers(np.where(tau == 0, np.nan, np.abs(tau)).ravel()),
             customdata=_columns(number, tau.ravel(), turns.ravel()),
-            meta={"link": 0},
+            **_LINKED,
             mode="markers",
             marker={
-                "color": look.color,
-                "symbol": [look.symbol if one else f"{look.symbol}-open" for one in filled],
+                "color": color,
+                "symbol": [symbol if decays else f"{symbol}-open" for decays in tau.ravel() >= 0],
                 "size": 7,
             },
             name=_name(one, several=len(sets) > 1),
             hovertemplate="point %{customdata[0]}, mode %{x}: τ = %{customdata[1]:.3g}, "
             "%{customdata[2]:.3g} turns per unit of time",
         )
-    per_step = all(one.dt == 1 for _, _, one in sets)
+    per_step = all(one.dt == 1 for *_, one in sets)
     figure.update_xaxes(title_text="mode, from the largest eigenvalue", dtick=1)
     figure.update_yaxes(
         type="log",
@@ -213,16 +219,16 @@ def _groups(drawn: _Drawn, several: bool) -> Iterator[tuple[str, NDArray[np.int6
 
 
 def _draw_points(figure: go.Figure, row: int, drawn: _Drawn, several: bool) -> None:
-    first, color, one = drawn
+    first, color, _, one = drawn
     for name, which, marker in _groups(drawn, several):
         size = np.abs(one.eigenvalues[which]).max(-1, initial=0)
         figure.add_scatter(
             x=numbers(one.plane[which, 0]),
             y=numbers(one.plane[which, 1]),
             customdata=_columns(first + which, one.residual[which], size),
-            meta={"link": 0},
+            **_LINKED,
             mode="markers",
-            marker={"color": style(color + 1).color} | marker,
+            marker={"color": color} | marker,
             name=name,
             hovertemplate="point %{customdata[0]}: ½‖F(s) − s‖² = %{customdata[1]:.3g}, largest |λ| = "
             "%{customdata[2]:.3f}",
@@ -239,7 +245,8 @@ def _draw_curves(figure: go.Figure, row: int, drawn: _Drawn, several: bool) -> N
             y=numbers(curve[:, 1]),
             customdata=numbers(continuum.residual),
             mode="lines",
-            line={"color": style(drawn.color + 1).shade(0.6), "width": 6},
+            opacity=0.6,
+            line={"color": drawn.color, "width": 6},
             name=Message("{kind}, {held}", kind=words(continuum.kind), held=held) if several else continuum.kind,
             hovertemplate="½‖F(s) − s‖² = %{customdata:.3g}",
             row=row,

@@ -20,12 +20,13 @@ MANY = 12
 class Collection:
     """Different points, each once."""
 
-    def __init__(self, step: CountedMap, width: int, limits: Limits) -> None:
+    def __init__(self, step: CountedMap, limits: Limits) -> None:
         self._step, self._limits = step, limits
-        self.points = torch.zeros(0, width, dtype=torch.float64)
+        self.points = torch.zeros(0, len(limits.reach), dtype=torch.float64)
         self.residual = torch.zeros(0, dtype=torch.float64)
         self.reached = np.zeros(0, np.int64)
         self.continua: list[Continuum] = []
+        self.far = 0  # ends out of reach
         self.on = np.zeros(0, np.int64)  # per continuum: starts that arrived there
 
     @property
@@ -39,9 +40,12 @@ class Collection:
         found: Tensor = self.residual > self._limits.fixed * size.square()
         return found
 
-    def add(self, ends: Ends, independent: bool) -> None:
-        """Take in where starts arrived; only independent starts are counted."""
-        kept = (ends.residual <= self._limits.slow).nonzero().squeeze(1)  # false for NaN
+    def add(self, ends: Ends, independent: bool, anywhere: bool = False) -> None:
+        """Take in where starts arrived, within reach or `anywhere`; only independent starts are counted."""
+        good = ends.residual <= self._limits.slow  # false for NaN
+        near = self._limits.inside(ends.states) | anywhere
+        self.far += int((good & ~near).sum())
+        kept = (good & near).nonzero().squeeze(1)
         kept = kept[torch.argsort(ends.residual[kept], stable=True)]
         kept = kept[~self._absorb(ends.states[kept], independent)]
         for state, residual in zip(ends.states[kept], ends.residual[kept], strict=True):

@@ -63,11 +63,16 @@ class Continuum:
 
 
 class Limits(NamedTuple):
-    """What counts as slow and as fixed, and the spread of the states."""
+    """What counts as slow and as fixed, the spread of the states, and how far each of them may reach."""
 
     slow: float
     fixed: float
     spread: float
+    reach: Tensor  # (states,)
+
+    def inside(self, states: Tensor) -> Tensor:
+        """Which states are within reach."""
+        return (states.abs() <= self.reach).all(-1)
 
 
 class _Place(NamedTuple):
@@ -110,10 +115,20 @@ def on_continuum(step: CountedMap, one: Continuum, points: Tensor, limits: Limit
     near = _distance(points, ends[:-1], ends[1:]) <= NEAR * limits.spread
     if one.dimension < 2:
         return near
-    middle = (points + path[torch.cdist(points, path).argmin(-1)]) / 2
-    there = [_correct(step, state, limits) for state in middle]
-    slow = torch.tensor([place is not None and place.residual <= limits.slow for place in there], dtype=torch.bool)
-    return near | slow
+    nearest = path[torch.cdist(points, path).argmin(-1)]
+    found = [_connected(step, *ends, limits) for ends in zip(points, nearest, strict=True)]
+    return near | torch.tensor(found, dtype=torch.bool)
+
+
+def _connected(step: CountedMap, point: Tensor, other: Tensor, limits: Limits) -> bool:
+    """Whether the way between two points is on a surface: each place is slow where it is, or close by."""
+    allowed = NEAR * limits.spread + float((point - other).norm()) / 8
+    for part in (0.25, 0.5, 0.75):
+        state = part * point + (1 - part) * other
+        place = _correct(step, state, limits)
+        if place is None or len(place.tangents) < 2 or float((place.state - state).norm()) > allowed:
+            return False
+    return True
 
 
 def _distance(points: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
@@ -202,6 +217,8 @@ def _walk(step: CountedMap, place: _Place, direction: Tensor, limits: Limits) ->
     for _ in range(2 * WALK):
         there = _correct(step, here.state + stride * direction, limits)
         if there is None or not len(there.tangents) or not _moved(here, there, direction, stride):
+            break
+        if not bool(limits.inside(there.state)):
             break
         made.append(there)
         if len(made) > 3 and float((there.state - place.state).norm()) < 0.75 * stride:

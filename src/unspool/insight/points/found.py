@@ -35,6 +35,7 @@ class Points:
         reached: independent starts that arrived at each, (n,); 0 if only a guided start did.
         recall: an estimate of the share of all points that was found.
         continua: line attractors and slow manifolds.
+        far: starts that arrived far outside of the states that were seen, at points that are left out.
         fates: what becomes of the starts if the map goes on.
         starts: independent starts that were made.
         evaluations: steps of the map that the search took, a Jacobian counted as one per state.
@@ -55,6 +56,7 @@ class Points:
     reached: NDArray[np.int64]
     recall: Recall
     continua: tuple[Continuum, ...]
+    far: int
     fates: Fates
     starts: int
     evaluations: int

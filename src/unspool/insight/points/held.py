@@ -78,7 +78,7 @@ def make_starts(system: System, most: int, seed: int) -> Starts:
         kind = torch.randint(4, (count, 1), generator=generator)
         return torch.where(kind == 0, near, torch.where(kind == 1, noisy, wide))
 
-    return Starts(first[:most], draw, most, spread)
+    return Starts(first[:most], draw, most, spread, box)
 
 
 def _spread(states: Tensor) -> float:

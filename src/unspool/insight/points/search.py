@@ -49,12 +49,15 @@ class Starts:
         draw: independent random starts, so many; None if there are no others.
         most: random starts at most.
         spread: the size of the states: distances are judged beside it.
+        reach: how far from 0 each state may be, (states,). Saturated gates make whole regions fixed that the state never
+            enters; points there are only counted, unless the map itself leads to them. None for no limit.
     """
 
     first: Tensor
     draw: Callable[[int], Tensor] | None
     most: int
     spread: float
+    reach: Tensor | None = None
 
 
 def search(step: Map, starts: Starts, budget: int, dt: float = 1.0) -> Points:
@@ -71,7 +74,8 @@ def search(step: Map, starts: Starts, budget: int, dt: float = 1.0) -> Points:
     """
     counted = CountedMap(step, budget)
     size = min(1.0, starts.spread**2)
-    collection = Collection(counted, starts.first.shape[-1], Limits(SLOW * size, FIXED, starts.spread))
+    reach = torch.full_like(starts.first[0], torch.inf) if starts.reach is None else starts.reach
+    collection = Collection(counted, Limits(SLOW * size, FIXED, starts.spread, reach))
     fates = _follow(counted, starts, collection)
     made, stopped = _draw_rounds(counted, starts, collection)
     if stopped != "budget" and starts.draw is not None:
@@ -87,7 +91,7 @@ def _follow(counted: CountedMap, starts: Starts, collection: Collection) -> Fate
         begin = torch.cat([begin[: FOLLOWED // 2], starts.draw(FOLLOWED // 2)])
     steps = int(PART_TO_FOLLOW * counted.budget / max(1, len(begin)))
     settled, fates = follow(counted, begin, min(steps, 400))
-    collection.add(descend(counted, _different(settled)), independent=False)
+    collection.add(descend(counted, _different(settled)), independent=False, anywhere=True)
     return fates
 
 
@@ -165,6 +169,7 @@ def _describe(
         np.concatenate([collection.on, collection.reached[order.numpy()]]),
         recall,
         tuple(continua),
+        collection.far,
         fates,
         made,
         counted.used,

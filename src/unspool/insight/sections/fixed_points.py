@@ -26,21 +26,18 @@ def tell(found: FixedPoints) -> Section:
         "all of them. The plane shows the two directions in which states vary most, with the paths that the data took. "
         "A fixed point is stable if all eigenvalues of its joint Jacobian are inside the unit circle. An eigenvalue "
         "outside drives the state away; one near the circle moves it slowly, which is memory: each eigenvalue is a "
-        "mode with the time constant τ. Point at a mark to see which marks belong to the same point.\n\n"
+        "mode with the time constant τ = −Δt / ln|λ|. Point at a mark to see which marks belong to the same point.\n\n"
         "Starts are drawn until the points that were reached only once say that nothing new is expected. The share "
         "that was found is an estimate by this count (Chao's). It cannot know points that no start leads to.",
         formula(
             sup("s", "∗"),
-            "= F(",
-            sup("s", "∗"),
-            ", x)",
+            "=",
+            row("F(", sup("s", "∗"), ", x)"),
             ",",
-            "q(s) =",
+            row("q(s)"),
+            "=",
             frac("1", "2"),
             sup(norm("F(s) - s"), "2"),
-            ",",
-            "τ = -",
-            frac("Δt", row("ln |λ|")),
         ),
         lambda: (draw_phase_portrait(found), draw_eigenvalues(found), draw_modes(found)),
         tuple(_findings(found)),
@@ -113,6 +110,7 @@ def _tell_fates(one: PointSet, label: str) -> Iterator[str]:
     for count, template in (
         (fates.moving, "{label}: {count} of {every} paths still move after {steps} steps, without a period."),
         (fates.escaped, "{label}: {count} of {every} paths run away: their states grow without bound."),
+        (one.far, "{label}: {count} start(s) of the solver arrived where no state comes; these points are left out."),
     ):
         if count:
             yield Message(template, label=label, count=count, every=every, steps=fates.steps)
