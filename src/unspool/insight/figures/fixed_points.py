@@ -60,8 +60,12 @@ class _Drawn(NamedTuple):
 def _numbered(points: FixedPoints) -> list[_Drawn]:
     """The sets with numbers of their points, which go on from set to set."""
     held = list(dict.fromkeys(one.held for one in points.sets))
+    labels = list(dict.fromkeys(one.label for one in points.sets))
     firsts = np.cumsum([1, *(len(one.points) for one in points.sets)])
-    return [_Drawn(int(first), held.index(one.held), one) for first, one in zip(firsts[:-1], points.sets, strict=True)]
+    return [
+        _Drawn(int(first), style(held.index(one.held) + 1).color, style(labels.index(one.label)).symbol, one)
+        for first, one in zip(firsts[:-1], points.sets, strict=True)
+    ]
 
 
 def _name(one: PointSet, several: bool) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unspool.insight.points.continua import Continuum, Limits, find_continua, on_continuum
+from unspool.insight.points.continua import MARGINAL, Continuum, Limits, find_continua, on_continuum
 from unspool.insight.points.counted_map import CountedMap
 from unspool.insight.points.recall import Recall, estimate_recall
 from unspool.insight.points.solver import Ends, residual_of
@@ -43,13 +43,23 @@ class Collection:
     def add(self, ends: Ends, independent: bool, anywhere: bool = False) -> None:
         """Take in where starts arrived, within reach or `anywhere`; only independent starts are counted."""
         good = ends.residual <= self._limits.slow  # false for NaN
-        near = self._limits.inside(ends.states) | anywhere
+        near = ~self._far(ends.states, good) | anywhere
         self.far += int((good & ~near).sum())
         kept = (good & near).nonzero().squeeze(1)
         kept = kept[torch.argsort(ends.residual[kept], stable=True)]
         kept = kept[~self._absorb(ends.states[kept], independent)]
         for state, residual in zip(ends.states[kept], ends.residual[kept], strict=True):
             self._add_one(state, residual, independent)
+
+    def _far(self, states: Tensor, good: Tensor) -> Tensor:
+        """Which of the good states are out of reach in a region that is flat: where the map moves no state."""
+        far = good & ~self._limits.inside(states)
+        places = far.nonzero().squeeze(1)
+        change = self._step.jacobians(states[places]) - torch.eye(states.shape[-1], dtype=states.dtype)
+        inverse, _ = torch.linalg.inv_ex(change)
+        steep = torch.linalg.matrix_norm(inverse) * torch.linalg.matrix_norm(change).clamp(max=1.0) < 1 / MARGINAL
+        far[places] = ~steep  # also where there is no inverse
+        return far
 
     def _absorb(self, states: Tensor, independent: bool) -> Tensor:
         """Which states are on a known continuum."""

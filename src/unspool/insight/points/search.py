@@ -49,8 +49,8 @@ class Starts:
         draw: independent random starts, so many; None if there are no others.
         most: random starts at most.
         spread: the size of the states: distances are judged beside it.
-        reach: how far from 0 each state may be, (states,). Saturated gates make whole regions fixed that the state never
-            enters; points there are only counted, unless the map itself leads to them. None for no limit.
+        reach: how far from 0 each state comes, (states,). Saturated gates make whole regions beyond it fixed; points
+            there are only counted, unless they are isolated or the map itself leads to them. None for no limit.
     """
 
     first: Tensor
