@@ -31,7 +31,9 @@ Inputs = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 
 STARTS = 1024
 #: Evaluations of a search of one recording: so many at most; of wide states, for which each takes longer, fewer.
-MOST_EVALUATIONS, WORK, FEWEST_EVALUATIONS = 2_000_000, 2.0e10, 4_000
+MOST_EVALUATIONS, WORK = 2_000_000, 2.0e10
+#: What a search at one held input takes at least: so many, and so many per state. Fewer inputs are held if needed.
+FEWEST_EVALUATIONS, FEWEST_JACOBIANS = 6_000, 30
 #: The part of them that the first held input gets; the others share the rest.
 FIRST = 0.5
 #: Steps and sequences of the noise over which a layer without data is run.
@@ -152,7 +154,8 @@ def measure_fixed_points(
     Args:
         recording: the model.
         starts: random starts at most, or the states to start from.
-        inputs: what is held, by name; by default the mean input, zero, and the commonest tokens.
+        inputs: what is held, by name; by default the mean input, the commonest tokens, and zero, as far as the budget
+            allows.
         tokens: that the model read, [time][sequence].
         dt: time between steps.
         seed: of the random starts.
@@ -170,17 +173,22 @@ def measure_fixed_points(
         portraits.append(portrait)
         width = sum(system.widths)
         allowed = (budget or _usual_budget(width)) // len(systems)
+        fewest = FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width
         states = system.after[system.live]
         if not len(states) or not bool(states.isfinite().all()):
             continue
         held = hold(system, inputs, tokens)
+        if inputs is None:
+            held = held[: 1 + int((1 - FIRST) * allowed / fewest)]
+        if budget is None:
+            allowed = max(allowed, fewest)
         for one, part in zip(held, _parts(len(held)), strict=True):
             sets.append(_of_system(system, portrait, one, _starts(system, starts, seed), int(part * allowed), dt))
     return FixedPoints(tuple(sets), tuple(portraits))
 
 
 def _usual_budget(width: int) -> int:
-    return max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, int(WORK / max(1, width) ** 2)))
+    return min(MOST_EVALUATIONS, int(WORK / max(1, width) ** 2))
 
 
 def _parts(count: int) -> list[float]:

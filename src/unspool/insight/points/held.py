@@ -42,7 +42,7 @@ def hold(system: System, given: Mapping[str, Tensor] | None, tokens: Tokens | No
         return [mean]
     zero = Held(words("zero input"), torch.zeros_like(mean.x))
     alike = bool(torch.allclose(mean.x, zero.x, atol=1e-12))
-    return [zero] if alike else [mean, zero, *_commonest(system, tokens)]
+    return [zero] if alike else [mean, *_commonest(system, tokens), zero]
 
 
 def _commonest(system: System, tokens: Tokens | None) -> list[Held]:
