@@ -134,7 +134,7 @@ def _points(label: str, held: str, rng: np.random.Generator, width: int) -> Poin
         kind=("continuum", "stable", "saddle", "slow", "stable"),
         time_constants=spectrum.time_constants(eigenvalues, 1.0),
         frequencies=spectrum.frequencies(eigenvalues, 1.0),
-        modes=rng.normal(size=(5, min(8, width), width)) + 0j,
+        modes=rng.normal(size=(5, min(8, width), width)).astype(np.complex128),
         reached=np.array([40, 9, 7, 1, 8]),
         recall=estimate_recall(np.array([40, 9, 7, 1, 8])),
         continua=(line,),

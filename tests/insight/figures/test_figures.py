@@ -262,7 +262,7 @@ def test_eigenvalues_lie_in_the_plane_with_the_unit_circle() -> None:
 
 def test_marks_of_one_point_have_one_number_in_all_figures() -> None:
     measure = made_up.fixed_points(held=("mean input", "zero input"))
-    place = {}
+    place: dict[int, float] = {}
     for trace in fixed_points.draw_phase_portrait(measure).select_traces(lambda trace: trace.meta is not None):
         assert trace.meta == {"link": 0}
         place |= {row[0]: row[1] for row in trace.customdata}

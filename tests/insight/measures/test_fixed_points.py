@@ -270,7 +270,7 @@ def test_the_same_seed_finds_the_same() -> None:
     torch.manual_seed(0)
     layer = nn.RNN(2, 8)
     with torch.no_grad():
-        layer.weight_hh_l0.mul_(6)
+        layer.get_parameter("weight_hh_l0").mul_(6)
     first, second, other = (find_points(layer, seed=seed).sets[0] for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.points, second.points)
     assert first.evaluations == second.evaluations != other.evaluations

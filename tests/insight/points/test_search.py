@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -35,7 +36,13 @@ def turned(values: list[float], seed: int = 1) -> Tensor:
     """A symmetric matrix with these eigenvalues."""
     generator = torch.Generator().manual_seed(seed)
     turn, _ = torch.linalg.qr(torch.randn(len(values), len(values), dtype=torch.float64, generator=generator))
-    return turn @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ turn.T
+    made: Tensor = turn @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ turn.T
+    return made
+
+
+def apply(matrix: Tensor, s: Tensor) -> Tensor:
+    """A linear map of n states."""
+    return s @ matrix.T
 
 
 def from_starts(step: Callable[[Tensor], Tensor], starts: Tensor) -> PointSet:
@@ -91,7 +98,7 @@ def test_a_nilpotent_map_forgets_everything() -> None:
     upper = torch.triu(torch.randn(8, 8, dtype=torch.float64, generator=generator), 1)
     turn, _ = torch.linalg.qr(torch.randn(8, 8, dtype=torch.float64, generator=generator))
     for matrix in (upper, turn @ upper @ turn.T):
-        found = look(lambda s, matrix=matrix: s @ matrix.T, 8)
+        found = look(partial(apply, matrix), 8)
         np.testing.assert_allclose(found.points, np.zeros((1, 8)), atol=1e-12)
         assert not found.eigenvalues.any()  # a solver alone gives up to 0.03
         assert not found.time_constants.any()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from unspool.insight.sections.fixed_points import tell
 from unspool.language import Translator, words
 
 
-def one_set(**changes: object) -> FixedPoints:
+def one_set(**changes: Any) -> FixedPoints:
     found = made_up.fixed_points(("layer 1",), held=(words("mean input"),))
     (one,) = found.sets
     return FixedPoints((dataclasses.replace(one, **changes),), found.portraits)
