@@ -10,7 +10,7 @@ from unspool.insight.figures.roles import draw_roles
 from unspool.insight.measures.roles import find_word, measure_roles
 from unspool.insight.states import States
 
-TEXT = "boy sees girl . girl sees boy . boy eats . girl eats boy .".split()
+TEXT = ["boy", "sees", "girl", ".", "girl", "sees", "boy", ".", "boy", "eats", ".", "girl", "eats", "boy", "."]
 ROLES = ["subject", "object", "subject", "object"]
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from plotly.graph_objects import Figure, Scatter
 
 from unspool.errors import ArgumentError, UnknownNameError
@@ -19,6 +18,7 @@ from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, show_verdicts
 from unspool.insight.report.plain import to_json
+from unspool.insight.report.ranges import share_scales
 from unspool.insight.report.scalars import Glossary
 from unspool.language import ENGLISH, Message, Translator
 
@@ -163,43 +163,13 @@ def _embed(frames: Frames, keys: Sequence[str]) -> dict[str, str]:
         series = [_figures_of(report, key) for _, report in frames]
         for number in range(max(map(len, series))):
             drawn = {moment: figures[number] for moment, figures in enumerate(series) if number < len(figures)}
-            ranges = _common_ranges(drawn.values())
-            data |= {f"data-{key}-{number}-{at}": embed_figure(figure, ranges) for at, figure in drawn.items()}
+            shared = share_scales(drawn.values())
+            data |= {f"data-{key}-{number}-{at}": embed_figure(figure, shared) for at, figure in drawn.items()}
     return data
 
 
 def _figures_of(report: Content, key: str) -> tuple[Figure, ...]:
     return next((section.figures for section in report.sections if section.key == key), ())
-
-
-def _common_ranges(figures: Iterable[Figure]) -> dict[str, list[float]]:
-    """Of each axis with lines or points, the range of all frames: the data moves, the axis does not."""
-    found: dict[str, list[float]] = {}
-    for figure in figures:
-        for name, values in _axis_values(figure):
-            found.setdefault(name, []).extend(values)
-    return {
-        name: [min(values) - 0.04 * span, max(values) + 0.04 * span]
-        for name, values in found.items()
-        if values and (span := max(values) - min(values)) > 0
-    }
-
-
-def _axis_values(figure: Figure) -> Iterator[tuple[str, list[float]]]:
-    """What is drawn along each axis by lines and points."""
-    for trace in figure.data:
-        if trace.type == "scatter":
-            for letter in "xy":
-                name = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}"
-                yield name, _numbers(trace[letter], figure.layout[name].type == "log")
-
-
-def _numbers(values: Any, logarithm: bool) -> list[float]:
-    if values is None or any(isinstance(each, str) for each in values):
-        return []
-    array = np.asarray(values, dtype=np.float64)
-    finite = array[np.isfinite(array) & ((array > 0) | (not logarithm))]
-    return [float(each) for each in (np.log10(finite) if logarithm else finite)]
 
 
 def _draw_charts(

@@ -1,0 +1,63 @@
+"""Similarity of layers in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from unspool.insight.figures.similarity import draw_similarity
+from unspool.insight.measure import Measure
+from unspool.insight.measures.similarity import Similarity, measure_similarity
+from unspool.insight.report.contract import Section
+from unspool.insight.sections.formula import formula, frac, norm, row, sup
+from unspool.language import Message
+
+#: From here on two neighboring layers represent the data nearly alike.
+ALIKE = 0.95
+
+
+def tell(found: Similarity) -> Section:
+    """Which layers represent the data alike."""
+    return Section(
+        "similarity",
+        "How alike the layers are",
+        "Does each layer represent the data in a way of its own?",
+        "Every step of the data is a point in the space of each layer. Two layers are alike if the same steps are far "
+        "apart in both, whatever the directions: a rotation of the space changes neither number. CKA weighs large "
+        "differences; RSA compares the order of all distances. Neighboring layers that are nearly alike do little of "
+        "their own: fewer layers may be enough.",
+        formula(
+            "CKA =",
+            frac(
+                sup(norm(row(sup("Y", "T"), "X")), "2"),
+                row(norm(row(sup("X", "T"), "X")), norm(row(sup("Y", "T"), "Y"))),
+            ),
+        ),
+        lambda: (draw_similarity(found),),
+        tuple(_findings(found)),
+    )
+
+
+def _findings(found: Similarity) -> Iterator[str]:
+    for place in range(1, len(found.first)):
+        value = found.cka[place - 1, place]
+        if np.isfinite(value):
+            template = "{lower} and {upper}: CKA {cka:.2f}, RSA {rsa:.2f}{alike}."
+            alike = Message("; they represent the data nearly alike") if value > ALIKE else ""
+            yield Message(
+                template,
+                lower=found.first[place - 1],
+                upper=found.first[place],
+                cka=float(value),
+                rsa=float(found.rsa[place - 1, place]),
+                alike=alike,
+            )
+
+
+SIMILARITY = Measure(
+    key="similarity",
+    measure=lambda specimen: measure_similarity(specimen.recording),
+    tell=tell,
+    shows=lambda found: len(found.first) > 2,  # nothing for a single layer
+)
