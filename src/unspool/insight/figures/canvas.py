@@ -191,8 +191,9 @@ def color_bar(figure: go.Figure, says: str, **options: Any) -> None:
 
 
 def log_axis(figure: go.Figure, title: str, values: ArrayLike, **place: Any) -> None:
-    """A logarithmic y axis for these values, with ticks at round numbers."""
-    ends = find_ends(logarithm(raised(values)))
+    """A logarithmic y axis for these values and the reference lines of the figure, with ticks at round numbers."""
+    lines = [shape.y0 for shape in figure.layout.shapes if shape.type == "line" and shape.y0 == shape.y1]
+    ends = find_ends(logarithm(raised(np.append(np.asarray(values, dtype=np.float64), lines))))
     figure.update_yaxes(type="log", title_text=title, **({} if ends is None else log_ticks(*ends)), **place)
 
 

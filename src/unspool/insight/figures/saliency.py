@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from unspool.insight.measures.saliency import Saliency
 
+#: Part of the largest saliency from which a step can be seen.
+VISIBLE = 0.02
+
 
 def draw_saliency(saliency: Saliency) -> go.Figure:
     """Both saliencies by step."""
@@ -31,9 +34,21 @@ def draw_saliency(saliency: Saliency) -> go.Figure:
     if anything(saliency.removal):
         figure.add_trace(line(steps, saliency.removal, "by removal", style(1), says, mode="lines+markers"))
     figure.add_hline(y=0, line=REFERENCE)
-    figure.update_xaxes(title_text="time step")
+    figure.update_xaxes(title_text="time step", range=_where(saliency))
     figure.update_yaxes(title_text="part of the output")
     return figure
+
+
+def _where(saliency: Saliency) -> list[float]:
+    """The steps from the first to the last that matter, at least a quarter of all; the reader can drag to others."""
+    size = np.maximum(np.abs(saliency.product), np.nan_to_num(np.abs(saliency.removal)))
+    steps = len(size)
+    matter = np.flatnonzero(size >= VISIBLE * size.max(initial=0.0))
+    if not len(matter):
+        return [-0.5, steps - 0.5]
+    first, last = int(matter[0]), int(matter[-1])
+    missing = max(0, steps // 4 - (last - first + 1))
+    return [max(0, first - missing) - 0.5, last + 0.5]
 
 
 def draw_saliency_text(saliency: Saliency, tokens: Sequence[str]) -> go.Figure:

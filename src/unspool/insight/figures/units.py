@@ -64,12 +64,18 @@ def draw_unit_text(unit: Unit) -> go.Figure:
 def draw_unit_course(unit: Unit) -> go.Figure:
     """The output of one unit and its gates over one sequence."""
     title = Message("{label}, unit {unit} over time", label=for_figure(unit.label), unit=unit.unit)
-    names = ["output", "gates and other states"][: 2 if unit.names else 1]
-    figure = panels(title, names, height=150, legend=1 + len(unit.names), shared_xaxes=True)
+    gates = [place for place, values in enumerate(unit.values) if unit.names[place] in unit.gates]
+    others = [place for place in range(len(unit.names)) if place not in gates]
+    parts = [("gates", gates), ("other states", others)]
+    shown = [("output", []), *((name, places) for name, places in parts if places)]
+    names = [name for name, _ in shown]
+    figure = panels(title, names, height=130, legend=1 + len(unit.names), shared_xaxes=True)
     steps = np.arange(len(unit.output))
     says = "step %{x}: %{customdata:.3g}"
     figure.add_trace(line(steps, unit.output, "output", style(0), says, mode="lines"), row=1, col=1)
-    for index, (name, values) in enumerate(zip(unit.names, unit.values, strict=True), 1):
-        figure.add_trace(line(steps, values, name, style(index), says, mode="lines"), row=2, col=1)
+    for row, (_, places) in enumerate(shown, 1):
+        for place in places:
+            curve = line(steps, unit.values[place], unit.names[place], style(place + 1), says, mode="lines")
+            figure.add_trace(curve, row=row, col=1)
     figure.update_xaxes(title_text="time step", row=len(names), col=1)
     return figure

@@ -20,7 +20,7 @@ from unspool.insight.recording import Gradient, Recording
 Array = NDArray[np.float64]
 
 #: Units that are ablated in each layer in turn, before the time is looked at.
-TURN = 4
+TURN = 16
 #: What a unit can be held at.
 VALUES = ("zero", "mean")
 

@@ -35,6 +35,7 @@ class Unit:
     tokens: tuple[str, ...]  # of the sequence; empty where steps are not tokens
     output: Array  # (steps,)
     names: tuple[str, ...]  # of its gates and of its part of other states, such as c
+    gates: tuple[str, ...]  # those among the names that are gates
     values: Array  # (names, steps)
     highest: tuple[str, ...]  # types of token after which the unit is highest on average, the highest first
     lowest: tuple[str, ...]  # and lowest
@@ -77,6 +78,7 @@ def measure_unit(recording: Recording, layer: int, unit: int, tokens: Tokens | N
         tokens=() if tokens is None else tuple(tokens[step][row] for step in range(steps)),
         output=output[:steps, row].numpy(),
         names=tuple(curves),
+        gates=tuple(name for name in curves if name in gate_roles(chosen)),
         values=np.array([value[:steps, row] for value in curves.values()]).reshape(len(curves), steps),
         highest=highest,
         lowest=lowest,

@@ -38,7 +38,7 @@ def measure(specimen: Specimen) -> StepSaliency:
     steps = len(found.product)
     tokens = specimen.tokens
     text = () if tokens is None or len(tokens) < steps else tuple(step[0] for step in tokens[:steps])
-    of = "the loss, by the first sequence" if specimen.focus is None else "the surprise of the last token"
+    of = "the loss, by the first sequence" if specimen.focus is None else "the surprise of the last prediction"
     return StepSaliency(words(of), found, text)
 
 
@@ -48,8 +48,8 @@ def tell(found: StepSaliency) -> Section:
         "saliency",
         "What one output rests on",
         "Which steps of the input decide this output?",
-        "One number is chosen: the surprise of the last token where the model predicts tokens, else the loss. A step "
-        "matters if the number changes when the input of the step is replaced by zero: that is saliency by removal. "
+        "One number is chosen: the surprise of the last prediction where the model predicts tokens, else the loss. A "
+        "step matters if the number changes when the input of the step is replaced by zero: saliency by removal. "
         "Gradient × input estimates the same change to first order, for all steps at once. Where the two differ, the "
         "network is far from linear, and removal is right. `measure_saliency` explains any other output.",
         formula(
