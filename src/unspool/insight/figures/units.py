@@ -75,7 +75,14 @@ def draw_unit_course(unit: Unit) -> go.Figure:
     figure.add_trace(line(steps, unit.output, "output", style(0), says, mode="lines"), row=1, col=1)
     for row, (_, places) in enumerate(shown, 1):
         for place in places:
-            curve = line(steps, unit.values[place], unit.names[place], style(place + 1), says, mode="lines")
+            curve = line(
+                steps,
+                unit.values[place],
+                Message("{name}", name=unit.names[place]),
+                style(place + 1),
+                says,
+                mode="lines",
+            )
             figure.add_trace(curve, row=row, col=1)
     figure.update_xaxes(title_text="time step", row=len(names), col=1)
     return figure

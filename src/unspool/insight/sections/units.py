@@ -106,7 +106,7 @@ def _describe(unit: Unit) -> str:
         )
     if unit.follows >= 0:
         return Message(
-            "; it follows input {number} after {lag} step(s), with a correlation of {correlation:.2f}",
+            "; it follows input {number} of its layer after {lag} step(s), with a correlation of {correlation:.2f}",
             number=unit.follows,
             lag=unit.lag,
             correlation=unit.correlation,
