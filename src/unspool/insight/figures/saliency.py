@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Part of the largest saliency from which a step can be seen.
 VISIBLE = 0.02
+#: Steps that fit into a figure.
+SHORT = 64
 
 
 def draw_saliency(saliency: Saliency) -> go.Figure:
@@ -44,7 +46,7 @@ def _where(saliency: Saliency) -> list[float]:
     size = np.maximum(np.abs(saliency.product), np.nan_to_num(np.abs(saliency.removal)))
     steps = len(size)
     matter = np.flatnonzero(size >= VISIBLE * size.max(initial=0.0))
-    if not len(matter):
+    if not len(matter) or steps <= SHORT:
         return [-0.5, steps - 0.5]
     first, last = int(matter[0]), int(matter[-1])
     missing = max(0, steps // 4 - (last - first + 1))

@@ -37,15 +37,16 @@ def _share_axes(figures: Sequence[Figure]) -> Shared:
             found.setdefault(name, []).extend(values)
     logarithmic = set().union(*map(_log_axes, figures))
     return {
-        name: _axis(min(values), max(values), name in logarithmic)
+        name: _axis(min(values), max(values), name in logarithmic and name.startswith("y"))
         for name, values in found.items()
         if values and max(values) > min(values)
     }
 
 
-def _axis(low: float, high: float, logarithmic: bool) -> dict[str, Any]:
+def _axis(low: float, high: float, new_ticks: bool) -> dict[str, Any]:
+    """A range with a margin; ticks of logarithmic y axes were chosen for each figure, those of x axes fit any range."""
     room = MARGIN * (high - low)
-    ticks = log_ticks(low, high) if logarithmic else {}
+    ticks = log_ticks(low, high) if new_ticks else {}
     return {"range": [low - room, high + room], **ticks}
 
 
