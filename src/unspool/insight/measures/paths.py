@@ -18,7 +18,7 @@ from unspool.insight.recording import Recording
 Array = NDArray[np.float64]
 
 #: At most this many sequences are kept.
-SEQUENCES = 8
+SEQUENCES = 3
 
 
 @dataclass(frozen=True, eq=False)
