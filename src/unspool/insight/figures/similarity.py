@@ -37,5 +37,6 @@ def draw_similarity(similarity: Similarity) -> go.Figure:
         )
     color_bar(figure, Message("1: alike up to a rotation, 0: nothing in common"), cmin=0, cmax=1)
     figure.update_xaxes(type="category", showgrid=False)
+    figure.update_xaxes(title_text="compared with", row=2, col=1)
     figure.update_yaxes(type="category", showgrid=False, autorange="reversed")
     return figure
