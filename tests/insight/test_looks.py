@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.insight.report.parsing import Parsed
 from tests.runs.tiny_run import TinyRun
 from torch import nn
 
 from unspool.insight.examination import examine
 from unspool.insight.report.report import Report
+from unspool.insight.report.timeline import render_timeline
+from unspool.insight.sections.similarity import tell_moments
 from unspool.insight.specimen import Specimen
 from unspool.insight.subjects.module import take_model
 from unspool.insight.subjects.run import take_run
@@ -82,3 +85,19 @@ def test_two_directions_of_one_layer_are_not_called_alike() -> None:
         "input and layer 1 →",
         "layer 1 ← and layer 2 →",
     ]
+
+
+def test_moments_of_training_are_compared() -> None:
+    random = np.random.default_rng(0)
+    base = random.normal(size=(30, 4))
+    states = {f"step {step}": base + (30 - step) * 0.1 * random.normal(size=(30, 4)) for step in range(30)}
+    states["step 3"][0, 0] = np.nan
+    (section,) = tell_moments(states)
+    (figure,) = section.figures
+    assert len(figure.data[0].x) == 24
+    assert "step 3" not in figure.data[0].x
+    assert section.findings[0].startswith("step 28 and step 29: CKA ")
+    assert tell_moments({"step 1": base}) == ()
+    page = Parsed(render_timeline([("a", Report("r")), ("b", Report("r"))], [], still=[section], language="zh"))
+    assert "状态如何稳定下来" in page.text
+    assert len(page.data("data-moments-0")["data"]) == 2

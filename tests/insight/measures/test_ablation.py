@@ -85,11 +85,12 @@ def test_units_held_at_their_mean() -> None:
     model, x = nn.RNN(3, 4, dtype=torch.float64), torch.randn(6, 2, 3, dtype=torch.float64)
     found = measure_ablation(record(model, lambda model: loss_of(model(x)[0])), value="mean")
     mean = model(x)[0].detach().mean((0, 1))
+    w, u, b, d = (value.detach() for value in model.parameters())
     for unit in range(4):
         h, outputs = torch.zeros(2, 4, dtype=torch.float64), []
         h[:, unit] = mean[unit]
         for step in x:
-            h = (step @ model.weight_ih_l0.T + model.bias_ih_l0 + h @ model.weight_hh_l0.T + model.bias_hh_l0).tanh()
+            h = (step @ w.T + b + h @ u.T + d).tanh()
             h = torch.where(torch.arange(4) == unit, mean, h)
             outputs.append(h)
         lost = float(loss_of(torch.stack(outputs)).detach()) - found.loss

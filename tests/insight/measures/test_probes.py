@@ -85,5 +85,6 @@ def test_groups_are_on_one_side_only() -> None:
     ],
 )
 def test_bad_input_is_refused(change: dict[str, Any], error: type[Exception], says: str) -> None:
+    given: dict[str, Any] = {"states": STATES, "labels": KINDS, "shuffles": 1} | change
     with pytest.raises(error, match=says):
-        measure_probe(**{"states": STATES, "labels": KINDS, "shuffles": 1} | change)
+        measure_probe(**given)

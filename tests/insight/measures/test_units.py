@@ -15,6 +15,7 @@ from unspool.insight.measures.paths import measure_paths
 from unspool.insight.measures.units import measure_unit
 from unspool.insight.recording import Recording, record
 from unspool.nn import Stack
+from unspool.nn.recurrent import Recurrent
 
 
 def lstm(steps: int = 12, rows: int = 3) -> tuple[nn.LSTM, torch.Tensor, Recording]:
@@ -29,9 +30,10 @@ def test_the_course_of_a_unit_and_its_gates() -> None:
     np.testing.assert_allclose(found.output, model(x)[0][:, 0, 2].detach())
     assert found.names == ("i", "f", "o", "c")
     assert found.gates == ("i", "f", "o")
+    w, u, b, d = (value.detach() for value in model.parameters())
     h, c = torch.zeros(3, 4, dtype=torch.float64), torch.zeros(3, 4, dtype=torch.float64)
     for step, row in enumerate(x):
-        sums = row @ model.weight_ih_l0.T + model.bias_ih_l0 + h @ model.weight_hh_l0.T + model.bias_hh_l0
+        sums = row @ w.T + b + h @ u.T + d
         i, f, g, o = (part[:, 2] for part in sums.chunk(4, -1))
         whole = sums.chunk(4, -1)
         c = whole[1].sigmoid() * c + whole[0].sigmoid() * whole[2].tanh()
@@ -47,7 +49,7 @@ class Echo(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.rnn = Stack("linear", 2, 4, dtype=torch.float64)
-        cell = next(module for module in self.rnn.modules() if hasattr(module, "cell_parameters"))
+        (cell,) = [module for module in self.rnn.modules() if isinstance(module, Recurrent)]
         with torch.no_grad():
             for value in cell.cell_parameters().values():
                 value.zero_()

@@ -13,20 +13,22 @@ if TYPE_CHECKING:
 
     from unspool.insight.measures.similarity import Similarity
 
+#: Columns in whose cells a number can be read.
+MOST = 10
 
-def draw_similarity(similarity: Similarity) -> go.Figure:
+
+def draw_similarity(similarity: Similarity, title: str = "How alike the layers represent the data") -> go.Figure:
     """Two tables: linear CKA, and RSA below it."""
-    title = "How alike the layers represent the data"
     if not anything(similarity.cka):
         return empty(title, "No representation varies.")
     rows, columns = distinct(similarity.first), distinct(similarity.second)
-    figure = panels(title, ("linear CKA", "RSA"), height=50 + 38 * len(rows))
+    figure = panels(title, ("linear CKA", "RSA"), height=50 + min(38 * len(rows), 300))
     for row, values in enumerate((similarity.cka, similarity.rsa), 1):
         figure.add_heatmap(
             x=columns,
             y=rows,
             z=numbers(values),
-            text=[[f"{value:.2f}" for value in some] for some in values],
+            text=[[f"{value:.2f}" if len(columns) <= MOST else "" for value in some] for some in values],
             texttemplate="%{text}",
             coloraxis="coloraxis",
             xgap=2,

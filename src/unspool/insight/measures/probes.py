@@ -164,11 +164,11 @@ def fit_classes(x: Array, y: Numbers, classes: int, penalty: float) -> tuple[Arr
         found = (
             functional.cross_entropy(inputs @ weights + bias, targets) + penalty / (2 * len(x)) * weights.square().sum()
         )
-        found.backward()  # type: ignore[no-untyped-call]
+        found.backward()
         return found
 
     with torch.enable_grad():
-        search.step(loss)  # type: ignore[arg-type]
+        search.step(loss)
     return weights.detach().numpy(), bias.detach().numpy()
 
 

@@ -100,7 +100,7 @@ def compare_states(
     if len(set(lengths.values())) > 1:
         raise ShapeError.of("first", lengths, "do not have one row for the same steps", "Give the same steps to all")
     count = next(iter(lengths.values()), 0)
-    chosen = np.unique(np.linspace(0, max(count - 1, 0), min(rows, count)).astype(np.int64))
+    chosen = _spaced(count, rows)
     return _compare(
         {name: value[chosen] for name, value in one.items()}, {name: value[chosen] for name, value in other.items()}
     )
@@ -153,12 +153,20 @@ def compare_runs(first: str | Path, second: str | Path, data: str | Path | None 
     return measure_similarity(a.recording, b.recording)
 
 
-def layer_states(recording: Recording) -> dict[str, Array]:
-    """What the lowest layer reads, and the output of each layer over the same steps: (n, width) each."""
+def layer_states(recording: Recording, rows: int | None = None) -> dict[str, Array]:
+    """What the lowest layer reads, and the output of each layer over the same steps: (n, width) each.
+
+    Of more than `rows` steps, evenly spaced ones.
+    """
     lowest = recording.layers[0]
-    found = {words("input"): lowest.x[lowest.live].numpy()}
+    found: dict[str, Array] = {words("input"): lowest.x[lowest.live].numpy()}
     found |= {layer.label: layer.output[layer.live].numpy() for layer in recording.layers if _same_steps(lowest, layer)}
-    return found
+    return found if rows is None else {name: value[_spaced(len(value), rows)] for name, value in found.items()}
+
+
+def _spaced(count: int, most: int) -> NDArray[np.int64]:
+    """At most so many places of `count`, evenly spaced, with the first and the last."""
+    return np.unique(np.linspace(0, max(count - 1, 0), min(most, count)).astype(np.int64))
 
 
 def _same_steps(one: RecordedLayer, other: RecordedLayer) -> bool:

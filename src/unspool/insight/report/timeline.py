@@ -16,7 +16,7 @@ from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content, Section
 from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
-from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, show_verdicts
+from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, place_section, show_verdicts
 from unspool.insight.report.plain import to_json
 from unspool.insight.report.ranges import share_scales
 from unspool.insight.report.scalars import Glossary
@@ -50,6 +50,7 @@ def render_timeline(
     scalars: Sequence[str] | None = None,
     spelling: Spelling = PYTHON,
     language: str = ENGLISH,
+    still: Sequence[Section] = (),
 ) -> str:
     """Reports that were taken during training as one page with a slider.
 
@@ -61,6 +62,7 @@ def render_timeline(
             change.
         spelling: how settings are written; by default as in Python.
         language: of all texts, a key of `unspool.language.LANGUAGES`.
+        still: sections about all moments together, whose figures do not move.
 
     Returns:
         A whole document that loads nothing.
@@ -77,6 +79,8 @@ def render_timeline(
     glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
     charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary, translate)
     data |= _embed_charts(charts.values())
+    about_all = [(one := section.translated(translate), place_section(one)) for section in still]
+    data |= {f"data-{place.name}": embed_figure(figure) for _, drawn in about_all for place, figure in drawn.items()}
     data["timeline"] = to_json({"frames": [name[:NAME] for name, _ in kept]})
     title = kept[-1][1].title
     return render_document(
@@ -91,6 +95,7 @@ def render_timeline(
         moments=[Moment(name, show_verdicts(report, spelling, translate)) for name, report in kept],
         lines=_place_charts(charts, glossary, translate),
         sections=[(section, _place(section)) for section in chosen],
+        still=[(section, list(drawn)) for section, drawn in about_all],
     )
 
 
