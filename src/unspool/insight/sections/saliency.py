@@ -16,7 +16,7 @@ from unspool.insight.specimen import Specimen
 from unspool.language import Message, words
 
 #: Seconds that the runs without one step may take.
-SECONDS = 2.0
+SECONDS = 1.0
 #: Steps that are named.
 NAMED = 3
 
@@ -96,4 +96,5 @@ SALIENCY = Measure(
     measure=measure,
     tell=tell,
     shows=lambda found: bool(len(found.saliency.product)),
+    weight=3,
 )

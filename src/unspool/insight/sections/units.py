@@ -17,7 +17,7 @@ from unspool.insight.specimen import Specimen
 from unspool.language import Message
 
 #: Units that are shown one by one, and seconds that the runs without one unit may take.
-SHOWN, SECONDS = 3, 2.5
+SHOWN, SECONDS = 3, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,4 +119,5 @@ UNITS = Measure(
     measure=measure,
     tell=tell,
     shows=lambda found: found.ablation.ablated > 0,
+    weight=4,
 )
