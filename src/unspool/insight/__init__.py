@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from unspool.lazy import import_on_use
 
 if TYPE_CHECKING:
+    from unspool.insight.compare import compare_runs as compare_runs
     from unspool.insight.measures.ablation import measure_ablation as measure_ablation
     from unspool.insight.measures.activation import measure_activations as measure_activations
     from unspool.insight.measures.attenuation import measure_attenuation as measure_attenuation
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from unspool.insight.measures.saliency import measure_saliency as measure_saliency
     from unspool.insight.measures.sensitivity import measure_sensitivity as measure_sensitivity
     from unspool.insight.measures.shares import measure_shares as measure_shares
-    from unspool.insight.measures.similarity import compare_runs as compare_runs
     from unspool.insight.measures.similarity import compare_states as compare_states
     from unspool.insight.measures.similarity import linear_cka as linear_cka
     from unspool.insight.measures.similarity import measure_similarity as measure_similarity
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 #: Module → the names that it provides here.
 _PROVIDED = {
+    "compare": ("compare_runs",),
     "measures.ablation": ("measure_ablation",),
     "measures.activation": ("measure_activations",),
     "measures.attenuation": ("measure_attenuation",),
@@ -69,7 +70,7 @@ _PROVIDED = {
     "measures.saliency": ("measure_saliency",),
     "measures.sensitivity": ("measure_sensitivity",),
     "measures.shares": ("measure_shares",),
-    "measures.similarity": ("compare_runs", "compare_states", "linear_cka", "measure_similarity", "rsa"),
+    "measures.similarity": ("compare_states", "linear_cka", "measure_similarity", "rsa"),
     "measures.streams": ("measure_streams",),
     "measures.surprise": ("measure_surprise",),
     "measures.time_constants": ("measure_time_constants",),

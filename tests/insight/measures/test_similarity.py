@@ -12,7 +12,8 @@ from tests.runs.tiny_run import TinyRun
 
 from unspool.cells import CATALOGUE
 from unspool.errors import ArgumentError, ShapeError
-from unspool.insight.measures.similarity import compare_runs, compare_states, linear_cka, measure_similarity, rsa
+from unspool.insight.compare import compare_runs
+from unspool.insight.measures.similarity import compare_states, linear_cka, measure_similarity, rsa
 
 
 def draw(rows: int = 40, width: int = 5, seed: int = 0) -> np.ndarray:

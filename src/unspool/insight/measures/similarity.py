@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,28 +128,6 @@ def measure_similarity(recording: Recording, other: Recording | None = None, row
         shapes = tuple(recording.layers[0].live.shape), tuple(other.layers[0].live.shape)
         raise ShapeError.of("other", shapes, "does not have the same steps", "Record both models over the same batch")
     return compare_states(layer_states(recording), None if other is None else layer_states(other), rows)
-
-
-def compare_runs(first: str | Path, second: str | Path, data: str | Path | None = None) -> Similarity:
-    """CKA and RSA between the layers of two runs over the same data.
-
-    Args:
-        first: the folder of a run.
-        second: that of another one, which reads data in the same way.
-        data: a file to read; by default the validation data of each, which must be the same.
-
-    Returns:
-        Both tables.
-
-    Example:
-        >>> compare_runs("runs/a", "runs/b").cka  # doctest: +SKIP
-    """
-    from unspool.insight.subjects.run import take_run  # whose rooms a comparison of arrays does not need
-
-    a, b = take_run(first, data), take_run(second, data)
-    if a.tokens is not None and b.tokens is not None and [*map(list, a.tokens)] != [*map(list, b.tokens)]:
-        raise ArgumentError.of("second", str(second), f"reads other tokens than {first}", "Give both the same `data`")
-    return measure_similarity(a.recording, b.recording)
 
 
 def layer_states(recording: Recording, rows: int | None = None) -> dict[str, Array]:
