@@ -89,29 +89,12 @@ def test_lines_to_compare_with_are_named_in_the_legend_where_no_curve_lies(
     assert not figure.layout.annotations
 
 
-@pytest.mark.parametrize(
-    ("logs", "ticks", "names"),
-    [
-        ([-3.9, -1.2], [-3, -2], ["10<sup>-3</sup>", "10<sup>-2</sup>"]),
-        ([-9, np.nan, 0], [-9, -6, -3, 0], [f"10<sup>{power}</sup>" for power in (-9, -6, -3, 0)]),
-        ([np.log10(0.002), np.log10(0.5)], [-1, -2], ["10<sup>-2</sup>", "10<sup>-1</sup>"]),
-        ([np.log10(0.2), np.log10(0.5)], [np.log10(0.2), np.log10(0.5)], ["0.2", "0.5"]),
-        ([np.log10(5), np.log10(20)], [np.log10(5), np.log10(20)], ["5", "20"]),
-        ([np.log10(1.234), np.log10(1.239)], [np.log10(1.234), np.log10(1.239)], ["1.23", "1.24"]),
-        ([-4.4, -4.2], [-4.4, -4.2], ["4.0·10<sup>-5</sup>", "6.3·10<sup>-5</sup>"]),
-        ([-2.2], [-3, -2], ["10<sup>-3</sup>", "10<sup>-2</sup>"]),
-        ([0.0, 0.0], [0, 1], ["10<sup>0</sup>", "10<sup>1</sup>"]),
-    ],
-)
-def test_scales_of_colour_have_two_ticks_whatever_their_range(
-    logs: list[float], ticks: list[float], names: list[str]
-) -> None:
-    scale = log_colors(logs)
-    assert scale["colorbar"]["tickvals"] == pytest.approx(sorted(ticks))
-    assert scale["colorbar"]["ticktext"] == names
-    assert scale["cmin"] <= min(ticks)
-    assert scale["cmax"] >= max(ticks)
-    assert scale["cmin"] <= np.nanmin(logs) <= np.nanmax(logs) <= scale["cmax"]
+def test_scales_of_color_hold_all_numbers_and_their_ticks() -> None:
+    for logs in ([-3.9, -1.2], [-9, np.nan, 0], [0.69897, 1.30103], [-4.4, -4.2], [-2.2], [0.0, 0.0]):
+        scale = log_colors(logs)
+        assert scale["cmin"] <= np.nanmin(logs) <= np.nanmax(logs) <= scale["cmax"]
+        assert scale["cmin"] - 1e-9 <= min(scale["colorbar"]["tickvals"])
+        assert scale["cmax"] + 1e-9 >= max(scale["colorbar"]["tickvals"])
 
 
 def test_one_way_between_layers_has_a_scale_too() -> None:

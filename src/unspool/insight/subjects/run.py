@@ -112,7 +112,11 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         loss: Tensor = model(batch, state).loss
         return loss
 
-    recording = record(learner, look)
+    def look_closer(model: nn.Module) -> Tensor:
+        found: Tensor = model.last_surprise(batch)  # type: ignore[operator]
+        return found
+
+    recording, surprise = record(learner, look), learner.surprise(batch)
     steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
     model = config.model
     facts = (
@@ -128,7 +132,8 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         title=Message("X-ray of {name}", name=Path(run).name),
         facts=facts,
         tokens=material.tokens,
-        surprise=learner.surprise(batch),
+        surprise=surprise,
+        focus=None if surprise is None else lambda: record(learner, look_closer),
         bptt=_bptt(config),
         retrain=Retrain.of(run),
         missing=material.missing,

@@ -40,6 +40,19 @@ const unspool = (() => {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
     }
     layout.margin ??= { l: 56, r: 16 };
+    for (const note of layout.annotations ?? []) note.font = { ...note.font, size: 10 };
+    for (const [name, axis] of Object.entries(layout)) {
+      if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
+    }
+  }
+
+  // A long name in two lines, broken at the space nearest to its middle.
+  function halve(text) {
+    if (text.length <= 16 || text.includes("<")) return text;
+    const spaces = [...text.matchAll(/ /g)].map((each) => each.index);
+    const far = (place) => Math.abs(place - text.length / 2);
+    const place = spaces.sort((one, other) => far(one) - far(other))[0];
+    return place ? `${text.slice(0, place)}<br>${text.slice(place + 1)}` : text;
   }
 
   function prepare(figure, place) {
