@@ -1,0 +1,141 @@
+"""Token memory: from how many steps before it a token is predicted, by counts of contexts and by single far lags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool.insight.measures.context import LEFT, SURE, Context, Point, choose_shortest, standard_error
+from unspool.insight.measures.counting import LONGEST, Orders, Stream, make_stream, measure_orders
+from unspool.insight.measures.dependence import Dependence
+from unspool.insight.measures.far_lags import find_far_lags
+
+Array = NDArray[np.float64]
+#: Steps that are read, and the fewest from which something can be learned, by counting and by a network.
+STEPS, FEWEST, FEWEST_PROBED = 150_000, 40, 2000
+#: Steps are shuffled within so many stretches of the data, to tell drift from memory.
+STRETCHES = 16
+#: Drift counts if it has this fraction of the gain.
+DRIFTS = 0.1
+#: Counts of contexts may miss something if the next longer context is not seen elsewhere at this fraction of the steps.
+RARE = 0.5
+
+
+#: The steps that a recurrent network predicts, and by the length of the context −ln P of each.
+Probe = Callable[[Stream], tuple[NDArray[np.int64], Mapping[int, Array]]]
+
+
+def measure_tokens(
+    sequences: Sequence[NDArray[Any]],
+    pairs: Dependence,
+    *,
+    limit: int | None = None,
+    probe: Probe | None = None,
+    seed: int = 0,
+) -> Context:
+    """Find the fewest steps that predict the next token about as well as any number of them.
+
+    Args:
+        sequences: Arrays (steps,) of ids.
+        pairs: The dependence of pairs of these, by lag.
+        limit: The longest context.
+        probe: Predicts by a recurrent network.
+        seed: For the shuffle.
+
+    Returns:
+        The memory, and the losses by the length of the context.
+
+    Example:
+        measure_tokens([ids], measure_mutual_information([ids])).memory
+    """
+    stream = make_stream(sequences, STEPS)
+    if len(stream.ids) < FEWEST or stream.size < 2:
+        return Context((0,), (0.0,), ("nothing",), 0, 0.0, 0.0)
+    longest = min(limit or LONGEST, LONGEST, int(stream.age.max()))
+    orders = measure_orders(stream, longest)
+    drift = _find_drift(stream, orders, longest, seed)
+    points = [Point(order, losses, "counts" if order else "nothing") for order, losses in enumerate(orders.losses)]
+    if drift is not None:
+        points = [Point(one.steps, one.losses + drift.gain(one.steps), one.by) for one in points]
+    near = choose_shortest(points).memory
+    points += find_far_lags(stream, orders, near, pairs, drift and (drift.stream, drift.orders))
+    found = replace(choose_shortest(points), drift=drift.fraction(orders) if drift else 0.0)
+    found = replace(found, at_least=_ends_early(orders, found))
+    why = _why_not_probed(stream, found, points, probe)
+    return replace(found, probed=why) if why or probe is None else _ask(probe, stream, points, found)
+
+
+def _ends_early(orders: Orders, found: Context) -> bool:
+    """Whether counts end at a context that is the longest which comes again often enough."""
+    following = found.memory + 1
+    counts = found.memory > 0 and found.memory < len(orders.losses)
+    return counts and (following >= len(orders.covered) or bool(orders.covered[following] < RARE))
+
+
+def _why_not_probed(stream: Stream, found: Context, points: Sequence[Point], probe: Probe | None) -> str:
+    """Why no recurrent network is tried."""
+    if probe is None:
+        return "it was not asked for"
+    if len(stream.ids) < FEWEST_PROBED:
+        return f"it needs at least {FEWEST_PROBED:,} steps"
+    if found.drift:
+        return "the data drifts, which it would learn too"
+    if min(one.losses.mean() for one in points) < LEFT * points[0].losses.mean():
+        return "nothing is left to predict"
+    return ""
+
+
+def _ask(probe: Probe, stream: Stream, points: Sequence[Point], found: Context) -> Context:
+    """What a recurrent network sees beyond the other predictions, if anything."""
+    targets, losses = probe(stream)
+    counted = [Point(one.steps, one.losses[targets], one.by) for one in points]
+    probed = [Point(steps, values, "probe") for steps, values in losses.items()]
+    best, better = (min(some, key=lambda one: one.losses.mean()).losses for some in (counted, probed))
+    difference = best - better
+    gain = float((counted[0].losses - better).mean())
+    if difference.mean() <= max(SURE * standard_error(difference), LEFT * gain):
+        return found
+    return replace(choose_shortest([*counted, *probed]), hidden=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """Data with its steps shuffled among neighbors: its frequencies change along it as before, and no step tells of the
+    next."""
+
+    stream: Stream
+    orders: Orders
+
+    def gain(self, order: int) -> float:
+        """What a context seems to tell: it tells where in the data a step is."""
+        order = min(order, len(self.orders.losses) - 1)
+        return max(0.0, float((self.orders.losses[0] - self.orders.losses[order]).mean()))
+
+    def fraction(self, orders: Orders) -> float:
+        """Of the gain of contexts, what is left in the shuffled data."""
+        gained = float((orders.losses[0] - orders.losses[orders.best]).mean())
+        return min(1.0, self.gain(orders.best) / gained) if gained > 0 else 1.0
+
+
+def _find_drift(stream: Stream, orders: Orders, longest: int, seed: int) -> Drift | None:
+    """The shuffled data, if a good part of the gain is left in it."""
+    shuffled = _shuffle_nearby(stream, seed)
+    found = measure_orders(shuffled, min(longest, max(orders.best, 1)))
+    difference = found.losses[0] - found.losses[found.best]
+    gained = orders.losses[0].mean() - orders.losses[orders.best].mean()
+    if difference.mean() <= max(SURE * standard_error(difference), DRIFTS * gained):
+        return None
+    return Drift(shuffled, found)
+
+
+def _shuffle_nearby(stream: Stream, seed: int) -> Stream:
+    """Each stretch in random order; what ends a sequence stays, as it is often a mark."""
+    chance, ids = np.random.default_rng(seed), stream.ids.copy()
+    inner = np.flatnonzero(np.append(stream.age[1:], 0) > 0)
+    for places in np.array_split(inner, STRETCHES):
+        ids[places] = chance.permutation(ids[places])
+    return replace(stream, ids=ids)
