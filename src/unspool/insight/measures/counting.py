@@ -20,7 +20,9 @@ PARTS = 4
 #: Contexts are trusted by how often they were seen, in powers of two up to this one.
 BUCKETS = 14
 #: Rounds of expectation and maximization for the weight of a bucket, and the observations that its prior is worth.
-ROUNDS, PRIOR = 15, 2.0
+ROUNDS, PRIOR = 12, 2.0
+#: Steps that weights are fitted on.
+FITTED = 12_000
 #: Longer contexts are tried up to this order, as long as they are this many times the best one, or up to EACH.
 LONGEST, EACH, AHEAD = 64, 8, 2
 #: A context must have been seen elsewhere at this fraction of the steps.
@@ -140,7 +142,7 @@ def refine(stream: Stream, below: Array, context: Ids) -> tuple[Array, float]:
 def mix(stream: Stream, below: Array, estimate: Array, bucket: Ids) -> Array:
     """Mix two probabilities by weights per bucket; those of a part are fitted on the other parts."""
     mixed = np.empty_like(below)
-    for part in range(PARTS):
+    for part in range(PARTS if len(below) else 0):
         own = stream.part == part
         weight = _fit_weights(below[~own], estimate[~own], bucket[~own])[bucket[own]]
         mixed[own] = (1 - weight) * below[own] + weight * estimate[own]
@@ -149,6 +151,8 @@ def mix(stream: Stream, below: Array, estimate: Array, bucket: Ids) -> Array:
 
 def _fit_weights(below: Array, estimate: Array, bucket: Ids) -> Array:
     """The weight of the estimate in each bucket, by expectation and maximization."""
+    every = -(-len(below) // FITTED)
+    below, estimate, bucket = below[::every], estimate[::every], bucket[::every]
     weights, counts = np.full(BUCKETS, 0.5), np.bincount(bucket, minlength=BUCKETS)
     for _ in range(ROUNDS):
         part = weights[bucket] * estimate

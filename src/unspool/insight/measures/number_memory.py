@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 #: The longest lag, the fewest pairs per lag and their fraction of the steps, and the products of steps and lags.
 LONGEST, PAIRS, PART, PRODUCTS = 1000, 20, 0.65, 30_000_000
 #: The probability that a series without memory shows one, over all lags.
-CHANCE = 0.01
+CHANCE = 0.005
 #: Features that are predicted together; of more, each is predicted from itself.
 TOGETHER = 4
 #: Waves that are taken off a series to tell drift from memory, if it has so many steps.

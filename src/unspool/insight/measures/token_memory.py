@@ -16,17 +16,20 @@ from unspool.insight.measures.far_lags import find_far_lags
 
 Array = NDArray[np.float64]
 #: Steps that are read, and the fewest from which something can be learned, by counting and by a network.
-STEPS, FEWEST, FEWEST_PROBED = 150_000, 40, 2000
+STEPS, FEWEST, FEWEST_PROBED = 100_000, 40, 2000
+#: Steps that are read to find out whether lines are independent.
+COMPARED = 40_000
 #: Steps are shuffled within so many stretches of the data, to tell drift from memory.
 STRETCHES = 16
 #: Drift counts if it has this fraction of the gain.
 DRIFTS = 0.1
-#: Counts of contexts may miss something if the next longer context is not seen elsewhere at this fraction of the steps.
+#: Counts of contexts may miss something if contexts twice as long are not seen elsewhere at this fraction of the steps.
 RARE = 0.5
 
 
 #: The steps that a recurrent network predicts, and by the length of the context −ln P of each.
 Probe = Callable[[Stream], tuple[NDArray[np.int64], Mapping[int, Array]]]
+Pairs = Callable[[Sequence[NDArray[Any]]], Dependence]
 
 
 def measure_tokens(
@@ -55,6 +58,38 @@ def measure_tokens(
     stream = make_stream(sequences, STEPS)
     if len(stream.ids) < FEWEST or stream.size < 2:
         return Context((0,), (0.0,), ("nothing",), 0, 0.0, 0.0)
+    points, orders, drift = _predict(stream, pairs, limit, seed)
+    found = choose_shortest(points)
+    found = replace(found, drift=drift.fraction(found.gain) if drift else 0.0, at_least=_ends_early(orders, found))
+    why = _why_not_probed(stream, found, points) if probe is not None else "it was not asked for"
+    return replace(found, probed=why) if why or probe is None else _ask(probe, stream, points, found)
+
+
+def tells_more(whole: Sequence[NDArray[Any]], parts: Sequence[NDArray[Any]], measure: Pairs) -> bool:
+    """Whether steps are predicted better if contexts reach from one part into another.
+
+    Args:
+        whole: Sequences of ids.
+        parts: The same, cut into more sequences.
+        measure: Measures the dependence of pairs.
+
+    Example:
+        tells_more([ids], lines, measure_mutual_information)
+    """
+    losses = []
+    for some in (whole, parts):
+        stream = make_stream(some, COMPARED)
+        lengths = np.diff(np.append(np.flatnonzero(stream.age == 0), len(stream.ids)))
+        read = np.split(stream.ids, np.cumsum(lengths)[:-1])
+        losses.append(min((one.losses for one in _predict(stream, measure(read), None, 0)[0]), key=np.mean))
+    difference = losses[1] - losses[0]
+    return bool(difference.mean() > SURE * standard_error(difference))
+
+
+def _predict(
+    stream: Stream, pairs: Dependence, limit: int | None, seed: int
+) -> tuple[list[Point], Orders, Drift | None]:
+    """Predict by counts and by far lags; of data that drifts, without what the drift seems to tell."""
     longest = min(limit or LONGEST, LONGEST, int(stream.age.max()))
     orders = measure_orders(stream, longest)
     drift = _find_drift(stream, orders, longest, seed)
@@ -62,24 +97,19 @@ def measure_tokens(
     if drift is not None:
         points = [Point(one.steps, one.losses + drift.gain(one.steps), one.by) for one in points]
     near = choose_shortest(points).memory
-    points += find_far_lags(stream, orders, near, pairs, drift and (drift.stream, drift.orders))
-    found = replace(choose_shortest(points), drift=drift.fraction(orders) if drift else 0.0)
-    found = replace(found, at_least=_ends_early(orders, found))
-    why = _why_not_probed(stream, found, points, probe)
-    return replace(found, probed=why) if why or probe is None else _ask(probe, stream, points, found)
+    drifting = (drift.stream, drift.orders) if drift is not None else None
+    return [*points, *find_far_lags(stream, orders, near, pairs, drifting)], orders, drift
 
 
 def _ends_early(orders: Orders, found: Context) -> bool:
-    """Whether counts end at a context that is the longest which comes again often enough."""
-    following = found.memory + 1
-    counts = found.memory > 0 and found.memory < len(orders.losses)
-    return counts and (following >= len(orders.covered) or bool(orders.covered[following] < RARE))
+    """Whether counts end at a context beyond which contexts do not come again often enough."""
+    counts = 0 < found.memory < len(orders.losses) and found.losses[-1] > LEFT * found.losses[0]
+    longer = min(2 * found.memory, len(orders.covered) - 1)
+    return counts and bool(orders.covered[longer] < RARE)
 
 
-def _why_not_probed(stream: Stream, found: Context, points: Sequence[Point], probe: Probe | None) -> str:
-    """Why no recurrent network is tried."""
-    if probe is None:
-        return "it was not asked for"
+def _why_not_probed(stream: Stream, found: Context, points: Sequence[Point]) -> str:
+    """Why no recurrent network is tried; empty if one is."""
     if len(stream.ids) < FEWEST_PROBED:
         return f"it needs at least {FEWEST_PROBED:,} steps"
     if found.drift:
@@ -115,10 +145,10 @@ class Drift:
         order = min(order, len(self.orders.losses) - 1)
         return max(0.0, float((self.orders.losses[0] - self.orders.losses[order]).mean()))
 
-    def fraction(self, orders: Orders) -> float:
-        """Of the gain of contexts, what is left in the shuffled data."""
-        gained = float((orders.losses[0] - orders.losses[orders.best]).mean())
-        return min(1.0, self.gain(orders.best) / gained) if gained > 0 else 1.0
+    def fraction(self, gain: float) -> float:
+        """Of all that seems to be gained, what is the drift's, where the rest is `gain`."""
+        own = self.gain(self.orders.best)
+        return own / (own + gain)
 
 
 def _find_drift(stream: Stream, orders: Orders, longest: int, seed: int) -> Drift | None:
