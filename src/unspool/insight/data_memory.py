@@ -59,21 +59,22 @@ def _measure(
 ) -> tuple[Dependence, Context]:
     """Of tokens the mutual information and counts of contexts, of numbers the total and the partial autocorrelation."""
     if side[0].ndim == 1:
-        return _measure_tokens(side, sequences.line_end, limit)
+        return _measure_tokens(side, sequences, limit)
     numbers = [np.asarray(one, np.float64) for one in side]
     pairs = measure_autocorrelation(numbers, limit, detrend=sequences.detrend)
     return pairs, measure_numbers(numbers, detrend=sequences.detrend, limit=limit)
 
 
 def _measure_tokens(
-    side: Sequence[NDArray[Any]], line_end: int | None, limit: int | None
+    side: Sequence[NDArray[Any]], sequences: TrainingSequences, limit: int | None
 ) -> tuple[Dependence, Context]:
     """Each line by itself, if lines tell nothing of each other."""
-    lines = _cut_lines(side, line_end)
+    lines = _cut_lines(side, sequences.line_end)
     within = bool(lines) and not tells_more(side, lines, lambda some: measure_mutual_information(some, LAGS))
     parts = lines if within else side
     pairs = measure_mutual_information(parts, limit)
-    return pairs, replace(measure_tokens(parts, pairs, limit=limit, probe=probe), lines=within)
+    asked = probe if sequences.whole is None else None  # the memory of a whole sequence is its length anyway
+    return pairs, replace(measure_tokens(parts, pairs, limit=limit, probe=asked), lines=within)
 
 
 def _cut_lines(side: Sequence[NDArray[Any]], line_end: int | None) -> list[NDArray[Any]]:

@@ -15,8 +15,10 @@ from unspool.data.text import Source
 from unspool.data.units import count_units
 from unspool.insight.data_memory import measure_memory
 from unspool.insight.gate_bias import propose_forget_bias, time_constant
+from unspool.insight.measures.context import Context
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
+from unspool.insight.memory_words import explain_memory, name_memory
 from unspool.runs.baselines import baselines_of
 from unspool.runs.config import Config
 from unspool.runs.train import plan as read_settings
@@ -45,7 +47,8 @@ class Plan:
     unit: str  # what a step is, in the plural
     sequences: int  # to train on
     steps: int  # of all of them
-    dependence: Dependence
+    dependence: Dependence  # of pairs of steps, by lag
+    context: Context  # what the last steps tell of the next, by how many they are
     memory: int  # steps: as measured, or the longest sequence from which something is predicted; 0 if there is neither
     reason: str  # how the memory is known, and what is not measured
     proposals: tuple[Proposal, ...]
@@ -56,7 +59,7 @@ class Plan:
         lines = [
             f"task: {self.task}" + (f", guessed: {self.guessed}" if self.guessed else ""),
             f"data: {count_units(self.steps, self.unit)} in {many} to train on",
-            f"memory: {count_units(self.memory, self.unit)}. {self.reason}",
+            f"memory: {name_memory(self.memory, self.context, self.unit)}. {self.reason}",
             *(f"{one.setting}={one.value!r}: {one.reason}" for one in self.proposals),
         ]
         files = repr(self.source[0] if len(self.source) == 1 else list(self.source))
@@ -90,8 +93,8 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
     sequences = found.sequences()
     lengths = [len(one) for one in sequences.sides[0]]
     needed = measure_memory(sequences, limit)
-    memory, dependence, longest = needed.steps, needed.dependence, needed.longest
-    advised = [*_propose(config, dependence, memory, sum(lengths)), *found.propose(memory, config.training)]
+    memory, context, longest = needed.steps, needed.context, needed.longest
+    advised = [*_propose(config, context, memory, sum(lengths)), *found.propose(memory, config.training)]
     proposals = tuple(one for one in advised if one.setting not in given)
     settings = {**given, **{one.setting: one.value for one in proposals}}
     accepted = read_settings(source, task=task, **settings)  # refuses what does not fit together
@@ -102,11 +105,12 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
         unit=sequences.unit,
         sequences=len(lengths),
         steps=sum(lengths),
-        dependence=dependence,
+        dependence=needed.dependence,
+        context=context,
         memory=memory,
-        reason=_explain(dependence, sequences.unit)
+        reason=explain_memory(context, needed.dependence, sequences.unit)
         + _explain_whole(sequences.whole, longest, sequences.unit)
-        + _explain_longest(sequences, dependence.memory),
+        + _explain_longest(sequences, context.memory),
         proposals=proposals,
         settings=settings if task is None else {"task": task, **settings},
     )
@@ -114,25 +118,6 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
 
 def _names(source: Source) -> tuple[str, ...]:
     return (str(source),) if isinstance(source, str | Path) else tuple(map(str, source))
-
-
-def _explain(found: Dependence, unit: str) -> str:
-    """How the memory is known, in a sentence."""
-    if not len(found.lags):
-        return "No sequence is long enough that a step could tell of a later one."
-    if not (found.values.any() or found.noise.any()):
-        line = ", or on a straight line" if found.measure == "autocorrelation" else ""
-        return f"All steps are the same{line}: no step can tell anything of another."
-    if not found.memory:
-        return f"At no lag up to {found.lags[-1]:,} is the {found.measure} above that of shuffled data."
-    place = int(np.flatnonzero(found.lags == found.memory)[0])
-    what = "variance" if found.measure == "autocorrelation" else "entropy"
-    told = f"{100 * found.shares[place]:.2g} % of the {what}"
-    later = count_units(found.memory, unit)
-    if found.repeats:
-        return f"The data repeats itself without fading: a step tells {told} of the one {later} later."
-    tail = "; it may reach beyond the longest lag" if found.censored else ", and hardly anything of later ones"
-    return f"A step tells {told} of the one {later} later{tail}."
 
 
 def _explain_whole(whole: WholeSequence | None, longest: int, unit: str) -> str:
@@ -154,7 +139,7 @@ def _explain_longest(sequences: TrainingSequences, memory: int) -> str:
     return f" A prediction reads {count_units(sequences.longest, sequences.unit)}, and needs no longer memory."
 
 
-def _propose(config: Config, dependence: Dependence, memory: int, steps: int) -> list[Proposal]:
+def _propose(config: Config, context: Context, memory: int, steps: int) -> list[Proposal]:
     """The settings of every task that fit a memory of so many steps, learned from so many."""
     found = [_cell(memory)]
     if isinstance(config.model.cell, str) and isinstance(config.model.hidden, int):  # lists say how many layers
@@ -164,7 +149,7 @@ def _propose(config: Config, dependence: Dependence, memory: int, steps: int) ->
     bias = propose_forget_bias(memory)
     if bias is not None and config.model.engine == "kernel" and all(cell.keeps for cell in cells):
         found.append(Proposal("forget_bias", bias, _explain_bias(memory)))
-    if dependence.memory <= 1 and baselines_of(config):
+    if context.memory <= 1 and baselines_of(config):
         found.append(Proposal("baselines", True, MEMORYLESS))
     return found
 

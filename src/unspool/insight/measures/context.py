@@ -16,6 +16,8 @@ By = Literal["nothing", "counts", "lag", "probe", "linear", "season"]
 LEFT = 0.03
 #: … or if so many standard errors do not tell the difference.
 ERRORS = 2.0
+#: What is less than this fraction of the gain is not listed.
+TRIFLE = 0.005
 #: A gain counts from this many standard errors on.
 SURE = 3.5
 #: Errors of neighboring steps are not independent: their means over so many steps are taken to be.
@@ -34,8 +36,8 @@ class Point(NamedTuple):
 class Context:
     """What the last steps tell of the next one."""
 
-    steps: tuple[int, ...]  # ascending, from 0
-    losses: tuple[float, ...]  # nats per step, of the best prediction from at most so many steps
+    steps: tuple[int, ...]  # ascending, from 0: those that are better than all fewer ones
+    losses: tuple[float, ...]  # nats per step, of the best prediction from so many steps
     by: tuple[By, ...]  # how that is predicted
     memory: int  # the fewest steps that are enough
     gain: float  # nats per step, against no context
@@ -100,14 +102,13 @@ def _suffices(one: Point, best: Point, gain: float) -> bool:
 
 
 def _descend(points: Sequence[Point]) -> list[Point]:
-    """By steps: the best prediction from at most so many."""
-    found: list[Point] = []
-    for one in sorted(points, key=lambda one: (one.steps, one.losses.mean())):
-        if found and one.steps == found[-1].steps:
-            continue
-        if found and found[-1].losses.mean() <= one.losses.mean():
-            one = Point(one.steps, found[-1].losses, found[-1].by)
-        found.append(one)
+    """By steps: the predictions that are better than all from fewer steps, by more than a trifle."""
+    found = [points[0]]
+    least = min(float(one.losses.mean()) for one in points)
+    trifle = TRIFLE * (float(points[0].losses.mean()) - least)
+    for one in sorted(points[1:], key=lambda one: (one.steps, one.losses.mean())):
+        if one.losses.mean() < found[-1].losses.mean() - trifle:
+            found.append(one)
     return found
 
 

@@ -1,7 +1,7 @@
 """Counting: how well a token is predicted by what follows the same context elsewhere, for contexts of growing length.
 
-The data is cut into a few parts. A step is predicted from the counts of the other parts, so none is fitted and scored at
-once, and nothing can be learned on the way that a network would have to remember.
+The data is cut into a few parts. A step is predicted from the counts of the other parts, so none is fitted and scored
+at once, and nothing can be learned on the way that a network would have to remember.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def join(context: Ids, token: Ids, size: int) -> Ids:
 def refine(stream: Stream, below: Array, context: Ids) -> tuple[Array, float]:
     """The probability of each step by its context, and the fraction of the steps whose context is seen elsewhere.
 
-    The estimate is Witten and Bell's, (n(c, w) + k(c) P') / (n(c) + k(c)), with n(c) the times that context c is seen in
-    the other parts, n(c, w) of these before w, k(c) the different tokens after it, and P' the probability by less than
-    that context, `below`. It is mixed with P' by weights that depend on n(c).
+    The estimate is Witten and Bell's, (n(c, w) + k(c) P') / (n(c) + k(c)), with n(c) the times that context c is seen
+    in the other parts, n(c, w) of these before w, k(c) the different tokens after it, and P' the probability by less
+    than that context, `below`. It is mixed with P' by weights that depend on n(c).
     """
     if not len(context):
         return below, 0.0

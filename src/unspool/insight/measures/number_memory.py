@@ -22,14 +22,16 @@ Array = NDArray[np.float64]
 LONGEST, PAIRS, PART, PRODUCTS = 1000, 20, 0.65, 30_000_000
 #: The probability that a series without memory shows one, over all lags.
 CHANCE = 0.005
+#: A lag is taken into account by the later ones if its own probability by chance is below this.
+TAKEN = 0.02
 #: Features that are predicted together; of more, each is predicted from itself.
 TOGETHER = 4
 #: Waves that are taken off a series to tell drift from memory, if it has so many steps.
 WAVES, FEWEST = 8, 200
 #: Of many series, so many are looked at for a season.
 SEASONS = 5
-#: A variance below this fraction is none.
-EXPLAINED = 1e-8
+#: A variance below this fraction is none; a series of which less is left needs no season to be predicted.
+EXPLAINED, NOISELESS = 1e-8, 0.01
 
 
 def measure_numbers(sequences: Sequence[Array], *, detrend: bool = False, limit: int | None = None) -> Context:
@@ -54,12 +56,13 @@ def measure_numbers(sequences: Sequence[Array], *, detrend: bool = False, limit:
     if season > 1:
         rest = _measure([_take_off(one, _phases(len(one), season)) for one in parts], limit)
         steps = max(season, rest.memory)
-        return _cut(plain, steps, "season") if steps < plain.memory else plain
+        fewer = steps >= plain.memory and math.exp(-2 * plain.gain) < NOISELESS
+        return plain if fewer else _cut(plain, steps, "season")
     return _without_drift(parts, plain, limit)
 
 
 def _cut(found: Context, steps: int, by: By) -> Context:
-    """The same with a shorter memory."""
+    """The same with another memory."""
     losses = [loss for place, loss in zip(found.steps, found.losses, strict=True) if place <= steps]
     kept = [place for place in found.steps if place <= steps]
     if kept[-1] < steps:
@@ -126,6 +129,7 @@ def measure_partial(parts: Sequence[Array], limit: int | None = None) -> tuple[A
     backward, left = forward.copy(), np.concatenate([np.arange(len(one)) for one in parts])
     start = max(float(_determinant(forward)), 1e-300)
     gains, pairs = np.zeros(lags), np.zeros(lags, np.int64)
+    least = _chi_square(forward.shape[1] ** 2, TAKEN)
     for lag in range(1, lags + 1):
         # each step with the one before it, in what is left of its sequence
         inside = left[1:] >= lag
@@ -134,9 +138,11 @@ def measure_partial(parts: Sequence[Array], limit: int | None = None) -> tuple[A
         pairs[lag - 1] = len(left) - lag * forward.shape[1]  # each lag has taken away a degree of freedom
         if before <= EXPLAINED ** forward.shape[1] * start:
             break
-        forward, backward = _residual(forward, backward), _residual(backward, forward)
-        after = max(float(_determinant(forward)), EXPLAINED ** forward.shape[1] * start)
+        rest = _residual(forward, backward)
+        after = max(float(_determinant(rest)), EXPLAINED ** forward.shape[1] * start)
         gains[lag - 1] = 0.5 * max(math.log(before / after), 0.0)
+        if 2 * gains[lag - 1] * pairs[lag - 1] > least:  # what is chance would add up over many lags
+            forward, backward = rest, _residual(backward, forward)
     return gains, np.maximum(pairs, 1)
 
 

@@ -27,6 +27,8 @@ DRIFTS = 0.1
 RARE = 0.5
 
 
+#: Why no recurrent network is tried if none is given.
+NOT_ASKED = "it would not change the plan"
 #: The steps that a recurrent network predicts, and by the length of the context −ln P of each.
 Probe = Callable[[Stream], tuple[NDArray[np.int64], Mapping[int, Array]]]
 Pairs = Callable[[Sequence[NDArray[Any]]], Dependence]
@@ -61,8 +63,10 @@ def measure_tokens(
     points, orders, drift = _predict(stream, pairs, limit, seed)
     found = choose_shortest(points)
     found = replace(found, drift=drift.fraction(found.gain) if drift else 0.0, at_least=_ends_early(orders, found))
-    why = _why_not_probed(stream, found, points) if probe is not None else "it was not asked for"
-    return replace(found, probed=why) if why or probe is None else _ask(probe, stream, points, found)
+    if probe is None:
+        return replace(found, probed=NOT_ASKED)
+    why = _why_not_probed(stream, found, points)
+    return replace(found, probed=why) if why else _ask(probe, stream, points, found)
 
 
 def tells_more(whole: Sequence[NDArray[Any]], parts: Sequence[NDArray[Any]], measure: Pairs) -> bool:
