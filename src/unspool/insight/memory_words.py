@@ -105,11 +105,18 @@ def _explain_limits(context: Context, unit: str, numbers: bool) -> list[str]:
     if context.drift:
         found.append(_explain_drift(context, numbers))
     if context.at_least:
-        longer = count_units(2 * context.memory, unit)
-        found.append(f"It may be longer: contexts of {longer} come again too rarely to be counted.")
+        found.append(_explain_least(context, unit))
     if context.probed and not numbers:
         found.append(f"No recurrent network was tried: {context.probed}.")
     return found
+
+
+def _explain_least(context: Context, unit: str) -> str:
+    """Why a memory may be longer."""
+    if context.hidden:
+        return "It may be longer: a larger network, trained for longer, may see further."
+    longer = count_units(2 * context.memory, unit)
+    return f"It may be longer: contexts of {longer} come again too rarely to be counted."
 
 
 def _explain_drift(context: Context, numbers: bool) -> str:

@@ -42,7 +42,7 @@ class Context:
     memory: int  # the fewest steps that are enough
     gain: float  # nats per step, against no context
     error: float  # its standard error
-    at_least: bool = False  # longer contexts come too rarely to be judged
+    at_least: bool = False  # longer contexts come too rarely to be judged, or a larger network may see further
     drift: float = 0.0  # the fraction of the gain that is left if neighboring steps are shuffled; not in the losses
     hidden: bool = False  # a recurrent network predicts better than pairs of steps and counts of contexts
     probed: str = ""  # why no recurrent network was tried; empty if it was, or where none is

@@ -53,12 +53,22 @@ def measure_numbers(sequences: Sequence[Array], *, detrend: bool = False, limit:
     if not plain.memory:
         return plain
     season = _common_season(parts) if detrend and plain.memory > 2 else 1
-    if season > 1:
-        rest = _measure([_take_off(one, _phases(len(one), season)) for one in parts], limit)
-        steps = max(season, rest.memory)
-        fewer = steps >= plain.memory and math.exp(-2 * plain.gain) < NOISELESS
-        return plain if fewer else _cut(plain, steps, "season")
-    return _without_drift(parts, plain, limit)
+    if season > 1 and (steps := _judge_season(parts, plain, season, limit)):
+        return _cut(plain, steps, "season")
+    return plain if season > 1 else _without_drift(parts, plain, limit)
+
+
+def _judge_season(parts: Sequence[Array], plain: Context, season: int, limit: int | None) -> int:
+    """The steps that a prediction by the season needs; 0 if the last values predict better, or all there is."""
+    without = [_take_off(one, _phases(len(one), season)) for one in parts]
+    rest = _measure(without, limit)
+    steps = max(season, rest.memory)
+    if steps >= plain.memory and math.exp(-2 * plain.gain) < NOISELESS:
+        return 0
+    left = _variance(without) / _variance(parts)
+    free = max(1 - season * len(parts) / sum(map(len, parts)), EXPLAINED)  # each phase has a mean of its own
+    gain = rest.gain - 0.5 * math.log(max(left / free, EXPLAINED))
+    return steps if gain > plain.gain else 0
 
 
 def _cut(found: Context, steps: int, by: By) -> Context:
@@ -77,8 +87,12 @@ def _without_drift(parts: Sequence[Array], plain: Context, limit: int | None) ->
     free = _measure(slow, limit)
     if 2 * free.memory > plain.memory:
         return plain
-    total = sum(float(np.square(one).sum()) for one in parts)
-    return replace(free, drift=1 - sum(float(np.square(one).sum()) for one in slow) / total)
+    return replace(free, drift=1 - _variance(slow) / _variance(parts))
+
+
+def _variance(parts: Sequence[Array]) -> float:
+    """The sum of squares, in which constants cancel."""
+    return sum(float(np.square(one).sum()) for one in parts)
 
 
 def _measure(parts: Sequence[Array], limit: int | None) -> Context:
