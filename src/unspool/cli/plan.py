@@ -30,6 +30,7 @@ WAYS = {
     "nothing": "no context",
     "counts": "counts of contexts",
     "lag": "single steps back",
+    "place": "the place in its sequence",
     "probe": "a recurrent network",
     "linear": "a linear regression",
     "season": "the season",

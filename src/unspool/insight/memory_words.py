@@ -89,6 +89,7 @@ WAYS: dict[str, Callable[[str], str]] = {
     "nothing": lambda _: "",
     "counts": lambda many: f"This is by counts of contexts; contexts of more than {many} add nothing that is certain.",
     "lag": lambda many: f"The step {many} back tells what all nearer ones do not; those further back add nothing.",
+    "place": lambda many: f"How far a sequence has come tells more than its last steps: nine in ten are within {many}.",
     "probe": lambda many: (
         "Pairs of steps and counts of contexts cannot tell this: a small recurrent network predicts better than they "
         f"do, and gains nothing from more than {many}."

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tests.insight.known_systems import SYSTEMS, make_copies, make_cycle, make_drift, make_dyck, make_markov
 
 from unspool.insight.measures.context import Context, Point, choose_shortest, standard_error
 from unspool.insight.measures.counting import Stream
-from unspool.insight.measures.dependence import measure_mutual_information
+from unspool.insight.measures.dependence import Dependence, measure_mutual_information
 from unspool.insight.measures.token_memory import measure_tokens, tells_more
 from unspool.insight.probe import probe
 
@@ -20,6 +22,10 @@ def find_memory(ids: np.ndarray, *, probed: bool = False) -> Context:
 def is_near(found: int, exact: int) -> bool:
     """Within a factor of 2; no memory is exact."""
     return exact / 2 <= found <= 2 * exact
+
+
+def few_lags(sequences: Sequence[np.ndarray]) -> Dependence:
+    return measure_mutual_information(sequences, 30)
 
 
 #: What counting alone finds at this size.
@@ -95,14 +101,16 @@ def test_a_network_that_is_no_better_changes_nothing() -> None:
 
 
 def test_lines_that_tell_nothing_of_each_other_are_known_as_such() -> None:
-    chance = np.random.default_rng(0)
-    lines = [np.append(make_markov(2, 4, int(chance.integers(4, 10)), 0), 4) for _ in range(10)]
-    names = [np.append(make_markov(2, 4, 2000, 7)[at : at + 6], 4) for at in chance.integers(0, 1990, 600)]
-    assert len(lines) == 10
-    assert not tells_more([np.concatenate(names)], names, measure_mutual_information)
+    chance, letters = np.random.default_rng(0), make_markov(2, 4, 8000, 7)
+    names = [np.append(letters[at : at + chance.integers(3, 8)], 4) for at in range(0, 7990, 10)]
+    assert not tells_more([np.concatenate(names)], names, few_lags)
+    words = [
+        np.append(letters[at : at + 6], 4) for at in range(0, 7990, 10)
+    ]  # of equal length: a line ends with its 7th
+    assert not tells_more([np.concatenate(words)], words, few_lags)
     copied = make_copies(7, 4, 4200, 0)
     parts = list(copied.reshape(-1, 7))  # each line resembles the one before it
-    assert tells_more([copied], parts, measure_mutual_information)
+    assert tells_more([copied], parts, few_lags)
 
 
 @pytest.mark.parametrize("ids", [np.zeros(0, np.int64), np.zeros(500, np.int64), np.arange(30)])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 #: Which predictor a loss is from.
-By = Literal["nothing", "counts", "lag", "probe", "linear", "season"]
+By = Literal["nothing", "counts", "lag", "place", "probe", "linear", "season"]
 #: Fewer steps are enough if they leave at most this fraction of the gain …
 LEFT = 0.03
 #: … or if so many standard errors do not tell the difference.

@@ -19,8 +19,10 @@ Ids = NDArray[np.int64]
 PARTS = 4
 #: Contexts are trusted by how often they were seen, in powers of two up to this one.
 BUCKETS = 14
-#: Rounds of expectation and maximization for the weight of a bucket, and the observations that its prior is worth.
-ROUNDS, PRIOR = 12, 2.0
+#: Weights that are tried for a bucket, and rounds of expectation and maximization that refine the best of them.
+WEIGHTS, ROUNDS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995, 0.999), 3
+#: The fewest steps by which the weight of a bucket is known; it is else that of the bucket below.
+KNOWN = 8
 #: Steps that weights are fitted on.
 FITTED = 12_000
 #: Longer contexts are tried up to this order, as long as they are this many times the best one, or up to EACH.
@@ -150,16 +152,18 @@ def mix(stream: Stream, below: Array, estimate: Array, bucket: Ids) -> Array:
 
 
 def _fit_weights(below: Array, estimate: Array, bucket: Ids) -> Array:
-    """The weight of the estimate in each bucket, by expectation and maximization."""
+    """The likeliest weight of the estimate in each bucket."""
     every = -(-len(below) // FITTED)
     below, estimate, bucket = below[::every], estimate[::every], bucket[::every]
-    weights, counts = np.full(BUCKETS, 0.5), np.bincount(bucket, minlength=BUCKETS)
+    counts = np.bincount(bucket, minlength=BUCKETS)
+    likelihood = [np.bincount(bucket, np.log((1 - one) * below + one * estimate), BUCKETS) for one in WEIGHTS]
+    weights = np.array(WEIGHTS)[np.argmax(likelihood, axis=0)]
     for _ in range(ROUNDS):
         part = weights[bucket] * estimate
         taken = np.bincount(bucket, part / (part + (1 - weights[bucket]) * below), BUCKETS)
-        weights = taken / (counts + PRIOR)
-    known = np.maximum.accumulate(np.where(counts > 0, np.arange(BUCKETS), 0))
-    return np.asarray(weights[known])  # a bucket without steps is trusted as the one below it
+        weights = taken / np.maximum(counts, 1)
+    known = np.maximum.accumulate(np.where(counts >= KNOWN, np.arange(BUCKETS), 0))
+    return np.where(counts[known] >= KNOWN, weights[known], 0.0)
 
 
 def _count_elsewhere(groups: Ids, part: Ids) -> tuple[Ids, Ids]:

@@ -16,8 +16,9 @@ Array = NDArray[np.float64]
 MATCHES = 5.0
 #: Lags that are tried, and lags that are kept.
 TRIED, KEPT = 6, 3
-#: Pairs of data that drifts depend on each other at every lag: a lag is tried from this many times the median on.
-ABOVE = 2.0
+#: Pairs of data that drifts depend on each other at every lag: a lag is tried from this many times the median on, and
+#: up to this fraction of the steps.
+ABOVE, FURTHEST = 2.0, 0.35
 #: What a lag adds counts if it is this fraction of what is gained already.
 ADDS = 0.03
 
@@ -51,7 +52,7 @@ def find_far_lags(
     """
     known, kept = Knowledge(stream, orders, near), []
     null = Knowledge(*drifting, min(near, len(drifting[1].losses) - 1)) if drifting else None
-    for lag in choose_candidates(stream, near, pairs, ABOVE if drifting else 0.0):
+    for lag in choose_candidates(stream, near, pairs):
         losses = known.losses_with(lag)
         if null is not None:
             losses = losses + max(0.0, float((null.losses - null.losses_with(lag)).mean()))
@@ -79,14 +80,13 @@ def predict(stream: Stream, losses: Array, contexts: Sequence[NDArray[np.int64]]
     return found
 
 
-def choose_candidates(stream: Stream, near: int, pairs: Dependence, above: float = 0.0) -> list[int]:
+def choose_candidates(stream: Stream, near: int, pairs: Dependence) -> list[int]:
     """Lags beyond the near context at which pairs depend on each other, the strongest first.
 
     Args:
         stream: The tokens.
         near: The order of the near context.
         pairs: The dependence of pairs by lag.
-        above: Times the median over all lags that a dependence must have.
 
     Example:
         choose_candidates(stream, 0, measure_mutual_information([stream.ids]))
@@ -95,10 +95,10 @@ def choose_candidates(stream: Stream, near: int, pairs: Dependence, above: float
         return []
     matches = np.abs(_count_matches(stream, int(pairs.lags[-1])))
     strength = np.maximum(
-        _relative(pairs.shares, np.maximum(pairs.noise, above * np.median(pairs.shares))),
-        _relative(matches, np.maximum(MATCHES, above * np.median(matches))),
+        _relative(pairs.shares, np.maximum(pairs.noise, ABOVE * np.median(pairs.shares))),
+        _relative(matches, np.maximum(MATCHES, ABOVE * np.median(matches))),
     )
-    strength[:near] = 0.0
+    strength[:near] = strength[int(FURTHEST * len(stream.ids)) :] = 0.0
     around = np.concatenate([[0.0], strength, [0.0]])
     peaks = (strength > 0) & (strength >= around[:-2]) & (strength >= around[2:])
     ordered = np.argsort(-strength, kind="stable")

@@ -18,7 +18,7 @@ from unspool.data.seasons import guess_season
 from unspool.insight.measures.context import LEFT, By, Context
 
 Array = NDArray[np.float64]
-#: The longest lag, the fewest pairs per lag and their fraction of the steps, and the products of steps and lags.
+#: The longest lag, the fewest pairs per lag and their fraction of those at lag 1, and the products of steps and lags.
 LONGEST, PAIRS, PART, PRODUCTS = 1000, 20, 0.65, 30_000_000
 #: The probability that a series without memory shows one, over all lags.
 CHANCE = 0.005
@@ -178,7 +178,7 @@ def _choose_lags(lengths: NDArray[np.int64], limit: int | None) -> int:
     if most < 1:
         return 0
     pairs = np.array([np.maximum(lengths - lag, 0).sum() for lag in range(1, most + 1)])
-    return int((pairs >= max(PAIRS, PART * total)).sum())
+    return int((pairs >= max(PAIRS, PART * pairs[0])).sum())
 
 
 def _chi_square(freedom: int, chance: float) -> float:
@@ -195,7 +195,9 @@ def _read(sequences: Sequence[Array], detrend: bool) -> list[Array]:
     parts = [np.asarray(one, np.float64) for one in sequences if len(one)]
     if detrend:
         parts = [_scale(_take_off(one, _line(len(one)))) for one in parts]
-    flat = np.concatenate(parts) if parts else np.zeros((0, 1))
+    if not parts:
+        return []
+    flat = np.concatenate(parts)
     deviation = flat.std(0)
     alive = deviation > 1e-12 * np.abs(flat).max(0, initial=0.0)
     if not alive.any():

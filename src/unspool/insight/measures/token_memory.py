@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.insight.measures.context import LEFT, SURE, Context, Point, choose_shortest, standard_error
-from unspool.insight.measures.counting import LONGEST, Orders, Stream, make_stream, measure_orders
+from unspool.insight.measures.counting import LONGEST, Orders, Stream, join, make_stream, measure_orders, refine
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.far_lags import find_far_lags
 
@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 STEPS, FEWEST, FEWEST_PROBED = 100_000, 40, 2000
 #: Steps that are read to find out whether lines are independent.
 COMPARED = 40_000
+#: The place in a sequence may count if there are so many of them; it is told by so many steps for this fraction of all.
+SEVERAL, MOSTLY = 50, 0.9
 #: Steps are shuffled within so many stretches of the data, to tell drift from memory.
 STRETCHES = 16
 #: Drift counts if it has this fraction of the gain.
@@ -102,7 +104,19 @@ def _predict(
         points = [Point(one.steps, one.losses + drift.gain(one.steps), one.by) for one in points]
     near = choose_shortest(points).memory
     drifting = (drift.stream, drift.orders) if drift is not None else None
-    return [*points, *find_far_lags(stream, orders, near, pairs, drifting)], orders, drift
+    points += find_far_lags(stream, orders, near, pairs, drifting)
+    return [*points, *_locate(stream, orders, near)], orders, drift
+
+
+def _locate(stream: Stream, orders: Orders, near: int) -> list[Point]:
+    """The prediction if the place in a sequence is known, for which it must be read from its start."""
+    if np.count_nonzero(stream.age == 0) < SEVERAL:
+        return []
+    place = np.minimum(stream.age, LONGEST)
+    probability, _ = refine(stream, np.exp(-orders.losses[near]), place)
+    for order in sorted({min(1, near), near} - {0}):
+        probability, _ = refine(stream, probability, join(orders.contexts[order], place, LONGEST + 1))
+    return [Point(int(np.quantile(stream.age, MOSTLY)) + 1, -np.log(probability), "place")]
 
 
 def _ends_early(orders: Orders, found: Context) -> bool:
@@ -167,9 +181,8 @@ def _find_drift(stream: Stream, orders: Orders, longest: int, seed: int) -> Drif
 
 
 def _shuffle_nearby(stream: Stream, seed: int) -> Stream:
-    """Each stretch in random order; what ends a sequence stays, as it is often a mark."""
+    """Each stretch in random order."""
     chance, ids = np.random.default_rng(seed), stream.ids.copy()
-    inner = np.flatnonzero(np.append(stream.age[1:], 0) > 0)
-    for places in np.array_split(inner, STRETCHES):
+    for places in np.array_split(np.arange(len(ids)), STRETCHES):
         ids[places] = chance.permutation(ids[places])
     return replace(stream, ids=ids)
