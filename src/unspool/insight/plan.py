@@ -14,7 +14,7 @@ from unspool.cells import find_cell
 from unspool.data.text import Source
 from unspool.data.units import count_units
 from unspool.insight.data_memory import measure_memory
-from unspool.insight.gate_bias import propose_forget_bias, time_constant
+from unspool.insight.gate_bias import propose_cell, propose_forget_bias, time_constant
 from unspool.insight.measures.context import Context
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
@@ -24,8 +24,6 @@ from unspool.runs.config import Config
 from unspool.runs.train import plan as read_settings
 from unspool.tasks.contract import Proposal, TrainingSequences, WholeSequence
 
-#: Steps of memory for which a GRU is enough.
-SHORT = 20
 #: The most layers that are proposed.
 DEEPEST = 4
 #: Layers of the head.
@@ -155,7 +153,7 @@ def _propose(config: Config, context: Context, memory: int, steps: int) -> list[
 
 
 def _cell(memory: int) -> Proposal:
-    if memory > SHORT:
+    if propose_cell(memory) == "lstm":
         reason = f"Over {memory:,} steps gradients survive only along a state that is kept, as in an LSTM."
         return Proposal("cell", "lstm", reason)
     reason = f"Over {count_units(memory, 'steps')} the gate of a GRU carries gradients, with "
