@@ -96,7 +96,9 @@ def solve_noisy_cycle(period: int, tokens: int, seed: int, wrong: float) -> int:
 
 def make_dyck(steps: int, seed: int, opens: float = 0.45) -> Ids:
     """Two kinds of brackets, nested: 0 and 1 open, 2 and 3 close."""
-    chance, stack, found = np.random.default_rng(seed), [], []
+    chance = np.random.default_rng(seed)
+    stack: list[int] = []
+    found: list[int] = []
     while len(found) < steps:
         if not stack or chance.random() < opens:
             stack.append(int(chance.integers(2)))
@@ -108,8 +110,9 @@ def make_dyck(steps: int, seed: int, opens: float = 0.45) -> Ids:
 
 def solve_dyck(opens: float = 0.45) -> int:
     """Which bracket closes is known if the one to be closed is among the last m tokens."""
-    ids, places, distance = make_dyck(40_000, 0, opens), [], []
-    for step, token in enumerate(ids):
+    places: list[int] = []
+    distance: list[int] = []
+    for step, token in enumerate(make_dyck(40_000, 0, opens)):
         if token >= 2:
             distance.append(step - places.pop())
         else:
@@ -117,7 +120,7 @@ def solve_dyck(opens: float = 0.45) -> int:
     distances = np.array(distance)
     closing = (1 - opens) * np.log(2)  # what is gained where the kind is known
     known = [float((distances <= order).mean()) * closing for order in range(200)]
-    # beside the kind, the last token tells whether the stack can be empty; that is little, and known from one step
+    # opening and closing are independent of the past, but for an empty stack, which is rare: the kind is all there is
     return _enough([-one for one in known])
 
 
@@ -138,7 +141,7 @@ def make_drift(tokens: int, steps: int, seed: int) -> Ids:
     first, last = chance.dirichlet(np.ones(tokens), 2)
     share = np.linspace(0, 1, steps)[:, None]
     bounds = ((1 - share) * first + share * last).cumsum(1)
-    return np.minimum((chance.random(steps)[:, None] > bounds).sum(1), tokens - 1)
+    return np.asarray(np.minimum((chance.random(steps)[:, None] > bounds).sum(1), tokens - 1))
 
 
 def constant(memory: int) -> Callable[[int], int]:

@@ -118,7 +118,7 @@ def measure_orders(stream: Stream, longest: int = LONGEST) -> Orders:
 
 def join(context: Ids, token: Ids, size: int) -> Ids:
     """Number the pairs of a context and a token that occur, from 0."""
-    return np.unique(context * size + token, return_inverse=True)[1].ravel()
+    return np.asarray(np.unique(context * size + token, return_inverse=True)[1].ravel())
 
 
 def refine(stream: Stream, below: Array, context: Ids) -> tuple[Array, float]:

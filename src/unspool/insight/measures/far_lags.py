@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,5 +125,5 @@ def _count_matches(stream: Stream, longest: int) -> Array:
 
 def _accumulate(kept: Sequence[Point]) -> list[Point]:
     """A prediction from several lags reads as far back as the furthest of them."""
-    furthest = np.maximum.accumulate([one.steps for one in kept]) if kept else []
-    return [Point(int(steps), one.losses, one.by) for steps, one in zip(furthest, kept, strict=True)]
+    furthest = accumulate((one.steps for one in kept), max)
+    return [Point(steps, one.losses, one.by) for steps, one in zip(furthest, kept, strict=True)]
