@@ -241,6 +241,17 @@ def test_no_memory_is_not_spoken_of_as_steps(tmp_path: Path) -> None:
     assert not any("0 steps" in one.reason.replace("0 steps of data", "") for one in found.proposals)
 
 
+def test_a_memory_that_may_be_longer_does_not_close_gates(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    words = ["".join("abcdefghijklmnop"[one] for one in chance.integers(0, 16, 5)) for _ in range(150)]
+    found = plan(write(tmp_path / "words.txt", " ".join(words[one] for one in chance.zipf(1.3, 1500) % 150)))
+    assert found.context.at_least
+    assert str(found).splitlines()[2].startswith(f"memory: at least {found.memory} character")
+    assert found.memory < 20
+    assert (proposed(found)["cell"], proposed(found)["forget_bias"]) == ("lstm", 2.0)
+    assert "may be longer than the" in next(one.reason for one in found.proposals if one.setting == "bptt")
+
+
 def test_one_is_singular(tmp_path: Path) -> None:
     found = plan(write(tmp_path / "near.txt", "ab" * 2000))
     assert found.memory == 1

@@ -18,6 +18,8 @@ from unspool.tasks.contract import TrainingSequences
 
 #: A text is tried as lines if it has so many, of at most so many steps each in the mean.
 LINES, LINE = 50, 200
+#: A memory that may be longer counts as known from so many steps on: gates are as open then as for an unknown one.
+CERTAIN = 64
 #: Lags of the pairs by which lines are compared with the whole text.
 LAGS = 100
 
@@ -30,6 +32,12 @@ class DataMemory:
     dependence: Dependence  # of pairs of steps
     context: Context  # what the last steps tell of the next
     longest: int  # the longest sequence from which something is predicted; 0 where nothing is
+
+    @property
+    def known(self) -> int | None:
+        """The steps, for settings that suit a memory of so many and no more; None where it may well be longer."""
+        least = self.context.at_least and self.steps == self.context.memory
+        return None if least and self.steps < CERTAIN else self.steps
 
 
 def measure_memory(sequences: TrainingSequences, limit: int | None = None) -> DataMemory:

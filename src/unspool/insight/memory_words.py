@@ -116,8 +116,8 @@ def _explain_least(context: Context, unit: str) -> str:
     """Why a memory may be longer."""
     if context.hidden:
         return "It may be longer: a larger network, trained for longer, may see further."
-    longer = count_units(2 * context.memory, unit)
-    return f"It may be longer: contexts of {longer} come again too rarely to be counted."
+    longer = count_units(context.memory + 1, unit)
+    return f"It may be longer: contexts of {longer} and more come again too rarely to be counted."
 
 
 def _explain_drift(context: Context, numbers: bool) -> str:

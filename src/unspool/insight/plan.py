@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 from unspool.cells import find_cell
 from unspool.data.text import Source
 from unspool.data.units import count_units
-from unspool.insight.data_memory import measure_memory
-from unspool.insight.gate_bias import propose_cell, propose_forget_bias, time_constant
+from unspool.insight.data_memory import DataMemory, measure_memory
+from unspool.insight.gate_bias import SHORT, propose_cell, propose_forget_bias, time_constant
 from unspool.insight.measures.context import Context
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
@@ -28,6 +28,10 @@ from unspool.tasks.contract import Proposal, TrainingSequences, WholeSequence
 DEEPEST = 4
 #: Layers of the head.
 HEAD = 1
+#: What a GRU has of an LSTM.
+FEWER = "three quarters of the parameters of an LSTM."
+#: How a task says that its default is enough for a memory.
+DEFAULT_ENOUGH = "The default, and enough"
 #: Why to compare with models without memory.
 MEMORYLESS = "No step, or only the one before, tells of the next: see whether models without memory do as well."
 
@@ -92,7 +96,7 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
     lengths = [len(one) for one in sequences.sides[0]]
     needed = measure_memory(sequences, limit)
     memory, context, longest = needed.steps, needed.context, needed.longest
-    advised = [*_propose(config, context, memory, sum(lengths)), *found.propose(memory, config.training)]
+    advised = [*_propose(config, needed, sum(lengths)), *_open(found.propose(memory, config.training), needed)]
     proposals = tuple(one for one in advised if one.setting not in given)
     settings = {**given, **{one.setting: one.value for one in proposals}}
     accepted = read_settings(source, task=task, **settings)  # refuses what does not fit together
@@ -137,29 +141,39 @@ def _explain_longest(sequences: TrainingSequences, memory: int) -> str:
     return f" A prediction reads {count_units(sequences.longest, sequences.unit)}, and needs no longer memory."
 
 
-def _propose(config: Config, context: Context, memory: int, steps: int) -> list[Proposal]:
-    """The settings of every task that fit a memory of so many steps, learned from so many."""
-    found = [_cell(memory)]
+def _propose(config: Config, needed: DataMemory, steps: int) -> list[Proposal]:
+    """The settings of every task that fit a memory, learned from so many steps."""
+    found = [_cell(needed.known)]
     if isinstance(config.model.cell, str) and isinstance(config.model.hidden, int):  # lists say how many layers
-        found.append(_layers(memory, steps))
+        found.append(_layers(needed.steps, steps))
     given = "cell" in config.model.model_fields_set
     cells = config.model.cells if given else [find_cell(str(found[0].value))]
-    bias = propose_forget_bias(memory)
+    bias = propose_forget_bias(needed.known)
     if bias is not None and config.model.engine == "kernel" and all(cell.keeps for cell in cells):
-        found.append(Proposal("forget_bias", bias, _explain_bias(memory)))
-    if context.memory <= 1 and baselines_of(config):
+        found.append(Proposal("forget_bias", bias, _explain_bias(needed.known)))
+    if needed.context.memory <= 1 and baselines_of(config):
         found.append(Proposal("baselines", True, MEMORYLESS))
     return found
 
 
-def _cell(memory: int) -> Proposal:
-    if propose_cell(memory) == "lstm":
+def _open(proposals: Sequence[Proposal], needed: DataMemory) -> list[Proposal]:
+    """Proposals that do not call a number of steps enough where the memory may be longer."""
+    if needed.known is not None:
+        return list(proposals)
+    reason = f"The default: the memory may be longer than the {needed.steps} that were measured."
+    return [one._replace(reason=reason) if one.reason.startswith(DEFAULT_ENOUGH) else one for one in proposals]
+
+
+def _cell(memory: int | None) -> Proposal:
+    if memory is None:
+        reason = "The memory may be longer than was measured, and an LSTM keeps a state the longest."
+    elif memory > SHORT:
         reason = f"Over {memory:,} steps gradients survive only along a state that is kept, as in an LSTM."
-        return Proposal("cell", "lstm", reason)
-    reason = f"Over {count_units(memory, 'steps')} the gate of a GRU carries gradients, with "
-    if not memory:
-        reason = "No memory was found that needs more than a GRU, which has "
-    return Proposal("cell", "gru", f"{reason}three quarters of the parameters of an LSTM.")
+    elif memory:
+        reason = f"Over {count_units(memory, 'steps')} the gate of a GRU carries gradients, with {FEWER}"
+    else:
+        reason = f"No memory was found that needs more than a GRU, which has {FEWER}"
+    return Proposal("cell", propose_cell(memory), reason)
 
 
 def _layers(memory: int, steps: int) -> Proposal:
@@ -179,6 +193,8 @@ def _layers(memory: int, steps: int) -> Proposal:
     return Proposal("layers", layers, reason)
 
 
-def _explain_bias(memory: int) -> str:
+def _explain_bias(memory: int | None) -> str:
+    if memory is None:
+        return "Gates then start with a time constant of 8 steps, as for any memory that is not known."
     constant = time_constant(memory)
     return f"Gates then start with a time constant of {constant:.0f} steps, the geometric mean of 1 and {memory:,}."

@@ -25,8 +25,8 @@ SEVERAL, MOSTLY = 50, 0.9
 STRETCHES = 16
 #: Drift counts if it has this fraction of the gain.
 DRIFTS = 0.1
-#: Counts of contexts may miss something if contexts twice as long are not seen elsewhere at this fraction of the steps.
-RARE = 0.5
+#: Counts of contexts may miss something if the next longer contexts are not seen elsewhere at this fraction of the steps.
+RARE = 0.9
 
 
 #: Why no recurrent network is tried if none is given.
@@ -121,8 +121,8 @@ def _locate(stream: Stream, orders: Orders, near: int) -> list[Point]:
 
 def _ends_early(orders: Orders, found: Context) -> bool:
     """Whether counts end at a context beyond which contexts do not come again often enough."""
-    counts = 0 < found.memory < len(orders.losses) and found.losses[-1] > LEFT * found.losses[0]
-    longer = min(2 * found.memory, len(orders.covered) - 1)
+    counts = found.by[found.steps.index(found.memory)] == "counts" and found.losses[-1] > LEFT * found.losses[0]
+    longer = min(found.memory + 1, len(orders.covered) - 1)
     return counts and bool(orders.covered[longer] < RARE)
 
 
