@@ -125,6 +125,16 @@ class Material(NamedTuple):
     missing: tuple[str, ...] = ()  # what could not be had, for the report
 
 
+class Usage(NamedTuple):
+    """What one who uses a trained model gives it, and what comes of it."""
+
+    reads: str  # "text", "words" (a sentence in words), "numbers" (rows of them) or "series"
+    unit: str  # what a step is, in the plural
+    outputs: tuple[str, ...] = ()  # names of labels, of tags or of numbers; none where it writes text
+    features: tuple[str, ...] = ()  # names of the numbers of a row
+    horizon: int = 0  # steps of a forecast
+
+
 class Claim(NamedTuple):
     """That a file looks like the data of a task: of several tasks, the one with the highest priority gets it."""
 
@@ -254,6 +264,10 @@ class Task(ABC):
         return ""
 
     # ── what a player of its network asks ──
+
+    def usage(self) -> Usage:
+        """What one who uses a trained model gives it, and what comes of it."""
+        return Usage("text", self.unit)
 
     def player_facts(self) -> dict[str, Any]:
         """What a player must know beside the network: arguments of `runtime.play.make_player`."""

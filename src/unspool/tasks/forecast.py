@@ -18,7 +18,7 @@ from unspool.data.series import Floats, Series, refuse_far, standardize
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError, ShapeError
 from unspool.tasks.baselines.forecasts import AR, seasonal_naive
-from unspool.tasks.contract import Claim, Proposal, TrainingSequences
+from unspool.tasks.contract import Claim, Proposal, TrainingSequences, Usage
 from unspool.tasks.examples import ExampleTask, digest_files
 from unspool.tasks.forecast_columns import (
     claim_wide,
@@ -304,6 +304,9 @@ class Forecasting(ExampleTask):
                 steps.append(f"{stamps[step]} {median} [{low}, {high}], was {_short(y_true[step, target])}")
             lines.append(f"{past} → {' … '.join(steps)}")
         return f"{part.series[one].name}: {' · '.join(lines)}"
+
+    def usage(self) -> Usage:
+        return Usage("series", "steps", tuple(self.data.target), (), self.terms.horizon)
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:

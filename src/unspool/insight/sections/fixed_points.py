@@ -40,6 +40,7 @@ def _finding(one: PointSet) -> str:
 
 FIXED_POINTS = Measure(
     key="fixed_points",
+    weight=5,
     measure=lambda specimen: measure_fixed_points(specimen.recording),
     tell=tell,
 )

@@ -59,6 +59,7 @@ def _findings(found: Frequency) -> list[str]:
 
 FREQUENCY = Measure(
     key="frequency",
+    weight=6,
     measure=measure,
     tell=tell,
     scalars=(Scalar("pole", "pole of the frequency response", rank=17),),

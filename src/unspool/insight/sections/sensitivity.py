@@ -49,6 +49,7 @@ def tell(found: Sensitivity) -> Section:
 
 SENSITIVITY = Measure(
     key="sensitivity",
+    weight=3,
     measure=lambda specimen: measure_sensitivity(specimen.recording),
     tell=tell,
     scalars=(Scalar("delta", "response added by recurrence", rank=16),),
