@@ -25,7 +25,7 @@ SEVERAL, MOSTLY = 50, 0.9
 STRETCHES = 16
 #: Drift counts if it has this fraction of the gain.
 DRIFTS = 0.1
-#: Counts of contexts may miss something if the next longer contexts are not seen elsewhere at this fraction of the steps.
+#: Counts may miss something if the next longer contexts are not seen elsewhere at this fraction of the steps.
 RARE = 0.9
 
 
