@@ -97,7 +97,8 @@ def jacobians(labels: tuple[str, ...] = LABELS, steps: int = 100, lags: int = 32
 
 def lyapunov(labels: tuple[str, ...] = LABELS, width: int = 32) -> Lyapunov:
     exponents = tuple(np.linspace(0.05 - 0.1 * index, -1.5 - index, width) for index in range(len(labels)))
-    return Lyapunov(labels=labels, exponents=exponents, largest=np.array([one[0] for one in exponents]))
+    largest = np.array([one[0] for one in exponents])
+    return Lyapunov(labels, exponents, largest, interval=largest[:, None] + np.array([-0.02, 0.02]))
 
 
 def fixed_points(labels: tuple[str, ...] = LABELS, steps: int = 100, width: int = 16) -> FixedPoints:
@@ -141,6 +142,7 @@ def frequency(labels: tuple[str, ...] = LABELS, points: int = 24) -> Frequency:
         phase=phase,
         pole=pole,
         theory=theory,
+        error=np.full(len(labels), 0.03),
     )
 
 

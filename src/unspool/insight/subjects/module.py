@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.insight.recording import Recording, record
 from unspool.insight.specimen import Specimen
+from unspool.insight.subjects.parameters import tell_parameters
 from unspool.language import Message, listed, words
 from unspool.nn.drop_in import DropIn
 from unspool.nn.leaves import leaves
@@ -81,7 +82,7 @@ def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], 
         ("model", type(model).__name__),
         ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
         ("layers", listed(widths)),
-        ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
+        ("parameters", tell_parameters(model)),
         ("data", Message("{sequences} sequence(s) of {steps} steps", sequences=sequences, steps=steps)),
     )
 
