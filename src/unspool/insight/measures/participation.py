@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
 
 Array = NDArray[np.float64]
@@ -15,6 +16,10 @@ Counts = NDArray[np.int64]
 #: A unit is nearly constant if its variance is below this fraction of the mean unit's, or its deviation below this.
 NEAR_CONSTANT_VARIANCE = 1e-6
 NEAR_CONSTANT_DEVIATION = 1e-4
+#: A unit is still if it deviates over time by less than this fraction of the mean unit's size.
+STILL = 1e-3
+#: Shorter sequences do not tell whether a state moves.
+FEWEST_STEPS = 8
 #: Directions whose fraction of the variance is kept.
 SHOWN = 64
 
@@ -28,6 +33,9 @@ class Participation:
     size: Counts  # (layers,): width of the output
     spectrum: tuple[Array, ...]  # of each layer: fractions of variance, descending, at most 64; 0 if nothing varies
     near_constant: Array  # (layers,): fraction of units that hardly change
+    still: (
+        Array  # (layers,): fraction of units that hardly move over time, in no sequence, while the input moves; or NaN
+    )
 
 
 def measure_participation(recording: Recording) -> Participation:
@@ -39,7 +47,29 @@ def measure_participation(recording: Recording) -> Participation:
         size=np.array([layer.output.shape[-1] for layer in recording.layers], dtype=np.int64),
         spectrum=tuple(spectrum for _, spectrum, _ in spreads),
         near_constant=np.array([constant for _, _, constant in spreads]),
+        still=np.array([_still(layer) for layer in recording.layers]),
     )
+
+
+def _still(layer: RecordedLayer) -> float:
+    """The fraction of units that do not move with the input; NaN if that does not move either, or in few steps."""
+    moving = _deviations(layer.x.numpy(), layer.live.numpy())
+    states = layer.after.numpy()
+    deviations = _deviations(states, layer.live.numpy())
+    if deviations is None or moving is None or not moving.max(initial=0.0):
+        return float("nan")
+    size = float(np.sqrt(np.square(states[layer.live.numpy()]).mean()))
+    return float((deviations <= STILL * size).mean())
+
+
+def _deviations(values: Array, live: NDArray[np.bool_]) -> Array | None:
+    """The largest deviation of each unit over the second half of any sequence; None with fewer than eight steps."""
+    found = [
+        values[live[:, row], row][int(live[:, row].sum()) // 2 :].std(0)
+        for row in range(live.shape[1])
+        if live[:, row].sum() >= FEWEST_STEPS
+    ]
+    return np.max(found, 0) if found else None
 
 
 def _spread(outputs: Array) -> tuple[float, Array, float]:

@@ -19,6 +19,8 @@ from unspool.nn.drop_in import DropIn
 from unspool.nn.leaves import leaves
 
 Loss = Callable[[Any], Tensor]
+#: What is followed if there is no loss.
+PROJECTION = "a random projection of the output"
 
 
 def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int | None = None) -> Specimen:
@@ -54,7 +56,8 @@ def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int
     of = Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))
     facts = (*_describe(model, recording), ("gradient of", of))
     title = Message("X-ray of {name}", name=type(model).__name__)
-    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)))
+    stand_in = followed[0] == PROJECTION
+    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)), stand_in=stand_in)
 
 
 def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
@@ -64,7 +67,7 @@ def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
     own = output.get("loss") if isinstance(output, Mapping) else output
     if isinstance(own, Tensor) and not own.dim():
         return own, "the loss"
-    return project(output), "a random projection of the output"
+    return project(output), PROJECTION
 
 
 def _refuse_without_steps(recording: Recording) -> None:
