@@ -20,7 +20,7 @@ from unspool.insight.recording import Recording
 Array = NDArray[np.float64]
 
 #: The mean is over at most this many sequences.
-ROWS = 4
+ROWS = 8
 #: This fraction of the first steps of a sequence only turns the frame into place.
 SETTLING = 0.1
 #: Steps × width³ for a whole recording; above it fewer sequences, and only the last steps.
@@ -32,7 +32,7 @@ CHAOS = 0.05
 #: A growth below this many rounding errors of a step's matrix is none: the step removes the direction.
 ROUNDING_ERRORS = 16
 #: Student's t of 95 % on both sides, by the degrees of freedom from 1.
-STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36)
+STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 #: A unit is nearly constant if its variance is below this fraction of the mean unit's, or its deviation below this.
 NEAR_CONSTANT_VARIANCE = 1e-6
 NEAR_CONSTANT_DEVIATION = 1e-4
-#: A unit is still if it deviates over time by less than this fraction of the mean unit's size.
+#: A unit is still if it deviates, over time or between sequences, by less than this fraction of the mean unit's size.
 STILL = 1e-3
 #: Shorter sequences do not tell whether a state moves.
 FEWEST_STEPS = 8
@@ -52,24 +52,34 @@ def measure_participation(recording: Recording) -> Participation:
 
 
 def _still(layer: RecordedLayer) -> float:
-    """The fraction of units that do not move with the input; NaN if that does not move either, or in few steps."""
-    moving = _deviations(layer.x.numpy(), layer.live.numpy())
-    states = layer.after.numpy()
-    deviations = _deviations(states, layer.live.numpy())
-    if deviations is None or moving is None or not moving.max(initial=0.0):
+    """The fraction of units that stay the same over time, or are the same in all sequences, while the input differs."""
+    states, x, live = layer.after.numpy(), layer.x.numpy(), layer.live.numpy()
+    if not live.any():
         return float("nan")
-    size = float(np.sqrt(np.square(states[layer.live.numpy()]).mean()))
-    return float((deviations <= STILL * size).mean())
-
-
-def _deviations(values: Array, live: NDArray[np.bool_]) -> Array | None:
-    """The largest deviation of each unit over the second half of any sequence; None with fewer than eight steps."""
+    limit = STILL * float(np.sqrt(np.square(states[live]).mean()))
     found = [
-        values[live[:, row], row][int(live[:, row].sum()) // 2 :].std(0)
-        for row in range(live.shape[1])
-        if live[:, row].sum() >= FEWEST_STEPS
+        float((deviations(states, live) <= limit).mean())
+        for deviations in (_over_time, _between_sequences)
+        if deviations(x, live).max(initial=0.0) > 0
     ]
-    return np.max(found, 0) if found else None
+    return max(found, default=float("nan"))
+
+
+def _over_time(values: Array, live: NDArray[np.bool_]) -> Array:
+    """The largest deviation of each unit over the second half of a sequence; 0 with fewer than eight steps."""
+    lengths = live.sum(0)
+    found = [
+        values[live[:, row], row][int(length) // 2 :].std(0)
+        for row, length in enumerate(lengths)
+        if length >= FEWEST_STEPS
+    ]
+    return np.max(found, 0) if found else np.zeros(values.shape[-1])
+
+
+def _between_sequences(values: Array, live: NDArray[np.bool_]) -> Array:
+    """The largest deviation of each unit between sequences at the same step, in the second half; 0 of a single one."""
+    found = [values[step, live[step]].std(0) for step in range(len(live) // 2, len(live)) if live[step].sum() > 1]
+    return np.max(found, 0) if found else np.zeros(values.shape[-1])
 
 
 def _spread(outputs: Array) -> tuple[float, Array, float]:

@@ -28,8 +28,8 @@ def tell(found: Inputs) -> Section:
         "What the network reads",
         "Are the inputs of a size that the network can use?",
         "Initial weights are drawn for inputs of a size near 1. Much larger inputs drive gates and units to their "
-        "limits, where no gradient passes; much smaller ones are not noticed. Sizes are root mean squares over steps and "
-        "sequences.",
+        "limits, where no gradient passes; much smaller ones are not noticed. Sizes are root mean squares over steps "
+        "and sequences.",
         formula("a = W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b"),
         findings=tuple(findings),
     )

@@ -21,8 +21,8 @@ def tell(found: Lyapunov) -> Section:
         "Do small differences grow or fade?",
         "Lyapunov exponents are the mean rates at which small differences of the state grow, one for each direction. "
         "If all are below zero, the network settles and forgets. If the largest is above zero, every difference grows: "
-        "chaos. Memory lasts longest near zero; an orthogonal linear network has all exponents at zero. The interval of "
-        "the largest is that of its mean over sequences and their halves.",
+        "chaos. Memory lasts longest near zero; an orthogonal linear network has all exponents at zero. The interval "
+        "of the largest is that of its mean over sequences and their halves.",
         formula(
             sub("λ", "i"),
             "=",
@@ -60,7 +60,7 @@ def _motion(low: float, high: float) -> str:
     if high < -CHAOS:
         return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; nearby states move together."
     if low >= -CHAOS and high <= CHAOS:
-        return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; nearby states keep their distance."
+        return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; states keep their distance."
     return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; the data does not decide its sign."
 
 

@@ -16,10 +16,10 @@ def tell(found: Need) -> Section:
         "need",
         "What the loss still needs",
         "Would the loss fall if the network remembered more?",
-        "The gradient e of the loss at the output of the highest layer is the error that is left. The curve shows which "
-        "part of it the input k steps before explains, by the prediction p, beyond what the state and the newest inputs "
-        "explain. An input that explains more than chance does is missed: the loss would fall if it were remembered. The "
-        "prediction is linear, so a need for products of inputs, as in parity, is not seen.",
+        "The gradient e of the loss at the output of the highest layer is the error that is left. The curve shows "
+        "which part of it the input k steps before explains, by the prediction p, beyond what the state and the newest "
+        "inputs explain. An input that explains more than chance does is missed: the loss would fall if it were "
+        "remembered. The prediction is linear, so a need for products of inputs, as in parity, is not seen.",
         formula(both("R", "k", "2"), "= 1 -", frac(sup(norm(row("e -", sub("p", "k"))), "2"), sup(norm("e"), "2"))),
         lambda: (draw_need(found),),
         (_finding(found),),

@@ -46,8 +46,8 @@ def _findings(found: Truncation) -> Iterator[str]:
     enough = "{steps} steps are enough for a gradient within 1 % of the full one."
     if found.censored:
         enough = (
-            "At least {steps} steps are needed for a gradient within 1 % of the full one; the data has too few steps to "
-            "tell whether they are enough."
+            "At least {steps} steps are needed for a gradient within 1 % of the full one; the data has too few steps "
+            "to tell whether they are enough."
         )
     yield Message(enough, steps=found.recommended)
     if found.lost is not None:

@@ -101,17 +101,13 @@ def frozen(case: Case) -> Verdict | None:
     if not found.still[worst] > STILL:
         return None
     evidence = Message(
-        "In {label}, {part} of the units stay where they are while the input moves: over the second half of every "
-        "sequence they change by less than a thousandth of their size.",
+        "In {label}, {part} of the units do not follow the input: over time, or between sequences with different "
+        "inputs, they differ by less than a thousandth of their size.",
         label=found.labels[worst],
         part=percent(float(found.still[worst])),
     )
-    remedy, settings = (
-        (
-            'Start from other weights: `init="orthogonal"`. Look for inputs and weights that are far too small or too large.'
-        ),
-        {"init": "orthogonal"},
-    )
+    remedy = 'Start from other weights: `init="orthogonal"`. Look for inputs and weights of sizes far from 1.'
+    settings = {"init": "orthogonal"}
     return Verdict("frozen", "fault", "The state is frozen", evidence, remedy, settings, "participation")
 
 

@@ -23,8 +23,8 @@ def chaotic(case: Case) -> Verdict | None:
     exponent, (low, high) = float(found.largest[worst]), map(float, found.interval[worst])
     evidence = Message(
         "In {label}, two nearby states move apart by a factor of {factor:.2f} per step (largest Lyapunov exponent "
-        "{exponent:+.3f}, {low:+.3f} to {high:+.3f}), while the states stay bounded. After {steps} steps a difference is "
-        "a hundred times as large. Memory is lost in these differences, and gradients grow as fast.",
+        "{exponent:+.3f}, {low:+.3f} to {high:+.3f}), while the states stay bounded. After {steps} steps a difference "
+        "is a hundred times as large. Memory is lost in these differences, and gradients grow as fast.",
         label=found.labels[worst],
         factor=float(np.exp(exponent)),
         exponent=exponent,
@@ -41,7 +41,7 @@ def chaotic(case: Case) -> Verdict | None:
 
 
 def chaotic_layers(case: Case) -> list[int]:
-    """The layers in which nearby states move apart, beyond the doubt of the exponent, although all states are bounded."""
+    """The layers in which nearby states move apart, beyond the exponent's interval, although all are bounded."""
     found = case.found.get(Lyapunov)
     if found is None:
         return []

@@ -18,10 +18,10 @@ SHUT = 0.4
 MOVABLE = {"open": 1.0, "shut": 2.0}
 
 SAYS = {
-    "shut": "In {label}, {part} of the units of gate {name} are below {limit} at every step of the data: the gate is stuck "
-    "shut, switches nothing and gets next to no gradient.",
-    "open": "In {label}, {part} of the units of gate {name} are at 1, within {limit} or less, at every step of the data: "
-    "the gate is stuck open, switches nothing and gets next to no gradient.",
+    "shut": "In {label}, {part} of the units of gate {name} are below {limit} at every step of the data: the gate is "
+    "stuck shut, switches nothing and gets next to no gradient.",
+    "open": "In {label}, {part} of the units of gate {name} are at 1, within {limit} or less, at every step of the "
+    "data: the gate is stuck open, switches nothing and gets next to no gradient.",
 }
 
 

@@ -35,8 +35,8 @@ def _too_large(found: Inputs) -> Message | None:
     if not found.largest[worst] > LARGE:
         return None
     return Message(
-        "{label} reads a feature whose size (root mean square) is {size:.3g}. Weights are made for sizes near 1: larger "
-        "ones drive gates and units to their limits.",
+        "{label} reads a feature whose size (root mean square) is {size:.3g}. Weights are made for sizes near 1: "
+        "larger ones drive gates and units to their limits.",
         label=found.labels[worst],
         size=float(found.largest[worst]),
     )
@@ -47,8 +47,8 @@ def _too_small(found: Inputs) -> Message | None:
     if not 0 < found.norm[worst] < SMALL:
         return None
     return Message(
-        "{label} reads inputs whose size (root mean square of all features together) is {size:.2g}. Weights are made for "
-        "sizes near 1: smaller ones are not noticed.",
+        "{label} reads inputs whose size (root mean square of all features together) is {size:.2g}. Weights are made "
+        "for sizes near 1: smaller ones are not noticed.",
         label=found.labels[worst],
         size=float(found.norm[worst]),
     )
