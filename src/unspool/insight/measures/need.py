@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unspool.errors import DataError
 from unspool.insight.call import Call
 from unspool.insight.recording import Flow, Recording
 
@@ -43,6 +42,11 @@ class Need:
     explained: Array  # (lags,): from 0 to 1, and a little below 0 by chance; NaN where too few places have that lag
     chance: float  # the largest of all lags in 99 trials with errors beside inputs that they do not belong to
     places: int  # steps of sequences with an error
+
+    @property
+    def known(self) -> bool:
+        """Whether anything could be measured."""
+        return bool(np.isfinite(self.explained).any())
 
     @property
     def furthest(self) -> int:
@@ -75,15 +79,12 @@ def measure_need(recording: Recording) -> Need:
         recording: a model whose highest layer runs the same steps as the one that reads the input.
 
     Returns:
-        What each lag explains.
-
-    Raises:
-        DataError: The layers do not run the same steps, or too few steps have an error.
+        What each lag explains; nothing if the layers do not run the same steps, or if too few steps have an error.
     """
     places = _find_places(recording)
-    count = len(places.row)
-    if count < FEWEST_PLACES or not _varies(places.error):
-        raise DataError("too few steps have an error that varies, so what the loss needs is not known.")
+    count = 0 if places is None else len(places.row)
+    if places is None or count < FEWEST_PLACES or not _varies(places.error):
+        return Need(np.zeros(0, np.int64), np.zeros(0), np.nan, count)
     most = max(1, min(PREDICTORS, count // PLACES_EACH))
     known = np.concatenate([np.ones((count, 1)), _directions(places.state, most), *_newest(places, most)], 1)
     known = _basis(known)
@@ -97,13 +98,14 @@ def measure_need(recording: Recording) -> Need:
     return Need(lags, found[:, 0], chance, count)
 
 
-def _find_places(recording: Recording) -> _Places:
+def _find_places(recording: Recording) -> _Places | None:
+    """None if the layer that the loss reads does not run the steps of the input, each once."""
     entrances = [recording.calls[number] for number in recording.entrances]
     heads = _heads(recording)
     calls = [*entrances, *(call for call, _ in heads)]
     names = [call.layer.name for call in recording.calls]
     if len(set(names)) != len(names) or len({call.layer.live.shape for call in calls}) != 1 or not heads:
-        raise DataError("the layer that the loss reads does not run the steps of the input, each once.")
+        return None
     error = torch.cat([found for _, found in heads], -1).transpose(0, 1).numpy()
     state = torch.cat([call.layer.after for call, _ in heads], -1).transpose(0, 1).numpy()
     row, time = np.nonzero((error != 0).any(-1))

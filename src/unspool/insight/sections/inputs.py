@@ -24,7 +24,7 @@ def tell(found: Inputs) -> Section:
         for label, largest, norm, unequal in zip(found.labels, found.largest, found.norm, found.unequal, strict=True)
     )
     return Section(
-        "inputs",
+        "input_sizes",
         "What the network reads",
         "Are the inputs of a size that the network can use?",
         "Initial weights are drawn for inputs of a size near 1. Much larger inputs drive gates and units to their "
@@ -36,7 +36,7 @@ def tell(found: Inputs) -> Section:
 
 
 INPUTS = Measure(
-    key="inputs",
+    key="input_sizes",
     measure=lambda specimen: measure_inputs(specimen.recording),
     tell=tell,
     shows=lambda found: bool(found.labels),  # an embedding is learned, so its size is not the data's

@@ -48,5 +48,6 @@ NEED = Measure(
     measure=lambda specimen: measure_need(specimen.recording),
     tell=tell,
     applies=lambda specimen: not specimen.stand_in,
+    shows=lambda found: found.known,
     timeline="measured",
 )

@@ -27,7 +27,7 @@ def scaled(case: Case) -> Verdict | None:
         "Scale the data before the model reads it: subtract the mean of each feature and divide by its standard "
         "deviation, both of the training data."
     )
-    return Verdict("scaled", "warning", "Inputs are badly scaled", evidence, remedy, {}, "inputs")
+    return Verdict("scaled", "warning", "Inputs are badly scaled", evidence, remedy, {}, "input_sizes")
 
 
 def _too_large(found: Inputs) -> Message | None:

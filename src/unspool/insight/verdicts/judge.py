@@ -15,7 +15,6 @@ from unspool.insight.measures.forgetting import Forgetting
 from unspool.insight.measures.gates import Gates
 from unspool.insight.measures.inputs import Inputs
 from unspool.insight.measures.lyapunov import Lyapunov
-from unspool.insight.measures.need import Need
 from unspool.insight.measures.participation import Participation
 from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
@@ -64,7 +63,7 @@ CHECKS: tuple[Check, ...] = (
     Check(frozen, "a frozen state", _measured(Participation)),
     Check(saturated, "saturated units", _measured(Activations)),
     Check(vanishing, "vanishing gradients", _measured(GradientFlow, Forgetting)),
-    Check(short_memory, "a loss that needs a longer memory", _measured(GradientFlow, Need)),
+    Check(short_memory, "a loss that needs a longer memory", lambda case: case.need is not None),
     Check(truncated, "truncation", _knows_window),
     Check(forgetful, "layers that forget", _measured(Lyapunov)),
     Check(shut, "gates closed on both sides", _measured(Attenuation)),

@@ -9,7 +9,6 @@ import numpy as np
 from unspool.insight.measures.flow import HORIZON, GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
 from unspool.insight.measures.lyapunov import Lyapunov
-from unspool.insight.measures.need import Need
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.report.contract import Verdict
 from unspool.insight.verdicts.remedies import advise_gates, open_gates
@@ -86,8 +85,7 @@ def holds(layer: RecordedLayer) -> bool:
 
 
 def _vanishing(case: Case, evidence: str, horizon: int) -> Verdict:
-    need = case.found.get(Need)
-    settings = open_gates(case)
+    need, settings = case.need, open_gates(case)
     if need is not None and need.furthest > horizon:
         evidence = Message(
             "{evidence} The loss needs more: the input {lag} steps back explains {part} of its error.",
@@ -116,7 +114,7 @@ def _vanishing(case: Case, evidence: str, horizon: int) -> Verdict:
 
 def short_memory(case: Case) -> Verdict | None:
     """The loss needs inputs from further back than gradients and states reach."""
-    flow, memory, need = case.found.get(GradientFlow), case.found.get(Forgetting), case.found.get(Need)
+    flow, memory, need = case.found.get(GradientFlow), case.found.get(Forgetting), case.need
     if flow is None or need is None or not np.isfinite(flow.survival).any():
         return None
     reach = max(int(flow.horizon.max()), 0 if memory is None else int(memory.horizon.max()))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from unspool.insight.gate_bias import propose_forget_bias
-from unspool.insight.measures.need import Need
 from unspool.insight.verdicts.rules import Case
 from unspool.language import Message
 
@@ -24,10 +23,8 @@ def open_gates(case: Case) -> dict[str, Any] | None:
 
 def _needed(case: Case) -> int | None:
     """The steps to be remembered: what the loss was seen to need, or else what the training data needs."""
-    need = case.found.get(Need)
-    if need is not None and need.furthest:
-        # The furthest lag: with √ of it as time constant, the mean of the initial gates reaches the middle ones.
-        return max(need.furthest, case.specimen.memory or 0)
+    if case.need is not None and case.need.furthest:
+        return max(case.need.furthest, case.specimen.memory or 0)
     return case.specimen.memory
 
 
