@@ -14,6 +14,7 @@ from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
 from unspool.insight.measures.frequency import Frequency
 from unspool.insight.measures.gates import Gate, Gates
+from unspool.insight.measures.inputs import Inputs
 from unspool.insight.measures.jacobians import Jacobians
 from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
@@ -165,7 +166,19 @@ def gates(labels: tuple[str, ...] = LABELS, steps: int = 100, width: int = 48) -
             quantiles = np.quantile(values, (0, 0.1, 0.5, 0.9, 1), axis=1).T
             edges = np.linspace(0, 1, 21)
             found.append(
-                Gate(label, name, role, values.mean(1), quantiles, edges, counts.mean(0), counts, values[:, :64])
+                Gate(
+                    label,
+                    name,
+                    role,
+                    values.mean(1),
+                    quantiles,
+                    edges,
+                    counts.mean(0),
+                    counts,
+                    values[:, :64],
+                    0.1,
+                    0.2,
+                )
             )
     return Gates(tuple(found))
 
@@ -195,7 +208,15 @@ def participation(labels: tuple[str, ...] = LABELS, width: int = 48) -> Particip
     spectra = tuple((0.5 + 0.15 * index) ** np.arange(width, dtype=np.float64) for index in range(len(labels)))
     spectra = tuple(one / one.sum() for one in spectra)
     ratio = np.array([1 / (one**2).sum() for one in spectra])
-    return Participation(labels, ratio, np.full(len(labels), width), spectra, np.zeros(len(labels)))
+    return Participation(
+        labels, ratio, np.full(len(labels), width), spectra, np.zeros(len(labels)), np.zeros(len(labels))
+    )
+
+
+def inputs(labels: tuple[str, ...] = LABELS, width: int = 12) -> Inputs:
+    sizes = tuple(np.geomspace(0.1, 10 + index, width) for index in range(len(labels)))
+    largest, norm = np.array([one.max() for one in sizes]), np.array([np.linalg.norm(one) for one in sizes])
+    return Inputs(labels, largest, norm, 10 * largest, sizes)
 
 
 def token_states(types: tuple[str, ...] = WORDS) -> TokenStates:

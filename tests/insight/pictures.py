@@ -31,6 +31,7 @@ OF_LAYERS: dict[str, tuple[Callable[[Any], go.Figure], Callable[[tuple[str, ...]
     "eigenvalues": (dynamics.draw_eigenvalues, made_up.fixed_points),
     "phase portrait": (dynamics.draw_phase_portrait, made_up.fixed_points),
     "participation": (hidden_units.draw_participation, made_up.participation),
+    "inputs": (hidden_units.draw_inputs, made_up.inputs),
     "activations": (hidden_units.draw_activations, made_up.activations),
 }
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.insight.call import Call
 from unspool.insight.recording import Recording
 
 Array = NDArray[np.float64]
 
+#: Features whose sizes are kept.
+SHOWN = 64
 #: A feature that is zero at more than this fraction of places, as in a one-hot code, is not compared with others.
 SPARSE = 0.5
 
@@ -24,6 +25,7 @@ class Inputs:
     largest: Array  # (layers,): root mean square of the largest feature
     norm: Array  # (layers,): root mean square of the norm of a step's input
     unequal: Array  # (layers,): deviation of the feature that varies most over that of the one that varies least
+    sizes: tuple[Array, ...]  # (features,) of each layer: root mean squares, at most 64
 
 
 def measure_inputs(recording: Recording) -> Inputs:
@@ -31,16 +33,18 @@ def measure_inputs(recording: Recording) -> Inputs:
     read = [recording.calls[number] for number in recording.entrances]
     labels = {layer.name: layer.label for layer in recording.layers}
     first = {call.layer.name: call for call in reversed(read) if not call.x.requires_grad and call.layer.live.any()}
-    sizes = [_sizes(call) for call in first.values()]
-    largest, norm, unequal = (
-        (np.array(column, np.float64) for column in zip(*sizes, strict=True)) if sizes else [np.zeros(0)] * 3
+    values = {labels[name]: call.layer.x[call.layer.live].numpy() for name, call in first.items()}
+    sizes = [np.sqrt(np.square(each).mean(0)) for each in values.values()]
+    return Inputs(
+        labels=tuple(values),
+        largest=np.array([size.max() for size in sizes]),
+        norm=np.array([np.linalg.norm(size) for size in sizes]),
+        unequal=np.array([_unequal(each) for each in values.values()]),
+        sizes=tuple(size[:SHOWN] for size in sizes),
     )
-    return Inputs(tuple(labels[name] for name in first), largest, norm, unequal)
 
 
-def _sizes(call: Call) -> tuple[float, float, float]:
-    values = call.layer.x[call.layer.live].numpy()
-    squares = np.square(values).mean(0)
+def _unequal(values: Array) -> float:
+    """The largest deviation of a feature over the smallest, of those that vary and are not sparse."""
     deviations = values.std(0)[((values == 0).mean(0) <= SPARSE) & (values.std(0) > 0)]
-    unequal = float(deviations.max() / deviations.min()) if len(deviations) > 1 else 1.0
-    return float(np.sqrt(squares.max())), float(np.sqrt(squares.sum())), unequal
+    return float(deviations.max() / deviations.min()) if len(deviations) > 1 else 1.0

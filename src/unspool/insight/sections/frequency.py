@@ -69,7 +69,7 @@ FREQUENCY = Measure(
     measure=measure,
     tell=tell,
     scalars=(
-        Scalar("pole", "pole of the nearest first-order filter", rank=17),
+        Scalar("pole", "pole of the nearest filter", rank=17),
         Scalar("error", "relative error of that filter", rank=18),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unspool.insight.figures.hidden_units import draw_inputs
 from unspool.insight.measure import Measure
 from unspool.insight.measures.inputs import Inputs, measure_inputs
 from unspool.insight.report.contract import Section
@@ -31,7 +32,8 @@ def tell(found: Inputs) -> Section:
         "limits, where no gradient passes; much smaller ones are not noticed. Sizes are root mean squares over steps "
         "and sequences.",
         formula("a = W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b"),
-        findings=tuple(findings),
+        lambda: (draw_inputs(found),),
+        tuple(findings),
     )
 
 

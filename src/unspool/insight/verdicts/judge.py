@@ -48,6 +48,11 @@ def _decided(case: Case) -> bool:
     return _measured(Lyapunov)(case) and not undecided_layers(case)
 
 
+def _reads_data(case: Case) -> bool:
+    found = case.found.get(Inputs)
+    return found is not None and bool(found.labels)
+
+
 def _knows_window(case: Case) -> bool:
     found = case.found.get(Truncation)
     return found is not None and found.lost is not None
@@ -55,7 +60,7 @@ def _knows_window(case: Case) -> bool:
 
 #: First what causes other things, then what stops learning, what limits it, and what is worth knowing.
 CHECKS: tuple[Check, ...] = (
-    Check(scaled, "badly scaled inputs", lambda case: bool((case.found.get(Inputs) or _NO_INPUTS).labels)),
+    Check(scaled, "badly scaled inputs", _reads_data),
     Check(dead, "dead units", _measured(Activations)),
     Check(chaotic, "chaos", _decided),
     Check(exploding, "exploding gradients", _measured(GradientFlow)),
@@ -72,7 +77,6 @@ CHECKS: tuple[Check, ...] = (
 )
 RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
 ORDER = ("fault", "warning", "note", "good")
-_NO_INPUTS = Inputs((), np.zeros(0), np.zeros(0), np.zeros(0))
 
 _STATES = ("vanishing", "forgetful", "memory", "frozen", "shut", "truncated")
 #: What a verdict may be the cause of: it then comes first, and is as important.
