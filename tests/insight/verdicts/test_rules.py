@@ -8,13 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from tests.insight.patients import PATIENTS
+from tests.insight import patients
+from tests.insight.patients import OTHERS, PATIENTS
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.measurements import Measurements, take_measurements
 from unspool.insight.measures.flow import GradientFlow
+from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
 from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
@@ -68,10 +70,86 @@ def test_a_rule_speaks_of_its_patient_and_not_of_the_healthy_one(name: str) -> N
 @pytest.mark.parametrize("name", PATIENTS)
 def test_what_is_wrong_comes_with_settings_to_change(name: str) -> None:
     *_, verdicts = examined(name)
-    assert bool(verdicts[0].settings) == (name != "healthy")
+    assert bool(verdicts[0].settings) == (name not in ("healthy", "scaled"))  # data is scaled before it is given
     for setting, value in verdicts[0].settings.items():
         written = f'{setting}="{value}"' if isinstance(value, str) else f"{setting}={value}"
         assert f"`{written}`" in verdicts[0].remedy
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_networks_with_the_same_verdicts(name: str) -> None:
+    expected, make = OTHERS[name]
+    specimen = make().specimen()
+    verdicts = judge(specimen, measure(specimen))
+    assert verdicts[0].key == expected, [(one.key, one.evidence) for one in verdicts]
+
+
+def test_a_latch_remembers_without_gradients() -> None:
+    """Also where units saturate: what holds a memory is no fault."""
+    specimen = patients.latch().specimen()
+    said = judge(specimen, measure(specimen))
+    assert [one.key for one in said][:2] == ["healthy", "latched"], [(one.key, one.evidence) for one in said]
+
+
+def test_saturated_chaos_is_no_latch() -> None:
+    """Signs of a random network never settle: states differ for ever, but nothing is held."""
+    patient = patients.chaotic()
+    with torch.no_grad():
+        patients.layers_of(patient.model)[0].cell_parameters()["U_h"].mul_(50)
+    specimen = patient.specimen()
+    said = judge(specimen, measure(specimen))
+    assert "latched" not in [one.key for one in said]
+    assert said[0].severity == "fault"
+
+
+def test_a_relu_network_that_runs_away_is_not_chaotic() -> None:
+    patient = patients.exploding()
+    with torch.no_grad():
+        patients.layers_of(patient.model)[0].cell_parameters()["U_h"].mul_(1.09 / 1.3)
+    specimen = patient.specimen()
+    said = [one.key for one in judge(specimen, measure(specimen))]
+    assert said[0] == "exploding"
+    assert "chaotic" not in said
+
+
+def test_an_exponent_in_doubt_is_no_verdict() -> None:
+    specimen, found, _ = examined("chaotic")
+    lyapunov = found.get(Lyapunov)
+    assert lyapunov is not None
+    doubtful = replace(lyapunov, interval=np.array([[0.01, 0.4]]))
+    said = judge(specimen, changed(found, lyapunov=doubtful))
+    assert "chaotic" not in [one.key for one in said]
+
+
+def test_the_cause_comes_before_its_effects() -> None:
+    *_, verdicts = examined("scaled")
+    assert [one.key for one in verdicts][:3] == ["scaled", "saturated", "vanishing"]
+    assert verdicts[0].severity == "fault"
+    assert "Inputs are badly scaled" in verdicts[1].evidence
+
+
+@pytest.mark.parametrize(("lag", "expected"), [(2, "healthy"), (40, "memory")])
+def test_a_loss_may_need_more_than_a_network_has(lag: int, expected: str) -> None:
+    """An LSTM that remembers some twenty steps, and a loss that asks for the input of some steps ago."""
+    torch.manual_seed(0)
+    model = nn.LSTM(3, 16)
+    with torch.no_grad():
+        model.bias_hh_l0[16:32] = 1.0
+    x = torch.randn(72, 16, 3, generator=torch.Generator().manual_seed(0))
+    specimen = take_model(model, x, loss=lambda output: (output[0][lag:, :, :3] - x[:-lag]).square().mean())
+    said = judge(specimen, measure(specimen))
+    assert said[0].key == expected, [(one.key, one.evidence) for one in said]
+
+
+def test_gradients_that_vanish_are_a_note_where_the_loss_needs_no_more() -> None:
+    x = torch.randn(60, 16, 3, generator=torch.Generator().manual_seed(0))
+    for lag, expected in ((1, "note"), (20, "fault")):
+        torch.manual_seed(0)
+        specimen = take_model(
+            nn.RNN(3, 16), x, loss=lambda output, lag=lag: (output[0][lag:, :, :3] - x[:-lag]).square().mean()
+        )
+        verdict = next(one for one in judge(specimen, measure(specimen)) if one.key == "vanishing")
+        assert verdict.severity == expected
 
 
 def test_nothing_wrong_says_what_was_looked_at() -> None:
