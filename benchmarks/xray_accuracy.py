@@ -39,18 +39,8 @@ TARGET = Path(__file__).parent.parent / "docs" / "xray.md"
 BEGIN, END = "<!-- accuracy: written by benchmarks/xray_accuracy.py -->", "<!-- end of accuracy -->"
 #: What rules read; the other measures are only shown.
 MEASURES = (
-    *(
-        "flow",
-        "forgetting",
-        "need",
-        "truncation",
-        "gates",
-        "activations",
-        "attenuation",
-        "participation",
-        "input_sizes",
-    ),
-    "lyapunov",
+    *("flow", "forgetting", "need", "truncation", "gates", "activations", "attenuation", "participation"),
+    *("input_sizes", "lyapunov"),
 )
 UPDATES, LR = 200, 3e-3
 #: Seeds of the data that is looked at, and that the loss is validated on.

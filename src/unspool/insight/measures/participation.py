@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 #: A unit is nearly constant if its variance is below this fraction of the mean unit's, or its deviation below this.
 NEAR_CONSTANT_VARIANCE = 1e-6
 NEAR_CONSTANT_DEVIATION = 1e-4
-#: A unit is still if it deviates, over time or between sequences, by less than this fraction of the mean unit's size.
+#: A unit is still if it deviates between sequences, or over time, by less than this fraction of the mean unit's size.
 STILL = 1e-3
 #: Shorter sequences do not tell whether a state moves.
 FEWEST_STEPS = 8
@@ -52,17 +52,18 @@ def measure_participation(recording: Recording) -> Participation:
 
 
 def _still(layer: RecordedLayer) -> float:
-    """The fraction of units that stay the same over time, or are the same in all sequences, while the input differs."""
+    """The fraction of units that are the same in all sequences, or of a single one over time, while the input differs.
+
+    A state that stays the same over time but differs between sequences has read its input: it holds a memory.
+    """
     states, x, live = layer.after.numpy(), layer.x.numpy(), layer.live.numpy()
     if not live.any():
         return float("nan")
     limit = STILL * float(np.sqrt(np.square(states[live]).mean()))
-    found = [
-        float((deviations(states, live) <= limit).mean())
-        for deviations in (_over_time, _between_sequences)
-        if deviations(x, live).max(initial=0.0) > 0
-    ]
-    return max(found, default=float("nan"))
+    for deviations in (_between_sequences, _over_time):
+        if deviations(x, live).max(initial=0.0) > 0:
+            return float((deviations(states, live) <= limit).mean())
+    return float("nan")
 
 
 def _over_time(values: Array, live: NDArray[np.bool_]) -> Array:

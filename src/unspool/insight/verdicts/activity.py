@@ -101,8 +101,8 @@ def frozen(case: Case) -> Verdict | None:
     if not found.still[worst] > STILL:
         return None
     evidence = Message(
-        "In {label}, {part} of the units do not follow the input: over time, or between sequences with different "
-        "inputs, they differ by less than a thousandth of their size.",
+        "In {label}, {part} of the units do not follow the input: with different inputs they differ by less than a "
+        "thousandth of their size.",
         label=found.labels[worst],
         part=percent(float(found.still[worst])),
     )
