@@ -116,7 +116,7 @@ def train(model: Network, setup: Setup, updates: int) -> float:
         if not torch.isfinite(loss):
             return math.inf
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         if setup.clip:
             nn.utils.clip_grad_norm_(model.parameters(), setup.clip)
         optimizer.step()

@@ -126,7 +126,8 @@ def stuck(value: float) -> Callable[[Setup], Plant]:
     def plant(setup: Setup) -> Plant:
         if "lstm" not in setup.cell:
             return fill(b_z=value)
-        return fill(**{("b_i", "b_o", "b_f")[(setup.seed + setup.layers) % 3]: value})
+        gate = ("b_i", "b_o", "b_f")[(setup.seed + setup.layers) % 3]
+        return fill(slice(None), **{gate: value})
 
     return plant
 

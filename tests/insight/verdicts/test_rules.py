@@ -134,7 +134,7 @@ def test_a_loss_may_need_more_than_a_network_has(lag: int, expected: str) -> Non
     torch.manual_seed(0)
     model = nn.LSTM(3, 16)
     with torch.no_grad():
-        model.bias_hh_l0[16:32] = 1.0
+        dict(model.named_parameters())["bias_hh_l0"][16:32] = 1.0
     x = torch.randn(72, 16, 3, generator=torch.Generator().manual_seed(0))
     specimen = take_model(model, x, loss=lambda output: (output[0][lag:, :, :3] - x[:-lag]).square().mean())
     said = judge(specimen, measure(specimen))
@@ -145,9 +145,11 @@ def test_gradients_that_vanish_are_a_note_where_the_loss_needs_no_more() -> None
     x = torch.randn(60, 16, 3, generator=torch.Generator().manual_seed(0))
     for lag, expected in ((1, "note"), (20, "fault")):
         torch.manual_seed(0)
-        specimen = take_model(
-            nn.RNN(3, 16), x, loss=lambda output, lag=lag: (output[0][lag:, :, :3] - x[:-lag]).square().mean()
-        )
+
+        def loss(output: tuple[Tensor, Tensor], lag: int = lag) -> Tensor:
+            return (output[0][lag:, :, :3] - x[:-lag]).square().mean()
+
+        specimen = take_model(nn.RNN(3, 16), x, loss=loss)
         verdict = next(one for one in judge(specimen, measure(specimen)) if one.key == "vanishing")
         assert verdict.severity == expected
 

@@ -109,7 +109,7 @@ def _find_places(recording: Recording) -> _Places | None:
     error = torch.cat([found for _, found in heads], -1).transpose(0, 1).numpy()
     state = torch.cat([call.layer.after for call, _ in heads], -1).transpose(0, 1).numpy()
     row, time = np.nonzero((error != 0).any(-1))
-    chosen = np.unique(np.linspace(0, len(row) - 1, min(len(row), PLACES)).astype(np.int64)) if len(row) else []
+    chosen = np.unique(np.linspace(0, max(0, len(row) - 1), min(len(row), PLACES)).astype(np.int64))
     row, time = row[chosen].astype(np.int64), time[chosen].astype(np.int64)
     return _Places(row, time, error[row, time], state[row, time], entrances[0].layer.x.numpy())
 
@@ -132,7 +132,7 @@ def _explained(places: _Places, lag: int, known: Array, rolled: Array, most: int
     """What the input of one lag explains of the errors, and of the errors of each roll, (1 + rolls,)."""
     within = places.time >= lag
     count, taken = int(within.sum()), known.shape[1]
-    nothing = np.full(rolled.shape[-1], np.nan)
+    nothing: Array = np.full(rolled.shape[-1], np.nan)
     if count < max(FEWEST_PLACES, 2 * taken, ENOUGH * len(places.row)):
         return nothing
     x = places.x[places.time[within] - lag, places.row[within]]
