@@ -161,8 +161,9 @@ def show(keep: Path) -> None:
     )
     for name in [name for name in SETS if any(one["set"] == name for one in kept)]:
         runs = [[one for one in kept if (one["set"], one["model"]) == (name, model)] for model in models]
-        seconds = [one["seconds"] for one in runs[models.index("recurrent")]]
-        cells = [*(spread([one["test"] for one in found]) for found in runs), f"{statistics.mean(seconds):.0f}"]
+        seconds = [one["seconds"] for one in kept if (one["set"], one["model"]) == (name, "recurrent")]
+        taken = f"{statistics.mean(seconds):.0f}" if seconds else "–"
+        cells = [*(spread([one["test"] for one in found]) for found in runs), taken]
         print(f"| {name} | {' | '.join(cells)} |")
 
 

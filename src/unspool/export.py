@@ -1,4 +1,4 @@
-"""Layers of unspool.nn in forms that run without it."""
+"""Layers of unspool.nn in forms that run without it, and what such forms are given."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from unspool.errors import MissingPackageError
 
 if TYPE_CHECKING:
-    from unspool.exchange.onnx.write import OnnxExport
+    from numpy.typing import NDArray
 
-__all__ = ["onnx"]
+    from unspool.exchange.onnx.write import OnnxExport
+    from unspool.runtime.run_player import RunPlayer
+
+__all__ = ["onnx", "onnx_inputs"]
 
 
 def onnx(
@@ -19,9 +22,10 @@ def onnx(
     """Write recurrent layers as an ONNX file, emitted from their equations and checked by ONNX Runtime.
 
     A cell that is one of ONNX's own operators RNN, GRU and LSTM becomes that operator, and any other a `Scan`. Batch
-    and time are dynamic. Inputs are `x`, `lengths` (batch,), and for every state (batch, width) `initial_0_h`, with the
-    number of the layer; of a bidirectional layer `initial_0_ahead_h` and `initial_0_back_h`. Outputs are `output` and
-    `final_0_h` and so on. Numbers are in float32. `x` is (time, batch, input_size), or as the module has `batch_first`.
+    and time are dynamic. Inputs are `x`, `lengths` (batch,), and for every state (batch, width) `initial_layer0_h`,
+    with the number of the layer; of a bidirectional layer `initial_layer0_forward_h` and `initial_layer0_backward_h`.
+    Outputs are `output` and `final_layer0_h` and so on. Numbers are in float32. `x` is (time, batch, input_size), or as
+    the module has `batch_first`.
 
     Args:
         module: A Recurrent, Bidirectional, Stack, TimeDelay, RNN, GRU or LSTM of `unspool.nn`, or torch.nn's.
@@ -58,3 +62,23 @@ def onnx(
         states=states,
         overwrite=overwrite,
     )
+
+
+def onnx_inputs(player: RunPlayer, examples: Any) -> dict[str, NDArray[Any]]:
+    """Make the inputs of the ONNX file of a run: ids, lengths, n-grams, initial states.
+
+    Args:
+        player: What `unspool.load` gives for the same run.
+        examples: As `player.predict` takes them; for a language model one text, or its ids.
+
+    Returns:
+        Arrays by the names of the file's inputs; of text to text, those of the encoder. Numbers are standardized.
+
+    Example:
+        >>> session = onnxruntime.InferenceSession("intents.onnx")
+        >>> inputs = unspool.export.onnx_inputs(unspool.load("runs/intents"), ["play some jazz"])
+        >>> session.run(["probabilities"], inputs)
+    """
+    from unspool.exchange.onnx.inputs import make_inputs
+
+    return make_inputs(player, examples)

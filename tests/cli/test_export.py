@@ -14,6 +14,8 @@ from tests.browser import fits, opened, wait_for
 
 import unspool
 from unspool.cli.main import main
+from unspool.exchange.c.sizes import weigh
+from unspool.runtime.run import read_run
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
 SMALL: dict[str, Any] = {"hidden": 8, "steps": 3, "batch_size": 4}
@@ -95,8 +97,12 @@ def test_a_forecasting_program_refuses_what_it_cannot_use(runs: Path, tmp_path: 
         done = subprocess.run([program, asked], input=past, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("usage: ")
-    done = subprocess.run([program], input="", capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "the past needs 1 steps at least\n")
+    lookback = read_run(runs / "series").vocabulary["lookback"]
+    assert len(answer(program, "1.5\n" * lookback)) == 4
+    for count in (0, 1, lookback - 1):  # what `unspool predict` refuses as well
+        done = subprocess.run([program], input="1.5\n" * count, capture_output=True, text=True, check=False)
+        expected = f"the past needs at least {lookback} steps, and has {count}\n"
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
 
 
 def test_a_language_model_in_all_forms(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,10 +132,15 @@ def test_weights_of_eight_bits_in_a_file_of_their_own(runs: Path, tmp_path: Path
         (["{runs}/book", "--main"], "Give --c"),
         (["{runs}/book", "--c", "{here}/there.c"], "exists already. Give another, or --overwrite"),
         (["{runs}/book", "--c", "{here}"], "is a folder"),
-        (["{runs}/book", "--c", "{here}/no/such/folder.c"], "cannot be written"),
+        (["{runs}/book", "--c", "{here}/no/such/folder.c"], "there is no folder {here}/no/such. Make it"),
+        (["{runs}/book", "--wasm", "{here}/there.c/x.wasm"], "there is no folder {here}/there.c. Make it"),
+        (["{runs}/book", "--c", "/proc/x.c"], "Give a place that you may write to"),
         (["{runs}/nothing", "--c", "{here}/x.c"], "there is no run"),
         (["{here}/unfinished", "--c", "{here}/x.c"], "has no model yet"),
-        (["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"], "Leave out one of the two"),
+        (
+            ["{runs}/book", "--c", "{here}/x.c", "--main", "--weights", "separate"],
+            "Leave out --main or --weights separate",
+        ),
         (["{runs}/book", "--c", "{here}/pipe", "--overwrite"], "a pipe or a socket. Give the name of a file"),
         (["{runs}/book", "--c", "{here}/y.c", "--onnx", "{here}/unfinished/../y.c"], "two files of this export"),
         (["{runs}/book", "--c", "{here}/y.h"], "two files of this export"),
@@ -149,7 +160,7 @@ def test_bad_input_gives_one_line_and_no_file(
     before = sorted(tmp_path.rglob("*"))
     assert run("export", *(one.format(runs=runs, here=tmp_path) for one in arguments)) != 0
     said = capsys.readouterr().err
-    assert message in said
+    assert message.format(here=tmp_path) in said
     assert len(said.strip().splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "there.c").read_text() == "mine"
@@ -172,6 +183,45 @@ def test_without_zig_one_line_says_what_to_install(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_large_model_says_how_to_have_less(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.cli.export.LARGE", 1_000)
+    kept = read_run(runs / "words").network
+    for int8 in (False, True):
+        options = ["--int8"] if int8 else []
+        inside, beside = tmp_path / f"in{int8}.c", tmp_path / f"out{int8}.c"
+        assert run("export", runs / "words", "--c", inside, *options) == 0
+        said = capsys.readouterr().out
+        assert "which is slow to compile." in said
+        assert "--weights separate keeps them in a file of" in said
+        assert ("--int8 makes that" in said) is not int8
+        assert run("export", runs / "words", "--c", beside, "--weights", "separate", *options) == 0
+        assert "slow to compile" not in capsys.readouterr().out
+        sizes = weigh(kept, int8)
+        assert beside.with_suffix(".bin").stat().st_size == pytest.approx(sizes.binary, rel=0.02)
+        text = inside.stat().st_size - beside.stat().st_size
+        assert text == pytest.approx(sizes.text, rel=0.2)
+
+
+def test_what_is_not_exported_is_said(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tokenizers")
+    unspool.train(runs / "book.txt", out=tmp_path / "bpe", tokenizer="bpe", vocab_size=270, **SMALL)
+    pairs = "".join(f"{'abc'[i % 3]}{'de'[i % 2]}\t{'xyz'[i % 3]}{'uv'[i % 2]}\n" for i in range(40))
+    (tmp_path / "pairs.tsv").write_text("source\ttarget\n" + pairs)
+    unspool.train(tmp_path / "pairs.tsv", out=tmp_path / "pairs", task="seq2seq", beam_size=3, **SMALL)
+    capsys.readouterr()
+    assert run("export", tmp_path / "bpe", "--c", tmp_path / "ids.c", "--main") == 0
+    said = capsys.readouterr().out
+    assert "The tokenizer (bpe) is not exported: the model reads and writes token ids." in said
+    assert "train with --tokenizer byte, char or word" in said
+    assert len(answer(build(tmp_path, "ids"), "", "5", "1", "1", "65 66")[0].split()) == 5
+    assert run("export", tmp_path / "pairs", "--c", tmp_path / "pairs.c") == 0
+    assert "not a beam of 3. For beams, use unspool predict or unspool.load" in capsys.readouterr().out
+    assert run("export", runs / "book", "--c", tmp_path / "book.c") == 0
+    assert "is not" not in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Debian's Chromium."""
@@ -190,12 +240,25 @@ def test_pages_answer_as_programs_do(runs: Path, tmp_path: Path, browser: Any) -
         assert run("export", runs / name, *targets) == 0
         expected = answer(build(tmp_path, name), text + "\n")
         with opened(browser, tmp_path, (tmp_path / f"{name}.html").read_text(), 360) as page:
+            assert page.locator("#output").is_hidden()  # no empty boxes
+            assert page.locator("#drawn").is_hidden()
             page.fill("#input", text)
             page.click("#go")
             wait_for(page, "document.body.dataset.done === '1'")
+            assert {"words": "red above", "series": "median"}[name] in str(page.text_content("#caption"))
             found = str(page.text_content("#output")).splitlines()
             assert fits(page)
-            assert int(page.evaluate("document.getElementById('canvas').dataset.steps")) >= 1
+            drawn = int(page.evaluate("document.getElementById('canvas').dataset.steps"))
+            assert drawn == {"words": 3, "series": 36 + 4}[name]  # a column per word of the last line, and not per line
+            page.fill("#input", " " if name == "words" else "1 x")
+            page.click("#go")
+            wait_for(page, "document.getElementById('output').className === 'problem'")
+            said = {"words": "the input is empty. Give at least one line.", "series": "“x” is not a number."}[name]
+            assert page.text_content("#output") == f"This did not work: {said}"
+            assert page.locator("#drawn").is_hidden()
+        if name == "series":  # without the head and the numbers of the steps
+            assert found.pop(0).split() == ["step", "10", "%", "50", "%", "90", "%"]
+            found = [line.split(maxsplit=1)[1] for line in found]
         assert len(found) == len(expected)
         for line, said in zip(found, expected, strict=True):
             if name == "series":

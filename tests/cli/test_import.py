@@ -56,3 +56,12 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Capture) -> None:
     assert "language" not in refused(capsys, "import", tmp_path / "gru.pt", *both)
     assert "tokenizer" in refused(capsys, "import", tmp_path / "gru.pt", *both, "--tokenizer", "bpe")
     assert not (tmp_path / "run").exists()
+
+
+def test_layers_that_compute_something_else_are_refused(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lm.pt"
+    torch.save(torch.nn.LSTM(3, 4).state_dict(), path)
+    monkeypatch.setattr("unspool.cli.import_.compare_with_source", lambda *_: (0.5, "torch.nn"))
+    assert "gives other numbers here than in torch.nn, by 5.0e-01" in refused(capsys, "import", path)

@@ -168,6 +168,17 @@ def test_hostile_weights_are_refused(change: Callable[[Any], None], tmp_path: Pa
     assert from_keras(written(tmp_path, lambda file: None)).recurrent
 
 
+def test_archives_that_unpack_to_more_than_they_are_are_refused(tmp_path: Path) -> None:
+    for name in ("config.json", "model.weights.h5"):
+        path = tmp_path / "bomb.keras"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("config.json", "{}" if name != "config.json" else " " * (1 << 25))
+            archive.writestr("model.weights.h5", bytes(1 << 25 if name != "config.json" else 8))
+        assert path.stat().st_size < 1 << 17
+        with pytest.raises(DataError, match="say that they hold"):
+            from_keras(path)
+
+
 def test_mutated_weights_give_layers_or_a_clear_error(tmp_path: Path) -> None:
     path = written(tmp_path, lambda file: None)
     whole, generator = path.read_bytes(), np.random.default_rng(0)

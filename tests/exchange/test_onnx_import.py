@@ -13,6 +13,7 @@ import torch
 import unspool
 from unspool.errors import DataError
 from unspool.exchange import from_onnx
+from unspool.exchange.compare import compare_with_source
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -121,3 +122,81 @@ def test_mutated_files_give_layers_or_a_clear_error(tmp_path: Path) -> None:
             assert from_onnx(path).recurrent
         except DataError:
             continue
+
+
+INITIAL = {"LSTM": ("initial_h", "initial_c"), "GRU": ("initial_h",), "RNN": ("initial_h",)}
+
+
+def with_starts(path: Path, kind: str, rows: int, form: str, direction: str = "forward") -> Any:
+    """A model of one node whose initial states are data, inputs, computed, or zeros that are computed."""
+    write_node(path, kind, direction=direction)
+    model = onnx.load(path)
+    graph, generator, count = model.graph, np.random.default_rng(3), 2 if direction == "bidirectional" else 1
+    graph.node[0].input.extend(["", *INITIAL[kind]])
+    for name in INITIAL[kind]:
+        one = generator.normal(size=(count, 1, 4)).astype(np.float32)
+        value = np.repeat(one, rows, 1)
+        if form == "input":
+            graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, (count, "batch", 4)))
+        elif form == "data":
+            graph.initializer.append(numpy_helper.from_array(value, name))
+        elif form == "different":
+            graph.initializer.append(numpy_helper.from_array(value + np.arange(rows, dtype=np.float32)[:, None], name))
+        else:
+            start = value if form == "computed" else np.zeros_like(value)
+            graph.initializer.append(numpy_helper.from_array(start, f"{name}_0"))
+            operator = "Tanh" if form == "computed" else "Identity"
+            graph.node.insert(0, helper.make_node(operator, [f"{name}_0"], [name]))
+    onnx.save(model, path)
+    return onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("kind", INITIAL)
+def test_initial_states_that_are_data_are_taken_over(kind: str, direction: str, tmp_path: Path) -> None:
+    path = tmp_path / "node.onnx"
+    x = np.random.default_rng(1).normal(size=(6, 2, 3)).astype(np.float32)
+    for form in ("data", "zero"):
+        theirs = with_starts(path, kind, 2, form, direction).run(None, {"X": x})[0]
+        theirs = theirs.transpose(2, 0, 1, 3).reshape(2, 6, -1)
+        model = from_onnx(path)
+        with torch.no_grad():
+            ours = model(torch.from_numpy(x.swapaxes(0, 1).copy()))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+        difference, _ = compare_with_source(model, path)
+        assert difference is not None
+        assert difference < 1e-6
+
+
+def test_initial_states_are_never_dropped_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "node.onnx"
+    with_starts(path, "LSTM", 2, "input")
+    assert "n starts from the input 'initial_c': give it as the state in a call" in from_onnx(path).report()
+    for form, said in (("computed", "node 'n' computes its initial state"), ("different", "from another state")):
+        with_starts(path, "GRU", 2, form)
+        with pytest.raises(DataError, match=said):
+            from_onnx(path)
+
+
+def test_lengths_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "node.onnx"
+    write_node(path, "GRU")
+    model = onnx.load(path)
+    model.graph.node[0].input.append("lengths")
+    model.graph.input.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, ("batch",)))
+    onnx.save(model, path)
+    assert "n reads lengths: give `lengths` in a call" in from_onnx(path).report()
+
+
+def test_nodes_that_name_the_same_weights_again_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "node.onnx"
+    write_node(path, "GRU")
+    model = onnx.load(path)
+    node = model.graph.node[0]
+    for number in range(20_000):
+        other = helper.make_node("GRU", node.input, [f"Y{number}"], hidden_size=4)
+        model.graph.node.append(other)
+    onnx.save(model, path)
+    assert path.stat().st_size < 2e6
+    with pytest.raises(DataError, match="bytes are named as"):
+        from_onnx(path)

@@ -16,6 +16,7 @@ from tests.variants import cell_of
 import unspool
 from unspool.cells import Cell, Symbol, sigmoid, tanh
 from unspool.errors import ArgumentError, StorageError
+from unspool.exchange.onnx.check import difference
 from unspool.nn import GRU, Recurrent
 
 onnx = pytest.importorskip("onnx")
@@ -134,7 +135,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert found.opset == model.opset_import[0].version == 17
     assert said["cell"] == "GRU"
     assert said["version"] == unspool.__version__
-    assert len(said["initial_0_h"].split(",")) == 4
+    assert len(said["initial_layer0_h"].split(",")) == 4
     assert "opset 17" in str(found)
 
 
@@ -173,3 +174,12 @@ def test_bad_targets_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
 def test_emitting_needs_no_torch() -> None:
     code = "import sys, unspool.exchange.onnx.write; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_nan_agrees_with_nothing() -> None:
+    """Two models that both diverge are not equal: nothing was checked."""
+    numbers = np.array([1.0, np.nan, np.inf])
+    assert difference(numbers, numbers) == float("inf")
+    assert difference(numbers[:1], numbers[:1]) == 0.0
+    assert difference(numbers[2:], numbers[2:]) == 0.0
+    assert difference(numbers[2:], -numbers[2:]) == float("inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import zipfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from unspool.errors import DataError
 from unspool.exchange import from_torch
+from unspool.exchange.compare import compare_with_source
 
 
 class LanguageModel(nn.Module):
@@ -143,6 +145,51 @@ def test_bad_files_are_one_clear_error(tmp_path: Path) -> None:
         from_torch(tmp_path / "none.pt")
     with pytest.raises(DataError, match="not a file"):
         from_torch(tmp_path)
+
+
+def test_files_that_claim_more_than_they_hold(tmp_path: Path) -> None:
+    """Headers, archives and names cost nothing; what they ask for would."""
+    entry = {"dtype": "F32", "shape": [1 << 20, 1 << 12], "data_offsets": [0, 1 << 34]}
+    for header, length in (({"weight_ih_l0": entry}, None), ({}, 1 << 40), ({"a": {**entry, "shape": [-1]}}, None)):
+        text = json.dumps(header).encode()
+        path = tmp_path / "large.safetensors"
+        path.write_bytes((length or len(text)).to_bytes(8, "little") + text)
+        with pytest.raises(DataError, match="cannot be read"):
+            from_torch(path)
+    shared = torch.zeros(256, 256)
+    torch.save({f"lstm.weight_ih_l{layer}": shared for layer in range(1000)}, tmp_path / "names.pt")
+    assert (tmp_path / "names.pt").stat().st_size < 1 << 20
+    with pytest.raises(DataError, match="bytes are named as 65,536,000 numbers"):
+        from_torch(tmp_path / "names.pt")
+
+
+def test_several_embeddings_are_refused_and_equal_ones_are_one() -> None:
+    """Which one is meant must not depend on the order of names in memory."""
+    tensors = dict(made("lstm").state_dict())
+    with pytest.raises(DataError, match=r"could be the embedding: encoder.weight, position_embedding.weight\. Leave"):
+        from_torch({**tensors, "position_embedding.weight": torch.randn(20, 6)})
+    again = from_torch({**tensors, "embedding_copy.weight": tensors["encoder.weight"].clone()})
+    assert again.parts[0].name == "encoder"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_comparison_sees_every_layer_that_was_misread(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    torch.save(made(name).state_dict(), path)
+    exact, how = compare_with_source(from_torch(path), path)
+    assert "torch.nn" in how
+    assert exact is not None
+    assert exact < 1e-6
+    for place in range(len(from_torch(path).parts)):
+        wrong = from_torch(path)
+        with torch.no_grad():
+            next(wrong.parts[place].module.parameters()).mul_(-1)
+        found, _ = compare_with_source(wrong, path)
+        assert found is not None
+        assert found > 1e-2
+        with torch.no_grad():
+            next(wrong.parts[place].module.parameters()).fill_(float("nan"))
+        assert compare_with_source(wrong, path)[0] == float("inf")
 
 
 @pytest.mark.parametrize("name", ["a.pt", "a.safetensors"])

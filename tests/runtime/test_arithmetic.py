@@ -62,7 +62,7 @@ def test_cross_entropy_is_that_of_torch() -> None:
 
 @pytest.mark.parametrize("ids", [[[-1]], [[5]], [[0.5]], [[2**40]]])
 def test_ids_that_the_model_does_not_have(ids: Any) -> None:
-    with pytest.raises(ArgumentError, match="whole numbers from 0 to 4"):
+    with pytest.raises(ArgumentError, match="integers from 0 to 4"):
         embed(Embedding(np.zeros((5, 2)), None), np.array(ids))
 
 

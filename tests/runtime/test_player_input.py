@@ -158,9 +158,9 @@ def test_a_step_is_one_token(play: Players, task: str, wrong: Any) -> None:
     session, other = player.start(), player.start()
     session.step(3)
     before, untouched = session.save(), other.save()
-    with pytest.raises(ArgumentError, match="is not a token from 0 to"):
+    with pytest.raises(ArgumentError, match="is not a token from 0 to|is text"):
         session.step(wrong)
-    with pytest.raises(ArgumentError, match="is not a token from 0 to"):
+    with pytest.raises(ArgumentError, match="is not a token from 0 to|is text"):
         player.step_many([other, session], [3, wrong])
     assert session.save() == before
     assert other.save() == untouched

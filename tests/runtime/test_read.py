@@ -16,6 +16,8 @@ import torch
 from tests.runtime.small_models import CASES, ROWS, Made, as_numpy, tensors_of
 
 import unspool.models.describe as described
+from unspool.cells import LSTM
+from unspool.cells.document import dump
 from unspool.errors import ArgumentError, DataError
 from unspool.models.baselines.encoders import MemorylessEncoder
 from unspool.models.describe import describe, has_network
@@ -23,7 +25,8 @@ from unspool.models.pooled import Classifier
 from unspool.runtime.entries import Entry
 from unspool.runtime.network import FORMAT, Language
 from unspool.runtime.play import make_player
-from unspool.runtime.read import read_network
+from unspool.runtime.read import read_network, read_stack
+from unspool.runtime.read_stack import MOST_CELLS
 from unspool.runtime.sources import Sources
 from unspool.settings.model import PooledSettings
 
@@ -167,7 +170,7 @@ def test_every_entry_counts(case: str) -> None:
 
 
 WRONG: list[tuple[str, str, Any, str]] = [
-    ("language-0", "format", 2, "format is 2, not a whole number from 1 to 1"),
+    ("language-0", "format", 2, "format is 2, not an integer from 1 to 1"),
     ("language-0", "kind", "poem", "kind is 'poem', not one of language, pooled"),
     ("language-0", "head.weight", "nothing", "head.weight names the tensor 'nothing'"),
     ("language-0", "head.bias", "head", r"head.bias is of shape \(9, 3\), not \(9,\)"),
@@ -220,6 +223,55 @@ def test_a_document_cannot_ask_for_memory() -> None:
     document = document_of(made)
     document["stack"]["layers"][0]["directions"][0]["cell"]["sizes"] = {"huge": 2**30}
     with pytest.raises(DataError, match="has 'huge' of 1073741824 units, and no tensor is as wide"):
+        read_network(document, tensors_of(made.model))
+
+
+def test_a_document_cannot_name_the_same_tensors_again_and_again() -> None:
+    """Every layer of a player has its own copy, so that what is named counts, not what the file holds."""
+    made = CASES["language-0"]()
+    document, tensors = document_of(made), tensors_of(made.model)
+    layer = document["stack"]["layers"][0]["directions"][0]
+    size = 256
+    layer |= {"input_size": size, "hidden_size": size}
+    layer["cell"] = json.loads(dump(LSTM().equations(False)))
+    layer["parameters"] = {f"{letter}_{gate}": "w" for letter in "WU" for gate in "ifgo"}
+    shared = {"w": np.zeros((size, size), np.float32)}
+    stack = document["stack"] | {"layers": document["stack"]["layers"][:1]}
+    read_stack(json.loads(json.dumps(stack)), shared)
+    stack["layers"] = stack["layers"] * 5000
+    with pytest.raises(DataError, match="asks for more numbers than the model has: the same tensors are named again"):
+        read_stack(stack, shared)
+    sources = Sources(shared)
+    with pytest.raises(DataError, match="asks for more numbers"):
+        [sources.matrix(Entry({"sum": ["w", "w"]}, "sum")) for _ in range(1000)]
+    assert read_network(document_of(made), tensors)  # what a model of our own asks for
+
+
+def test_members_read_the_same() -> None:
+    """Members of one model get the same inputs: tokens of one vocabulary, or as many numbers."""
+    made = CASES["classify_words-2"]()
+    document, tensors = document_of(made), tensors_of(made.model)
+    member = document["members"][0]
+    other, more = deepcopy(member), dict(tensors)
+    name = member["embedding"]["weight"]
+    more["fewer"] = tensors[name][:-1]
+    other["embedding"]["weight"] = "fewer"
+    document["members"] = [member, deepcopy(member)]
+    assert len(read_network(document, more).members) == 2  # type: ignore[union-attr]
+    document["members"] = [member, other]
+    with pytest.raises(DataError, match=rf"members read different inputs: {len(tensors[name])} tokens.* and .*tokens"):
+        read_network(document, more)
+
+
+def test_a_document_has_few_different_cells() -> None:
+    """Each of them may cost seconds of a compiler."""
+    made = CASES["language-0"]()
+    document = document_of(made)
+    layer = document["stack"]["layers"][0]
+    document["stack"]["layers"] = [deepcopy(layer) for _ in range(MOST_CELLS + 1)]
+    for number, one in enumerate(document["stack"]["layers"]):
+        one["directions"][0]["cell"]["title"] = f"cell {number}"
+    with pytest.raises(DataError, match="is one cell more than the 32 that a network may have"):
         read_network(document, tensors_of(made.model))
 
 

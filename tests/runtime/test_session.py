@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -139,6 +141,36 @@ def test_sessions_that_step_together_have_the_bits_of_those_that_step_alone(kind
 
 
 @each_stream
+def test_sessions_that_stepped_together_do_not_keep_each_other_alive(kind: str) -> None:
+    _, reader = make(kind, LAYERS[0])
+    sessions = [start(reader) for _ in range(3)]
+    outputs = step_many(sessions, list(draw(kind, rows=3)[0]))
+    assert all(one.base is None for one in outputs)
+    assert all(part.base is None for session in sessions for part in session.lend())
+
+
+def test_a_session_may_be_shared_by_threads() -> None:
+    """Every step is taken once, whichever thread comes first: steps of equal inputs are those of one thread."""
+    _, reader = make("language", LAYERS[1])
+    shared, alone, others = start(reader), start(reader), [start(reader) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            jobs: list[Any] = [pool.submit(lambda: [shared.step(1) for _ in range(50)]) for _ in range(3)]
+            jobs += [pool.submit(lambda: [shared.feed([1, 1]) for _ in range(25)])]
+            jobs += [pool.submit(lambda: [step_many([shared, others[0]], [1, 1]) for _ in range(50)])]
+            jobs += [pool.submit(lambda: [step_many([others[1], shared], [1, 1]) for _ in range(50)])]
+            jobs += [pool.submit(lambda: [shared.fork() for _ in range(50)])]
+            for job in jobs:
+                job.result()
+    finally:
+        sys.setswitchinterval(interval)
+    alone.feed([1] * 300)
+    assert shared.save() == alone.save()
+
+
+@each_stream
 def test_a_fork_goes_on_by_itself_and_what_was_saved_goes_on_as_it_would_have(kind: str) -> None:
     _, reader = make(kind, LAYERS[0])
     inputs = draw(kind)[:, 0]
@@ -235,9 +267,15 @@ def test_many_mutated_sessions_are_refused() -> None:
     check_mutations(100_000)
 
 
+def test_a_step_of_text_says_what_reads_text() -> None:
+    _, reader = make("language", LAYERS[0])
+    with pytest.raises(ArgumentError, match=r"`token` \(='a'\) is text, .*Call `feed` with text"):
+        start(reader).step("a")
+
+
 def test_what_cannot_be_streamed_says_why() -> None:
     made = CASES["classify-0"]()  # both directions
-    with pytest.raises(ArgumentError, match="whole"):
+    with pytest.raises(ArgumentError, match="Predict whole sequences, or train with `bidirectional=False`"):
         make_stream(player_of(made))
     with pytest.raises(ArgumentError, match="whole sequences"):
         make_stream(player_of(CASES["forecast-0"]()))
@@ -261,7 +299,7 @@ def test_steps_that_are_no_tokens_are_refused_and_change_nothing(kind: str, wron
     session = start(reader)
     session.step(3)
     before = session.save()
-    with pytest.raises(ArgumentError, match="is not a token from 0 to"):
+    with pytest.raises(ArgumentError, match="is not a token from 0 to|is text, and a step is the id"):
         session.step(wrong)
     assert session.save() == before
 

@@ -11,11 +11,17 @@ import typer
 
 from unspool.cli.terminal import console
 from unspool.errors import ArgumentError
+from unspool.exchange.c.convert import has_tokenizer
 from unspool.exchange.c.export import make_c, make_html, make_wasm
 from unspool.exchange.c.interface import Interface
+from unspool.exchange.c.sizes import weigh
 from unspool.exchange.c.vocabulary import read_interface
 from unspool.exchange.files import check_distinct, check_free, write_files
+from unspool.runtime.network import Translator
 from unspool.runtime.run import Kept, read_run
+
+#: Bytes of weights as C text from which a hint says how to have less.
+LARGE = 32_000_000
 
 
 class Place(StrEnum):
@@ -70,7 +76,10 @@ def export(
     check_distinct(request.path for request in asked)
     check_free([request.path for request in asked], overwrite)
     kept = read_run(run)
+    for hint in _hints(kept, c is not None and weights is Place.inside, bool(wasm or html), int8):
+        console().print(hint, highlight=False, soft_wrap=True)
     parts = [request.make(kept) for request in asked]
+    notes += _differences(kept) if c or wasm or html else []
     check_distinct(path for part in parts for path in part)  # one dictionary of all would hide what is twice in them
     made = {path: content for part in parts for path, content in part.items()}
     write_files(made, overwrite)
@@ -78,6 +87,41 @@ def export(
         console().print(f"{path}  {len(content):,} bytes", highlight=False, soft_wrap=True)
     for note in notes:
         console().print(note, highlight=False, soft_wrap=True)
+
+
+def _hints(kept: Kept, text: bool, compiled: bool, int8: bool) -> list[str]:
+    """What makes a large export smaller; said before it is made, which takes long as well."""
+    now, small = weigh(kept.network, int8), weigh(kept.network, int8=True)
+    if now.text <= LARGE or not (text or compiled):
+        return []
+    ways = [] if int8 else [f"--int8 makes that {_megabytes(small.text if text else small.binary)}"]
+    if text:
+        beside = _megabytes(now.binary) + ("" if int8 else f", or {_megabytes(small.binary)} with --int8")
+        ways += [f"--weights separate keeps them in a file of {beside}, beside a small C file"]
+    size = f"{_megabytes(now.text)} of C" if text else _megabytes(now.binary)
+    remedy = f" {'; '.join(ways)}." if ways else ""
+    return [f"The weights take about {size}, which is slow to compile.{remedy}"]
+
+
+def _differences(kept: Kept) -> list[str]:
+    """What the exported code does otherwise than the run, and what to use instead."""
+    found, interface = [], _interface(kept)
+    if interface.vocabulary is not None and not has_tokenizer(kept.network, interface):
+        kinds = {one.kind for one in (interface.vocabulary, interface.target) if one is not None}
+        found.append(
+            f"The tokenizer ({', '.join(sorted(kinds))}) is not exported: the model reads and writes token ids. "
+            "Encode and decode with the run's vocabulary.json, or train with --tokenizer byte, char or word."
+        )
+    if isinstance(kept.network, Translator) and kept.network.beam_size > 1:
+        found.append(
+            f"The exported code takes the most likely token at each step, not a beam of {kept.network.beam_size}. For "
+            "beams, use unspool predict or unspool.load, which needs no torch."
+        )
+    return found
+
+
+def _megabytes(size: int) -> str:
+    return f"{max(1, round(size / 1e6)):,} MB"
 
 
 def _ask_c(path: Path | None, main: bool, weights: Place, int8: bool, compiled: bool) -> list[Request]:
@@ -88,6 +132,8 @@ def _ask_c(path: Path | None, main: bool, weights: Place, int8: bool, compiled: 
             raise ArgumentError("--main and --weights are about the C file. Give --c, or leave them out.")
         return []
     separate = weights is Place.separate
+    if main and separate:
+        raise ArgumentError("--main needs the weights inside the C file. Leave out --main or --weights separate.")
     return [
         Request(
             path,

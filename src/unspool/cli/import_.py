@@ -16,6 +16,8 @@ from unspool.exchange.imported import ImportedModel
 from unspool.harmless import harmless
 from unspool.runs.adoption import adopt, read_tokens
 
+#: What a difference from the library that wrote a file may be: rounding in float32, over layers and steps.
+TOLERANCE = 1e-3
 #: How a file's name ends → what reads it.
 READERS: dict[str, Callable[[Path], ImportedModel]] = {
     ".keras": from_keras,
@@ -57,16 +59,21 @@ def import_(
     - `unspool import sentiment.keras --vocabulary words.txt --labels labels.txt --out runs/sentiment`
     """
     model = _read(file)
+    difference, how = compare_with_source(model, file)
+    if difference is not None and difference > TOLERANCE:
+        problem = f"gives other numbers here than in {how}, by {difference:.1e}"
+        raise ArgumentError.of("file", str(file), problem, "Nothing was written. Check that its weights are finite")
     path = None if out is None else _adopt(model, file, out, vocabulary, labels, tokenizer, overwrite)
     for line in model.report().split("\n"):
         console().print(harmless(line), soft_wrap=True, markup=False, highlight=False)
-    difference, how = compare_with_source(model, file)
     if difference is None:
         console().print(f"not compared: {how}", soft_wrap=True, markup=False)
     else:
         console().print(f"largest difference from {how}: {difference:.1e}", soft_wrap=True, markup=False)
     if path is not None:
         console().print(f"written: {path}", soft_wrap=True, markup=False)
+        use = "predict {} FILE" if labels is not None else "generate {} --prompt TEXT"
+        console().print(f"next: unspool {use.format(path)}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _read(file: Path) -> ImportedModel:

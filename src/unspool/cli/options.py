@@ -128,16 +128,16 @@ def show_default(value: Any) -> str:
 
 def read_value(one: Setting, given: Any) -> Any:
     """What was given for a setting: numbers where it takes them, a fraction in place of one file."""
-    if given is None or given == []:
+    if given is None or given in ([], ()):
         return None
     if isinstance(given, bool):
         return given
-    if isinstance(given, list):
+    if isinstance(given, list | tuple):
         return _read_words(one, given)
     return _read_word(one, given)
 
 
-def _read_words(one: Setting, given: list[Any]) -> Any:
+def _read_words(one: Setting, given: Sequence[Any]) -> Any:
     """The values of an option that was given several times, or that one that was given once."""
     values = [_read_word(one, word) for word in given]
     return values[0] if len(values) == 1 and _is_single(one, values[0]) else values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -11,15 +10,15 @@ from numpy.typing import NDArray
 
 from unspool.cells.cell import check_size
 from unspool.decoding.sampling import (
-    Floats,
     Ids,
     Sampling,
     check_ids,
     check_logits,
-    find_highest,
     is_finite,
+    log_softmax,
     without,
 )
+from unspool.decoding.sequences import Beams
 from unspool.decoding.states import take_rows
 from unspool.errors import ArgumentError, ShapeError
 
@@ -157,52 +156,17 @@ def beam_search(
         raise ArgumentError.of("length_penalty", length_penalty, "is not a number from 0 on", "Give 0 for none")
     _check_stop(stop_id, check_ids("banned", banned))
     ids, state = _read_prompts("prompt", [prompt]), None
-    beams = _Beams(width, stop_id)
+    beams = Beams(width, stop_id, count, length_penalty, best=width)
     for _ in range(count):
         logits, state = _predict(model, ids, state)
         _check_stop(stop_id, (), logits.shape[1])
         parents = beams.grow(without(log_softmax(check_logits(logits)), banned))
         if not beams.live:
             break
-        ids, state = beams.last_tokens(), take_rows(state, np.array(parents))
+        ids, state = np.array([[beam.tokens[-1] for beam in beams.live]], np.int64), take_rows(state, np.array(parents))
     if not beams.live and not beams.done:
         raise ArgumentError.of("banned", tuple(banned), "leaves no possible token", "Ban fewer")
-    return beams.ranked(length_penalty)
-
-
-@dataclass
-class _Beams:
-    """Continuations with their log-probabilities: those that still grow, and those that have reached the stop id."""
-
-    width: int
-    stop_id: int | None
-    live: list[tuple[float, list[int]]] = field(default_factory=lambda: [(0.0, [])])
-    done: list[tuple[float, list[int]]] = field(default_factory=list)
-
-    def grow(self, log_p: Floats) -> list[int]:
-        """Extend the live beams by the most probable next tokens; returns the beam that each live one came from."""
-        totals = (log_p + np.array([total for total, _ in self.live])[:, None]).ravel()
-        places = find_highest(totals, self.width - len(self.done))
-        grown, parents = [], []
-        for place, total in zip(places.tolist(), totals[places].tolist(), strict=True):
-            parent, token = divmod(place, log_p.shape[1])
-            if token == self.stop_id:
-                self.done.append((total, self.live[parent][1]))
-            else:
-                grown.append((total, [*self.live[parent][1], token]))
-                parents.append(parent)
-        self.live = grown
-        return parents
-
-    def last_tokens(self) -> Ids:
-        """The last id of each live beam, (1, beams)."""
-        return np.array([[tokens[-1] for _, tokens in self.live]], np.int64)
-
-    def ranked(self, length_penalty: float) -> list[tuple[float, list[int]]]:
-        """All beams, the best first; the stop id counts in the length."""
-        scored = [(total * (len(tokens) + 1) ** -length_penalty, total, tokens) for total, tokens in self.done]
-        scored += [(total * len(tokens) ** -length_penalty, total, tokens) for total, tokens in self.live]
-        return [(total, tokens) for _, total, tokens in sorted(scored, key=lambda one: -one[0])]
+    return [(beam.log_probability, list(beam.tokens)) for beam in beams.ranked()]
 
 
 def _predict(model: Predictor, ids: Ids, state: Any) -> tuple[NDArray[Any], Any]:
@@ -212,14 +176,6 @@ def _predict(model: Predictor, ids: Ids, state: Any) -> tuple[NDArray[Any], Any]
         remedy = "Let `predict` give the logits after the last token"
         raise ShapeError.of("logits", tuple(logits.shape), f"is not ({ids.shape[1]}, vocabulary)", remedy)
     return logits, state
-
-
-@np.errstate(invalid="ignore")  # a row of −∞ has no probabilities: it becomes NaN, which no beam follows
-def log_softmax(logits: Floats) -> Floats:
-    """The logarithms of the probabilities (batch, vocabulary) of logits."""
-    shifted = logits - logits.max(-1, keepdims=True)
-    found: Floats = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return found
 
 
 def _read_prompts(name: str, prompts: Sequence[Sequence[int]]) -> Ids:

@@ -99,6 +99,13 @@ def draw_places(weights: Floats, uniform: Floats) -> Ids:
     return found
 
 
+@np.errstate(invalid="ignore")  # a row of −∞ has no probabilities: it becomes NaN, which no beam follows
+def log_softmax(values: NDArray[Any], axis: int = -1) -> NDArray[Any]:
+    """The logarithm of the softmax over an axis, in the type of the values."""
+    centered = values - values.max(axis, keepdims=True)
+    return np.asarray(centered - np.log(np.exp(centered).sum(axis, keepdims=True)))
+
+
 def _softmax(logits: Floats) -> Floats:
     """Of logits whose highest is 0."""
     weights: Floats = np.exp(logits)

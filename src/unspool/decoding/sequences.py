@@ -35,7 +35,7 @@ class Decoded:
     log_probability: float = 0.0
     finished: bool = False
 
-    def then(self, token: int, log_probability: float, end: int) -> Decoded:
+    def then(self, token: int, log_probability: float, end: int | None) -> Decoded:
         """This sequence with one more token; the log-probability is that of the longer sequence."""
         if token == end:
             return replace(self, log_probability=log_probability, finished=True)
@@ -105,7 +105,7 @@ class Decoder:
             length_penalty: Beams are ranked by log_probability / length**length_penalty, the end counting as a token.
             best: How many are wanted: a search ends as soon as these are certain.
         """
-        searches = [_Beams(width, self.end, max_length, length_penalty, best) for _ in range(batch_size)]
+        searches = [Beams(width, self.end, max_length, length_penalty, best) for _ in range(batch_size)]
         for _ in range(max_length):
             last = [beam.tokens[-1] if beam.tokens else self.start for search in searches for beam in search.live]
             if not last:
@@ -156,11 +156,19 @@ def check_beams(width: int, length_penalty: float, best: int | None = None) -> N
 
 
 @dataclass
-class _Beams:
-    """The search for one source: the beams that are still growing, and those that are done."""
+class Beams:
+    """One search: the beams that are still growing, and those that are done and keep their places.
+
+    Args:
+        width: The number of beams.
+        end: The token that ends a sequence; None: none does.
+        max_length: The most tokens of a sequence, that of the end included.
+        length_penalty: Beams are ranked by log_probability / length**length_penalty, the end counting as a token.
+        best: How many are wanted: a search ends as soon as these are certain.
+    """
 
     width: int
-    end: int
+    end: int | None
     max_length: int
     length_penalty: float
     best: int
@@ -202,7 +210,7 @@ class _Beams:
         return sorted(map(self._score, self.done), reverse=True)[self.best - 1] >= hope
 
 
-def _grow(searches: Sequence[_Beams], log_p: Floats) -> list[int]:
+def _grow(searches: Sequence[Beams], log_p: Floats) -> list[int]:
     """Let every search grow by its part of the log-probabilities; which of all beams each new live one came from."""
     parents: list[int] = []
     first = 0

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from unspool.cells.equations import Equations
 from unspool.engine.kernel import Kernel
+from unspool.engine.rounding import round_rows
 from unspool.errors import ShapeError
 
 Array = NDArray[Any]
-
-#: The largest number of a row of int8 weights is not below this.
-TINY = 1e-36
 
 
 class PackedCell:
@@ -28,7 +26,8 @@ class PackedCell:
         input_size: The width of x.
         hidden_size: The number of units.
         parameters: The arrays by their names in the equations; they are copied.
-        int8: Keep matrices as whole numbers from −127 to 127 with a scale per row: a quarter of the memory.
+        int8: Keep matrices as integers from −127 to 127 with a scale per row, rounded by `engine.rounding.quantize`: a
+            quarter of the memory.
         threads: The most threads that a call uses.
 
     Example:
@@ -56,16 +55,22 @@ class PackedCell:
             if array.shape != shape:
                 raise ShapeError.of(name, array.shape, f"is not of shape {shape}", "Give the cell's own parameters")
         self.dtype = np.dtype(np.float32) if int8 else np.result_type(np.float32, *arrays)
-        self._arrays = [np.array(array, self.dtype, order="C") for array in arrays]
-        for matrix in [array for array in self._arrays if int8 and array.ndim == 2]:
-            matrix[np.abs(matrix).max(1) < TINY] = 0  # such a row has no scale
+        self._arrays = [self._prepare(array) for array in arrays]
         self._places = [address(array) for array in self._arrays]
         size = self.dtype.itemsize
         self._packed = np.empty(
             self.kernel.packed_size(size, self._places, int8) or 1, np.uint8
         )  # a cell may have no matrix
         self.kernel.pack(size, self._places, address(self._packed), int8)
+        for place, array in enumerate(arrays):
+            if array.ndim == 2:  # from here on products read it packed, and nothing else reads a matrix
+                self._arrays[place] = self._packed
+                self._places[place] = address(self._packed)
         self.widths = self.kernel.state_widths
+
+    def _prepare(self, array: Array) -> Array:
+        """A parameter as the kernel packs it: it finds the same integers again in what `round_rows` gives."""
+        return np.array(round_rows(array) if self.int8 and array.ndim == 2 else array, self.dtype, order="C")
 
     def initial_states(self, rows: int) -> list[Array]:
         """States of zeros."""

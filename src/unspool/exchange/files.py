@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from unspool.errors import ArgumentError, StorageError
@@ -15,8 +16,12 @@ def check_free(paths: Mapping[Path, object] | list[Path], overwrite: bool) -> No
 
     Raises:
         ArgumentError: One of them stands in the way.
+        StorageError: There is no folder for one of them.
     """
     for path in paths:
+        if not path.parent.is_dir():
+            remedy = "Make it, or give another place"
+            raise StorageError(f"{path} cannot be written: there is no folder {path.parent}. {remedy}.")
         if path.is_dir():
             raise ArgumentError.of("path", str(path), "is a folder", "Give the name of a file")
         if path.exists() and not path.is_file():
@@ -59,19 +64,48 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool = False) -> None
     check_distinct(contents)
     check_free(list(contents), overwrite)
     names = {path: path.with_name(f".{path.name}-{secrets.token_hex(4)}") for path in contents}
+    previous = {path: name.with_name(f"{name.name}-old") for path, name in names.items()}
     try:
         for path, content in contents.items():
             with open(names[path], "xb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-        for path, name in names.items():
-            os.replace(name, path)
+        _rename_all(names, previous)
     except OSError as error:
         said = error.strerror or error
-        raise StorageError(
-            f"{next(iter(contents))} cannot be written: {said}. Give another place, or make room."
-        ) from error
+        remedy = "Give a place that you may write to and that has room"
+        raise StorageError(f"{next(iter(contents))} cannot be written: {said}. {remedy}.") from error
     finally:
         for name in names.values():
-            name.unlink(missing_ok=True)
+            with suppress(OSError):
+                name.unlink(missing_ok=True)
+
+
+def _rename_all(names: Mapping[Path, Path], previous: Mapping[Path, Path]) -> None:
+    """Give files the names that they are for; where one cannot be renamed, all are as they were before."""
+    done: list[Path] = []
+    try:
+        for path, name in names.items():
+            if len(names) > 1 and os.path.lexists(path):
+                _set_aside(path, previous[path])
+            os.replace(name, path)
+            done.append(path)
+    except OSError:
+        for path, old in previous.items():
+            if os.path.lexists(old):
+                os.replace(old, path)
+                old.unlink(missing_ok=True)  # two names of one file both stay when it is renamed
+            elif path in done:
+                path.unlink(missing_ok=True)
+        raise
+    for old in previous.values():
+        old.unlink(missing_ok=True)
+
+
+def _set_aside(path: Path, name: Path) -> None:
+    """Give a file a second name; where a file can have but one, its only one."""
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        os.replace(path, name)

@@ -61,13 +61,20 @@ def _by_gate(W: Array, U: Array, b: Array | None, order: str) -> Parameters:
 CELLS = {"lstm": LSTM, "gru": GRU, "gru-reset-after": ResetAfterGRU}
 
 
-def make_layer(cell: str, directions: Sequence[Mapping[str, Array]], *, reverse: bool = False) -> nn.Module:
+def make_layer(
+    cell: str,
+    directions: Sequence[Mapping[str, Array]],
+    *,
+    reverse: bool = False,
+    initial: Sequence[Mapping[str, Array]] | None = None,
+) -> nn.Module:
     """A recurrent layer with these parameters; with two sets of them, ahead and back, a bidirectional one.
 
     Args:
         cell: "lstm", "gru", "gru-reset-after", or an activation of Elman's network.
         directions: The parameters of one direction or of both.
         reverse: Whether the only direction is back in time.
+        initial: The states that each direction starts from, as `initial_h` and so on; None: zeros.
 
     Returns:
         A Recurrent or a Bidirectional, which reads (batch, time, width).
@@ -76,12 +83,16 @@ def make_layer(cell: str, directions: Sequence[Mapping[str, Array]], *, reverse:
     first = directions[0]
     hidden, width = next(value.shape for name, value in first.items() if name.startswith("W_"))
     bias = any(name.startswith("b_") for name in first)
+    if initial is not None:
+        directions = [{**one, **start} for one, start in zip(directions, initial, strict=True)]
+        first = directions[0]
+    learned = initial is not None
     if len(directions) == 2:
-        both = Bidirectional(made, width, hidden, bias=bias, batch_first=True)
+        both = Bidirectional(made, width, hidden, bias=bias, batch_first=True, learn_initial=learned)
         _fill(both.ahead, directions[0])
         _fill(both.back, directions[1])
         return both.eval()
-    layer = Recurrent(made, width, hidden, bias=bias, batch_first=True, reverse=reverse)
+    layer = Recurrent(made, width, hidden, bias=bias, batch_first=True, reverse=reverse, learn_initial=learned)
     _fill(layer, first)
     return layer.eval()
 

@@ -39,6 +39,18 @@ def is_archive(path: Path) -> bool:
         return False
 
 
+def check_numbers(numbers: int, path: Path, size: int) -> None:
+    """Refuse a file that names its tensors again and again: layers have copies of their own.
+
+    A number takes two bytes at least, so that this leaves room for weights that several layers share.
+
+    Raises:
+        DataError: They are more numbers than the file has bytes.
+    """
+    if numbers > size + SLACK:
+        raise DataError(f"{path} cannot be read: its {size:,} bytes are named as {numbers:,} numbers. It is damaged.")
+
+
 def check_archive(archive: zipfile.ZipFile, path: Path, size: int) -> None:
     """Refuse a zip archive whose entries say that they are larger than the archive: neither library compresses them.
 

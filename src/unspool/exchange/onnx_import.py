@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import helper
 from torch import nn
 
 from unspool.errors import DataError
 from unspool.exchange.gates import Parameters, gru_parameters, lstm_parameters, make_layer, rnn_parameters
 from unspool.exchange.imported import ImportedModel, Part, chained
-from unspool.exchange.limits import check_file
+from unspool.exchange.limits import check_file, check_numbers
+from unspool.exchange.onnx_starts import Starts, read_array
 
 Array = NDArray[Any]
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -28,7 +30,8 @@ def from_onnx(path: str | Path) -> ImportedModel:
 
     Args:
         path: A `.onnx` file, whose weights are inside. Both conventions of GRU (`linear_before_reset`), both directions
-            and nodes without biases are read; peepholes, clipping and other activations are refused.
+            and nodes without biases are read; peepholes, clipping and other activations are refused. Initial states
+            that are data become `learn_initial`; states and lengths that are inputs are noted, to be given in a call.
 
     Returns:
         The layers by the names of their nodes.
@@ -44,8 +47,11 @@ def from_onnx(path: str | Path) -> ImportedModel:
     path = Path(path)
     graph = read_model(path).graph
     tensors = constants(graph)
+    _check_weights(graph, tensors, path)
+    notes: list[str] = []
+    starts = Starts(graph, tensors, notes)
     try:
-        parts = [Part(node.name or node.output[0], _layer(node, tensors)) for node in recurrent_nodes(graph)]
+        parts = [Part(node.name or node.output[0], _layer(node, tensors, starts)) for node in recurrent_nodes(graph)]
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         if isinstance(error, DataError):
             raise
@@ -56,7 +62,7 @@ def from_onnx(path: str | Path) -> ImportedModel:
     if len(set(names)) < len(names):
         parts = [Part(f"{place}_{part.name}", part.module) for place, part in enumerate(parts)]
     others = sorted({node.op_type for node in graph.node} - {*GATES, "Constant", "Identity"})
-    notes = [f"other nodes were left out: {', '.join(others)}"] if others else []
+    notes += [f"other nodes were left out: {', '.join(others)}"] if others else []
     return ImportedModel("onnx", chained(parts), notes, chain=len(parts) == 1)
 
 
@@ -88,7 +94,13 @@ def constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
     return found
 
 
-def _layer(node: onnx.NodeProto, tensors: dict[str, onnx.TensorProto]) -> nn.Module:
+def _check_weights(graph: onnx.GraphProto, tensors: dict[str, onnx.TensorProto], path: Path) -> None:
+    """Every node has a copy of its weights, which many nodes of a small file may name."""
+    named = [name for node in recurrent_nodes(graph) for name in node.input[1:4] if name in tensors]
+    check_numbers(sum(math.prod(tensors[name].dims) for name in named), path, path.stat().st_size)
+
+
+def _layer(node: onnx.NodeProto, tensors: dict[str, onnx.TensorProto], starts: Starts) -> nn.Module:
     options = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     direction = options.get("direction", b"forward").decode()
     if direction not in ("forward", "reverse", "bidirectional"):
@@ -97,7 +109,8 @@ def _layer(node: onnx.NodeProto, tensors: dict[str, onnx.TensorProto]) -> nn.Mod
     cell = _check_options(node, options, count)
     W, R, B = _weights(node, tensors, count)
     sides = [_direction(node.op_type, cell, W[side], R[side], None if B is None else B[side]) for side in range(count)]
-    return make_layer(cell, sides, reverse=direction == "reverse")
+    initial = starts.of(node, count, sides[0])
+    return make_layer(cell, sides, reverse=direction == "reverse", initial=initial)
 
 
 def _check_options(node: onnx.NodeProto, options: dict[str, Any], count: int) -> str:
@@ -128,7 +141,7 @@ def _weights(
     for name in names[1:4]:
         if name and name not in tensors:
             raise DataError(f"node {node.name!r} computes its weights {name!r}. Save a model that has them as data.")
-        found.append(_array(node, tensors[name]) if name else None)
+        found.append(read_array(node, tensors[name]) if name else None)
     W, R, B = found
     assert W is not None
     assert R is not None  # the checker wants both
@@ -138,18 +151,6 @@ def _weights(
     if not fits or (B is not None and B.shape != (count, 2 * rows)):
         raise DataError(f"node {node.name!r} has weights of shapes {W.shape} and {R.shape}, which do not fit.")
     return W, R, B
-
-
-def _array(node: onnx.NodeProto, tensor: onnx.TensorProto) -> Array:
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        raise DataError(f"node {node.name!r} has weights in another file. Save the model as one file.")
-    try:
-        array = numpy_helper.to_array(tensor)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"node {node.name!r} has weights that cannot be read: {error}.") from error
-    if array.dtype.kind != "f":
-        raise DataError(f"node {node.name!r} has weights of type {array.dtype}, not of real numbers.")
-    return np.asarray(array, np.float32)
 
 
 def _direction(kind: str, cell: str, W: Array, R: Array, B: Array | None) -> Parameters:

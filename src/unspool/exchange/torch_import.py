@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from unspool.errors import ArgumentTypeError, DataError
 from unspool.exchange.imported import ImportedModel, Part, chained
-from unspool.exchange.limits import check_archive, check_file, is_archive
+from unspool.exchange.limits import check_archive, check_file, check_numbers, is_archive
 from unspool.nn import GRU, LSTM, RNN
 
 #: What ends the names of a recurrent layer's weights: of torch.nn's layers, and of its cells, which have no number.
@@ -48,7 +48,7 @@ def from_torch(source: str | Path | Mapping[str, Any], *, nonlinearity: str = "t
         model = unspool.exchange.from_torch("lm.pt")
         logits = model(tokens)  # (batch, time)
     """
-    tensors = _floats(_read(source))
+    tensors = read_tensors(source)
     notes: list[str] = []
     recurrent, used = _recurrent(tensors, nonlinearity, notes)
     if not recurrent:
@@ -60,6 +60,15 @@ def from_torch(source: str | Path | Mapping[str, Any], *, nonlinearity: str = "t
     if left:
         notes.append(f"left out: {', '.join(sorted(left)[:8])}{' …' if len(left) > 8 else ''}")
     return ImportedModel("torch", chained([*around[0], *recurrent, *around[1]]), notes)
+
+
+def read_tensors(source: Any) -> dict[str, Tensor]:
+    """The tensors of real numbers of a file or a state dict, in float32, by their names."""
+    found = _read(source)
+    if not isinstance(source, Mapping):
+        numbers = sum(one.numel() for one in found.values() if isinstance(one, Tensor))
+        check_numbers(numbers, Path(source), Path(source).stat().st_size)
+    return _floats(found)
 
 
 def _read(source: Any) -> Mapping[str, Any]:
@@ -131,11 +140,7 @@ def _stored(tensor: Tensor) -> int:
 
 def _recurrent(tensors: Mapping[str, Tensor], nonlinearity: str, notes: list[str]) -> tuple[list[Part], set[str]]:
     """Every recurrent layer of the state dict, and the names of its tensors."""
-    groups: dict[str, dict[str, str]] = {}
-    for name in tensors:
-        if found := WEIGHT.fullmatch(name):
-            own = found["kind"] + (found["rest"] or "_l0")
-            groups.setdefault(found["prefix"], {})[own] = name
+    groups = recurrent_groups(tensors)
     parts, used = [], set[str]()
     for prefix, names in groups.items():
         layer = _make(prefix, {own: tensors[name] for own, name in names.items()}, nonlinearity)
@@ -146,6 +151,16 @@ def _recurrent(tensors: Mapping[str, Tensor], nonlinearity: str, notes: list[str
         parts.append(Part(prefix.rstrip(".") or "recurrent", layer))
         used.update(names.values())
     return chained(parts) if parts else [], used
+
+
+def recurrent_groups(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Prefix of a recurrent layer → the names of its weights in torch.nn → their names in the state dict."""
+    groups: dict[str, dict[str, str]] = {}
+    for name in names:
+        if found := WEIGHT.fullmatch(name):
+            own = found["kind"] + (found["rest"] or "_l0")
+            groups.setdefault(found["prefix"], {})[own] = name
+    return groups
 
 
 def _make(prefix: str, own: Mapping[str, Tensor], nonlinearity: str) -> nn.Module:
@@ -188,8 +203,9 @@ def _around(
     first, last = recurrent[0].widths[0], {part.widths[1] for part in recurrent}
     matrices = {name: one for name, one in rest.items() if name.endswith("weight") and one.dim() == 2}
     biases = {name.removesuffix("bias"): one for name, one in rest.items() if name.endswith("bias") and one.dim() == 1}
-    embeddings = {name for name in matrices if _is_embedding(name, matrices, biases, first, last)}
-    before = [Part(_stem(name), _embedding(matrices[name])) for name in embeddings]
+    embeddings = [name for name in matrices if _is_embedding(name, matrices, biases, first, last)]
+    _refuse_ambiguity(embeddings, matrices)
+    before = [Part(_stem(name), _embedding(matrices[name])) for name in embeddings[:1]]
     after, reached = [], set(last)
     left = [name for name in matrices if name not in embeddings]
     while found := next((name for name in left if matrices[name].shape[1] in reached), None):  # files may sort names
@@ -199,7 +215,14 @@ def _around(
         reached.add(matrices[found].shape[0])
     _tie(before, after, biases, last, notes)
     kept = {f"{part.name}.{own}" for part in (*before, *after) for own in ("weight", "bias")}
-    return (before[:1], after), {name for name in rest if name not in kept} - {"weight", "bias"}
+    return (before, after), {name for name in rest if name not in kept} - {"weight", "bias"}
+
+
+def _refuse_ambiguity(embeddings: list[str], matrices: Mapping[str, Tensor]) -> None:
+    """Refuse several embeddings that are not the same."""
+    if any(not torch.equal(matrices[name], matrices[embeddings[0]]) for name in embeddings[1:]):
+        names = ", ".join(sorted(embeddings))
+        raise DataError(f"several matrices could be the embedding: {names}. Leave the others out of the state dict.")
 
 
 def _is_embedding(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.decoding.sampling import log_softmax as log_softmax
 from unspool.errors import ArgumentTypeError
 from unspool.runtime.network import Array, Linear
 
@@ -34,12 +35,6 @@ def log_sum_exp(values: Array, axis: int = -1) -> Array:
     with np.errstate(divide="ignore"):
         total = np.log(np.exp(values - highest).sum(axis))
     return np.asarray(total + highest.squeeze(axis))
-
-
-def log_softmax(values: Array, axis: int = -1) -> Array:
-    """Log of the softmax over an axis."""
-    centered = values - values.max(axis, keepdims=True)
-    return np.asarray(centered - np.log(np.exp(centered).sum(axis, keepdims=True)))
 
 
 def softmax(values: Array, axis: int = -1) -> Array:

@@ -34,7 +34,7 @@ def embed(embedding: Embedding, inputs: Any) -> Array:
 def check_ids(ids: NDArray[Any], size: int) -> NDArray[Any]:
     """Ids from 0 to `size` − 1; others are refused, as NumPy would count negative ones from the end."""
     if ids.size and (ids.dtype.kind not in "iu" or int(ids.min()) < 0 or int(ids.max()) >= size):
-        problem = f"are not whole numbers from 0 to {size - 1}"
+        problem = f"are not integers from 0 to {size - 1}"
         raise ArgumentError.of("ids", ids.ravel()[:8].tolist(), problem, "Encode them with the model's own vocabulary")
     return ids.astype(np.int64, copy=False)
 

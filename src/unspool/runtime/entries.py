@@ -61,9 +61,9 @@ class Entry:
         return None if self.value is None else read(self)
 
     def whole(self, least: int = 1, most: int = 2**31 - 1) -> int:
-        """A whole number from `least` to `most`."""
+        """An integer from `least` to `most`."""
         if not is_whole(self.value) or not least <= self.value <= most:
-            self.refuse(f"is {shown(self.value)}, not a whole number from {least} to {most}")
+            self.refuse(f"is {shown(self.value)}, not an integer from {least} to {most}")
         return int(self.value)
 
     def number(self, least: float, most: float) -> float:

@@ -11,8 +11,8 @@ class PlayOptions:
 
     Attributes:
         threads: The most threads that a call uses.
-        int8: Round the matrices of layers and heads to whole numbers from −127 to 127, times one number per row: a
-            quarter of their memory. What flows between them stays as it is.
+        int8: Round embeddings and the matrices of layers and heads to integers from −127 to 127, times one number per
+            row: a quarter of their memory. What flows between them stays as it is.
     """
 
     threads: int = 1

@@ -15,6 +15,10 @@ from unspool.engine.packed import PackedCell
 from unspool.errors import UnspoolError
 from unspool.runtime.network import Array, Linear
 from unspool.runtime.options import PLAIN, PlayOptions
+from unspool.runtime.rounding import as_array, as_rounded
+
+#: The most operations of a step that are compiled: an LSTM has 16, and a compiler takes minutes for thousands.
+MOST_COMPILED = 512
 
 
 def pack(
@@ -23,19 +27,15 @@ def pack(
     """The compiled cell; None where there is no kernel, which is said unless the environment wants it so."""
     if not engine.enabled():
         return None
+    if len(equations.nodes) > MOST_COMPILED:
+        said = f"it has {len(equations.nodes)} operations, and more than {MOST_COMPILED} are not compiled"
+        warnings.warn(f"{equations.title} runs by NumPy: {said}", RuntimeWarning, stacklevel=3)
+        return None
     try:
         return PackedCell(equations, input_size, hidden_size, parameters, int8=options.int8, threads=options.threads)
     except UnspoolError as error:
         warnings.warn(f"{equations.title} runs by NumPy: {error}", RuntimeWarning, stacklevel=3)
         return None
-
-
-def round_rows(matrix: Array) -> Array:
-    """A matrix with every row rounded to whole numbers from −127 to 127 times a scale, as packed int8 weights are."""
-    scale = abs(matrix).max(1, keepdims=True) / matrix.dtype.type(127)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = np.rint(matrix / scale)
-    return np.asarray(np.where(scale > 0, whole * scale, 0), matrix.dtype)
 
 
 class LinearPlayer:
@@ -48,9 +48,10 @@ class LinearPlayer:
 
     def __init__(self, linear: Linear, options: PlayOptions = PLAIN) -> None:
         out, width = linear.weight.shape
-        parameters = {"W_y": linear.weight} | ({} if linear.bias is None else {"b_y": linear.bias})
+        weight = as_array(as_rounded(linear.weight) if options.int8 else linear.weight)
+        parameters = {"W_y": weight} | ({} if linear.bias is None else {"b_y": linear.bias})
         self.packed = pack(Affine().equations(linear.bias is not None), width, out, parameters, options)
-        self._weight = None if self.packed else (round_rows(linear.weight) if options.int8 else linear.weight)
+        self._weight = None if self.packed else weight
         self._bias, self._out = linear.bias, out
 
     def __call__(self, x: Array) -> Array:

@@ -13,6 +13,7 @@ from unspool.runtime.network import Array, Forecaster, Language, Network, Pooled
 from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.player import Player
 from unspool.runtime.pooled import PooledPlayer
+from unspool.runtime.rounding import round_network
 from unspool.runtime.tagger import TaggerPlayer
 from unspool.runtime.translator import TranslatorPlayer
 
@@ -38,6 +39,7 @@ def make_player(
     Example:
         player = make_player(read_network(document, tensors))
     """
+    network = round_network(network) if options.int8 else network
     if isinstance(network, Language):
         return LanguagePlayer(network, options)
     if isinstance(network, Pooled):

@@ -41,6 +41,9 @@ def check_token(token: Any, count: int) -> int:
         place = -1 if isinstance(token, bool) else index(token)
     except TypeError:
         place = -1
+    if isinstance(token, str):
+        problem = "is text, and a step is the id of one token"
+        raise ArgumentError.of("token", token, problem, "Call `feed` with text, or step by the ids of `encode`")
     if not 0 <= place < count:
         problem = f"is not a token from 0 to {count - 1}"
         raise ArgumentError.of("token", token, problem, "Encode text with the model's own vocabulary")

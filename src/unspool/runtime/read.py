@@ -109,6 +109,8 @@ class _Reader:
         output = parts["output"].text(OUTPUTS)
         if len({len(member.head.weight) for member in members}) > 1:
             parts["members"].refuse("have heads of different sizes")
+        if len(inputs := list(dict.fromkeys(_reads(member) for member in members))) > 1:
+            parts["members"].refuse(f"read different inputs: {' and '.join(inputs)}")
         if len(members) > 1 and output != "softmax":
             parts["members"].refuse(f"are several, and only probabilities have a mean, not {output!r}")
         return Pooled(task, members, output)
@@ -220,6 +222,13 @@ class _Reader:
         parts = entry.open("weight", "bias")
         weight = self.sources.matrix(parts["weight"], columns, rows)
         return Linear(weight, parts["bias"].optional(lambda place: self.sources.shaped(place, (len(weight),))))
+
+
+def _reads(member: Member) -> str:
+    """What a member reads, in words."""
+    if member.embedding is None:
+        return f"{member.stack.input_size} numbers per step"
+    return f"{len(member.embedding.weight)} tokens{'' if member.embedding.ngrams is None else ' with n-grams'}"
 
 
 def _states(stack: Stack) -> list[set[tuple[int, ...]]]:

@@ -14,6 +14,8 @@ from unspool.runtime.sources import Sources
 
 #: What the settings of a run allow, and more.
 MOST_LAYERS, LONGEST_DELAY = 10_000, 10_000
+#: Different cells of one document, each of which may have to be compiled: a layer has one, a model one or two.
+MOST_CELLS = 32
 
 
 class Layers:
@@ -89,6 +91,8 @@ class Layers:
         try:
             text = json.dumps(entry.value)
             if text not in self._known:
+                if len(self._known) == MOST_CELLS:
+                    entry.refuse(f"is one cell more than the {MOST_CELLS} that a network may have")
                 self._known[text] = cell_document.load(text)
             return self._known[text]
         except (CellError, ValueError, RecursionError) as error:

@@ -12,7 +12,8 @@ from unspool.engine.reference import OPERATIONS
 from unspool.errors import ArgumentError, ShapeError
 from unspool.runtime.network import Array, Recurrence
 from unspool.runtime.options import PLAIN, PlayOptions
-from unspool.runtime.packing import pack, round_rows
+from unspool.runtime.packing import pack
+from unspool.runtime.rounding import as_array, as_rounded
 
 #: The operations of the equations on numbers of any type, which they keep.
 KEEPING: dict[str, Callable[..., Any]] = {**OPERATIONS, "constant": lambda number, x: x.dtype.type(number)}
@@ -34,12 +35,12 @@ class RecurrencePlayer:
     def __init__(self, recurrence: Recurrence, options: PlayOptions = PLAIN) -> None:
         self.recurrence = recurrence
         equations = recurrence.equations
-        arrays = {name: recurrence.parameters[name] for name in equations.parameters}
+        arrays = {name: _numbers(recurrence.parameters[name], options) for name in equations.parameters}
         self.dtype: np.dtype[Any] = np.result_type(*arrays.values()) if arrays else np.dtype(np.float32)
         self.packed = pack(equations, recurrence.input_size, recurrence.hidden_size, arrays, options)
-        if self.packed is not None:  # whole numbers are for float32
+        if self.packed is not None:  # integers are for float32
             self.dtype = self.packed.dtype
-        self._parameters = {} if self.packed else {name: _rounded(one, options) for name, one in arrays.items()}
+        self._parameters = {} if self.packed else arrays
         self._step = Evaluator(equations, KEEPING)
 
     def initial_states(self, rows: int) -> tuple[Array, ...]:
@@ -83,7 +84,7 @@ class RecurrencePlayer:
             given = [state.shape for state in states]
             raise ShapeError.of("states", given, f"are not of shapes {shapes}", "Give those that a call returned")
         if lengths is not None and not _are_lengths(lengths, steps, rows):
-            problem = f"are not {rows} whole numbers from 0 to {steps}"
+            problem = f"are not {rows} integers from 0 to {steps}"
             raise ArgumentError.of("lengths", np.asarray(lengths).tolist(), problem, "Give one per sequence")
 
     def _run_by_equations(
@@ -104,8 +105,8 @@ class RecurrencePlayer:
         return out, tuple(now)
 
 
-def _rounded(parameter: Array, options: PlayOptions) -> Array:
-    return round_rows(parameter) if options.int8 and parameter.ndim == 2 else parameter
+def _numbers(parameter: Array, options: PlayOptions) -> Array:
+    return as_array(as_rounded(parameter) if options.int8 and parameter.ndim == 2 else parameter)
 
 
 def _are_lengths(lengths: Array, steps: int, rows: int) -> bool:

@@ -15,7 +15,7 @@ from unspool.decoding.sampling import Sampling
 from unspool.decoding.text_stream import read_stops
 from unspool.errors import DivergenceError
 from unspool.runtime import session
-from unspool.runtime.network import Array
+from unspool.runtime.network import Array, Network
 from unspool.runtime.options import PlayOptions
 from unspool.runtime.play import make_player
 from unspool.runtime.run import Kept, read_run
@@ -36,8 +36,8 @@ def load(run: str | Path, *, int8: bool = False, threads: int | None = None) -> 
 
     Args:
         run: The folder that `unspool train` wrote.
-        int8: Round the matrices of layers and heads to whole numbers of 8 bits, with a scale per row: a quarter of
-            the memory. `unspool evaluate RUN --int8` tells what that changes.
+        int8: Round embeddings and the matrices of layers and heads to integers of 8 bits, with a scale per row: half of
+            the memory or less. `unspool evaluate RUN --int8` tells what that changes.
         threads: The most threads that a call uses; None: as many as there are cores. Single steps use one.
 
     Returns:
@@ -69,9 +69,10 @@ class RunPlayer:
         self.run, self.options, self.config = run, options, kept.config
         data = PlainSettings.of(kept.config["data"])
         self.task: Task = restore(find_task(kept.config["task"]), run / VOCABULARY, kept.vocabulary, data)
-        self.network, self.step = kept.network, kept.facts.get("step")
         self._facts = self.task.player_facts()
         self.model = make_player(kept.network, **self._facts, options=options)
+        self.network: Network = cast(Any, self.model).network  # with int8, the rounded one: the other is not kept
+        self.step = kept.facts.get("step")
         self.digest = hashlib.sha256(f"{kept.digest} {options.int8}".encode()).digest()
 
     def __repr__(self) -> str:
@@ -193,7 +194,18 @@ class RunPlayer:
         return len(self.vocabulary) if self.stream.reads_ids else 0
 
     def encode(self, given: Any) -> Any:
-        """What the user feeds, as inputs of the stream."""
+        """What `feed` reads, as `Session.read` takes it, one step after the other.
+
+        Args:
+            given: A text, ids of a language model, or numbers, one row per step.
+
+        Returns:
+            Of a language model the ids, (time, 1): `session.step(ids[0, 0])` reads the first.
+
+        Example:
+            >>> for token in player.encode("The ")[:, 0]:
+            ...     logits = session.step(token)
+        """
         return self.task.encode_steps(given)
 
     def encode_step(self, x: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,7 +55,7 @@ class Reader(Protocol):
 class Session:
     """One stream of steps through a model. `player.start()` makes it.
 
-    A session is for one thread at a time; different sessions may run in different threads.
+    Threads may share a session: a call waits until the one before it is done. Different sessions run at the same time.
 
     Example:
         session = player.start()
@@ -65,6 +67,7 @@ class Session:
     def __init__(self, reader: Reader, memory: Memory, position: int = 0, recent: Sequence[int] = ()) -> None:
         self._reader, self._memory = reader, memory
         self._quick: Callable[[Any], Array] | None = None
+        self._lock = Lock()
         self.position, self._recent = position, deque(recent, RECENT)
 
     def feed(self, given: Any) -> Array | None:
@@ -85,11 +88,12 @@ class Session:
         steps = len(getattr(inputs, "ids", inputs))
         if not steps:
             return None
-        output, self._memory = self._reader.stream.read(inputs, self._memory)
-        self._quick = None
-        self.position += steps
-        if self._reader.stream.reads_ids:
-            self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
+        with self._lock:
+            output, self._memory = self._reader.stream.read(inputs, self._memory)
+            self._quick = None
+            self.position += steps
+            if self._reader.stream.reads_ids:
+                self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
         found: Array = output[0]
         return found
 
@@ -102,8 +106,9 @@ class Session:
         Returns:
             The output, as `feed` gives it.
         """
-        output = (self._quick or self._make_quick())(x)
-        self.position += 1
+        with self._lock:
+            output = (self._quick or self._make_quick())(x)
+            self.position += 1
         return output
 
     def _make_quick(self) -> Callable[[Any], Array]:
@@ -166,7 +171,8 @@ class Session:
         """Of the token that comes next."""
         stream = self._reader.stream
         assert isinstance(stream, LanguageStream)
-        found: Array = stream.logits(self._memory)[0]
+        with self._lock:
+            found: Array = stream.logits(self._memory)[0]
         return found
 
     def _pieces(self, writing: Writing) -> Iterator[str]:
@@ -184,7 +190,8 @@ class Session:
 
     def fork(self) -> Session:
         """Another session that has read the same, and goes on by itself."""
-        return Session(self._reader, [np.array(part) for part in self._memory], self.position, self._recent)
+        with self._lock:
+            return Session(self._reader, [np.array(part) for part in self._memory], self.position, self._recent)
 
     def save(self) -> bytes:
         """All that the session remembers; `player.restore` goes on from it, to the same bits.
@@ -192,9 +199,10 @@ class Session:
         Raises:
             DivergenceError: What it remembers is not finite.
         """
-        if not all(np.isfinite(part).all() for part in self._memory):
-            raise DivergenceError("the session's state is not finite: the model diverges on what it was fed")
-        return blob.dump(self._reader.digest, self.position, list(self._recent), self._memory)
+        with self._lock:
+            if not all(np.isfinite(part).all() for part in self._memory):
+                raise DivergenceError("the session's state is not finite: the model diverges on what it was fed")
+            return blob.dump(self._reader.digest, self.position, list(self._recent), self._memory)
 
     # ── what those ask who step several sessions at once ──
 
@@ -236,12 +244,15 @@ def step_many(sessions: Sequence[Session], inputs: Sequence[Any], reader: Reader
         return []
     stream = sessions[0]._reader.stream
     encoded = [_encode_step(sessions[0]._reader, x) for x in inputs]
-    memory = [np.concatenate(parts) for parts in zip(*(session._memory for session in sessions), strict=True)]
-    output, memory = stream.run(np.asarray(encoded)[None], memory)
-    for row, (session, x) in enumerate(zip(sessions, encoded, strict=True)):
-        session.give_back([part[row : row + 1] for part in memory])
-        session.took(x)
-    return list(output[0])
+    with ExitStack() as held:
+        for session in sorted(sessions, key=id):  # in one order, so that no two calls wait for each other
+            held.enter_context(session._lock)
+        memory = [np.concatenate(parts) for parts in zip(*(session._memory for session in sessions), strict=True)]
+        output, memory = stream.run(np.asarray(encoded)[None], memory)
+        for row, (session, x) in enumerate(zip(sessions, encoded, strict=True)):
+            session.give_back([np.array(part[row : row + 1]) for part in memory])  # a view would keep all rows alive
+            session.took(x)
+        return [np.array(one) for one in output[0]]
 
 
 def _encode_step(reader: Reader, x: Any) -> Any:

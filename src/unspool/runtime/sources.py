@@ -24,7 +24,8 @@ SMALL_WIDTH, SMALL_COUNT = 1024, 1 << 20
 class Sources:
     """The tensors of a file as the parts of a network.
 
-    A document may come from anywhere: it cannot ask for more memory than the tensors themselves take, or about 8 MB.
+    A document may come from anywhere. Playing it makes copies of what it names, so that a tensor counts each time that
+    it is named: a document may ask for twice the numbers of the file (a tied embedding is also a head), and a million.
 
     Args:
         tensors: By name, as the file has them.
@@ -34,7 +35,7 @@ class Sources:
         self._tensors = tensors
         sizes = [size for tensor in tensors.values() for size in tensor.shape]
         self.widest = max(SMALL_WIDTH, *sizes, 0)
-        self._left = max(SMALL_COUNT, sum(tensor.size for tensor in tensors.values()))
+        self._left = SMALL_COUNT + 2 * sum(tensor.size for tensor in tensors.values())
         floating = (tensor.dtype for tensor in tensors.values() if tensor.dtype in DTYPES)
         self.dtype: np.dtype[Any] = next(floating, DTYPES[0])
 
@@ -68,10 +69,10 @@ class Sources:
         """A tensor, some of its rows, or a sum of such."""
         if isinstance(entry.value, dict) and "sum" in entry.value:
             return self._sum(entry)
-        return self._one(entry)
+        return self._counted(entry)
 
     def _sum(self, entry: Entry) -> Array:
-        terms = [self._one(term) for term in entry.open("sum")["sum"].each(1, MOST_TERMS)]
+        terms = [self._counted(term) for term in entry.open("sum")["sum"].each(1, MOST_TERMS)]
         if len({term.shape for term in terms}) > 1:
             entry.refuse(f"adds shapes {', '.join(str(term.shape) for term in terms)}")
         self._take(entry, terms[0].size)
@@ -85,6 +86,12 @@ class Sources:
             entry.refuse(f"names the tensor {shown(name)}, which model.safetensors does not have")
         found = self._tensors[name]
         self._check_dtype(entry, found)
+        return found
+
+    def _counted(self, entry: Entry) -> Array:
+        """A tensor or some of its rows, taken off what the document may still ask for."""
+        found = self._one(entry)
+        self._take(entry, found.size)
         return found
 
     def _rows(self, entry: Entry) -> Array:
@@ -104,7 +111,7 @@ class Sources:
             entry.refuse(f"is of type {found.dtype}, and others are of type {self.dtype}")
 
     def _take(self, entry: Entry, count: int) -> None:
-        """Account for numbers that are not a part of the file's own."""
+        """Account for numbers that a player keeps."""
         self._left -= count
         if self._left < 0:
-            entry.refuse("asks for more numbers than the model has")
+            entry.refuse("asks for more numbers than the model has: the same tensors are named again and again")

@@ -22,10 +22,14 @@ def check_streaming(stack: Stack) -> None:
     """
     if any(len(layer.directions) > 1 or layer.directions[0].reverse for layer in stack.layers):
         problem = "reads every sequence from both ends, so that it needs the whole of it"
-        raise ArgumentError.of("bidirectional", True, problem, "Predict whole sequences, or train with one direction")
+        raise ArgumentError.of(
+            "bidirectional", True, problem, "Predict whole sequences, or train with `bidirectional=False`"
+        )
     if stack.delay:
         problem = f"reads {stack.delay} step(s) ahead, so that it needs the whole sequence"
-        raise ArgumentError.of("time_delay", stack.delay, problem, "Predict whole sequences, or train without a delay")
+        raise ArgumentError.of(
+            "time_delay", stack.delay, problem, "Predict whole sequences, or train with `time_delay=0`"
+        )
 
 
 def flatten(states: States) -> list[Array]:

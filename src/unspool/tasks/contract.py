@@ -206,15 +206,21 @@ class Task(ABC):
 
     def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:  # noqa: ARG002
         """The loss and the metrics on examples in memory."""
-        raise ArgumentError.of("task", self.name, "does not evaluate examples in memory", "Give a file")
+        raise ArgumentError.of(
+            "task", self.name, "does not evaluate examples in memory", "Evaluate a file with `unspool evaluate`"
+        )
 
     def predict_examples(self, learner: Any, examples: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for examples in memory, as rows of a table with `prediction_columns`."""
-        raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
+        raise ArgumentError.of(
+            "task", self.name, "predicts no table", "Call `generate` for text, or `evaluate` with a text"
+        )
 
     def predict_files(self, learner: Any, source: Any) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for files whose targets need not be known, as rows of a table with `prediction_columns`."""
-        raise ArgumentError.of("task", self.name, "predicts no table", "Generate text with its model")
+        raise ArgumentError.of(
+            "task", self.name, "predicts no table", "Call `generate` for text, or `evaluate` with a text"
+        )
 
     def predict_rows(self, learner: Any, source: Any) -> Iterator[PredictedRow]:
         """The same as `predict_files`, with the rows that predictions are for. These have what the first column has."""
@@ -254,7 +260,7 @@ class Task(ABC):
 
     def encode_steps(self, given: Any) -> Any:  # noqa: ARG002
         """What a session is fed, as the network reads it: (time, 1, …)."""
-        raise ArgumentError.of("task", self.name, "is not played step by step", "Predict whole sequences")
+        raise ArgumentError.of("task", self.name, "is not played step by step", "Call `predict` with whole sequences")
 
     def encode_step(self, x: Any) -> Any:
         """One step of numbers as the network reads it."""
@@ -294,4 +300,4 @@ def refuse_generation(task: Task, run: Any) -> None:
     """Refuse the run of a task that generates no text."""
     if not task.generates:
         problem = f"is of the task {task.name}, which generates no text"
-        raise ArgumentError.of("run", str(run), problem, "Give the run of a language model")
+        raise ArgumentError.of("run", str(run), problem, "Call `predict`, or give the run of a language model")

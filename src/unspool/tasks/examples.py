@@ -118,7 +118,7 @@ class ExampleTask(Task):
 
     def evaluate_examples(self, learner: Any, examples: Any, targets: Any = None) -> dict[str, float]:
         if targets is None:
-            raise ArgumentError.of("targets", targets, "are missing", "Give one per example")
+            raise ArgumentError.of("targets", targets, "are missing", "Give one per example, or call `predict`")
         return self.evaluate_part(learner, self.part_of(examples, targets))
 
     def predict_examples(self, learner: Any, examples: Any) -> Iterator[dict[str, Any]]:

@@ -15,11 +15,12 @@ from tests.exchange.c.compiled import compile_all, in_double
 from tests.runtime.small_models import CASES, as_numpy, tensors_of
 
 from unspool.data.scale import Scale
+from unspool.engine.rounding import quantize
 from unspool.exchange.c.convert import write_c
 from unspool.exchange.c.interface import Interface
-from unspool.exchange.c.weights import quantize
 from unspool.models.describe import describe
 from unspool.runtime.network import Translator
+from unspool.runtime.options import PLAIN, PlayOptions
 from unspool.runtime.play import make_player
 from unspool.runtime.read import read_network
 
@@ -57,7 +58,13 @@ def difference(found: Any, expected: Any) -> float:
 
 
 def check(
-    folder: Path, cases: list[str], compiler: str, options: tuple[str, ...], by: Rounding = dict, **how: Any
+    folder: Path,
+    cases: list[str],
+    compiler: str,
+    options: tuple[str, ...],
+    by: Rounding = dict,
+    played: PlayOptions = PLAIN,
+    **how: Any,
 ) -> dict[str, float]:
     """The differences of all cases; players have the weights that `by` makes of the exported ones."""
     made = {case: network_of(case) for case in cases}
@@ -67,7 +74,8 @@ def check(
     for model, (case, (_, batch, _, extras)) in zip(models.values(), made.items(), strict=True):
         network = network_of(case, by)[0]
         call, play = CALLS[type(network)]
-        found[case] = difference(call(model, network, batch), play(make_player(network, **extras), network, batch))
+        player = make_player(network, **extras, options=played)
+        found[case] = difference(call(model, network, batch), play(player, network, batch))
     return found
 
 
@@ -102,6 +110,15 @@ def test_eight_bits_are_the_network_with_rounded_matrices(tmp_path: Path) -> Non
     cases = [case for case in FEW[::2] if not case.startswith("translate")]
     found = check(tmp_path, cases, "gcc", ("-O1",), by=rounded, int8=True)
     assert len(found) >= 10
+    assert max(found.values()) <= TOLERANCE, found
+
+
+@pytest.mark.parametrize("kernels", ["off", "on"])
+def test_eight_bits_are_those_of_the_player(kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels, NumPy and C have the same integers and scales, of embeddings too."""
+    monkeypatch.setenv("UNSPOOL_ENGINE", kernels)
+    cases = ["language-0", "classify-0", "classify_words-2", "tag-0", "joint-1", "forecast-0"]
+    found = check(tmp_path, cases, "gcc", ("-O1",), played=PlayOptions(int8=True), int8=True)
     assert max(found.values()) <= TOLERANCE, found
 
 

@@ -82,6 +82,20 @@ def test_wasm_gives_the_bits_of_c(tmp_path: Path, seed: int) -> None:
     assert guest.take(place, y).tobytes() == y.tobytes()
 
 
+def test_sizes_beyond_32_bits_are_refused() -> None:
+    """Products and sums that would not fit into 32 bits give no memory, and not a little of it."""
+    guest = Guest(write_c(network_of("forecast-1")[0], "model"))
+    for size in (2**32 - 1, 2**32 - 16, 2**32 - 65536 - 1, 2**32 - 2**20):
+        assert guest.call("allocate", size - 2**32) == 0
+    first = guest.call("allocate", 16)
+    assert first % 16 == 0
+    assert guest.call("allocate", 16) == first + 16  # what was refused has taken nothing
+    each = guest.call("workspace", 2, 2) - guest.call("workspace", 1, 1)
+    for steps in (2**32 // 4 // each + 1, 2**32 // each + 1, 2**31 - 1):
+        assert guest.call("workspace", steps, steps) == -1  # SIZE_MAX, read as a signed number
+    assert guest.call("workspace", 1000, 1000) == guest.call("workspace", 1, 1) + 999 * each
+
+
 def test_the_same_source_is_the_same_module() -> None:
     written = write_c(random_stack(3), "model")
     assert compile_wasm(written) == compile_wasm(written)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from html.parser import HTMLParser
 from typing import Any
@@ -36,3 +38,9 @@ class Parsed(HTMLParser):
     def data(self, name: str) -> Any:
         (found,) = (text for attributes, text in self.scripts if attributes.get("id") == name)
         return json.loads(found)
+
+    def run(self) -> list[str]:
+        """The scripts that run: the page's own, and the library that draws, unpacked."""
+        own = [text for each, text in self.scripts if "type" not in each or each.get("class") == "then"]
+        packed = [text for each, text in self.scripts if each.get("type") == "application/gzip"]
+        return own + [gzip.decompress(base64.b64decode(text)).decode() for text in packed]

@@ -234,3 +234,14 @@ def test_the_small_charts_of_a_timeline_name_their_moments(browser: Browser, tmp
         assert chart.locator(".xtick text").all_text_contents() == ["step 0", "step 2,000", "step 4,000"]
         assert chart.locator(".gtitle tspan").all_text_contents() == ["gradient kept per step,", "layer 1"]
         assert not [pair for pair in combinations(chart.evaluate(BOXES), 2) if overlap(*pair)]
+
+
+def test_a_browser_that_cannot_unpack_says_so(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(render(make_report()), encoding="utf-8")
+    page = browser.new_page()
+    page.add_init_script("delete globalThis.DecompressionStream;")
+    page.goto(path.as_uri())
+    page.locator(".old-browser").wait_for(state="visible")
+    assert "too old" in page.locator(".old-browser").inner_text()
+    page.close()

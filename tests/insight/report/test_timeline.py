@@ -46,7 +46,7 @@ def test_the_axes_of_a_timeline_stand_still() -> None:
 
 
 def test_a_timeline_that_is_too_large_drops_moments() -> None:
-    values = np.random.default_rng(0).normal(size=(300, 300))
+    values = np.random.default_rng(0).normal(size=(200, 200))
     heavy = Section("map", "Map", "What?", "", draw=lambda: (Figure(Heatmap(z=values)),))
     page = render_timeline([(str(step), Report("Heavy", sections=(heavy,))) for step in range(12)])
     names = Parsed(page).data("timeline")["frames"]

@@ -20,11 +20,7 @@ def write_bare(source: Source, stack: Stack) -> None:
     source.fields.append(f"{code.state} stack;")
     source.start.append("@_stack_start(w, &s->stack);")
     if whole:
-        source.export(
-            "How many floats the workspace of `run` needs.",
-            "size_t @_workspace(size_t steps)",
-            [f"return {code.workspace('steps')};"],
-        )
+        source.export_workspace("size_t steps", [code.workspace_terms("steps")])
         source.export(
             "All steps of a sequence: x (steps, inputs) gives y (steps, outputs).",
             "void @_run(@_state *s, const float *x, size_t steps, float *y, float *workspace)",

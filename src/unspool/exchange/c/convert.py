@@ -68,7 +68,10 @@ def _needs(interface: Interface, tokenized: bool) -> str:
     """What the reader of the file must know."""
     if interface.vocabulary is None or tokenized:
         return "It needs nothing but libm's sqrtf."
-    return f"The tokenizer ({interface.vocabulary.kind}) is not part of it: texts are ids, which the caller knows."
+    kind = interface.vocabulary.kind
+    return (
+        f"The tokenizer ({kind}) is not part of it: it reads and writes ids, which the run's vocabulary.json explains."
+    )
 
 
 def _write_tokenizers(source: Source, network: Network | Stack, interface: Interface) -> bool:
@@ -107,7 +110,7 @@ def _write_kind(source: Source, network: Network | Stack, interface: Interface) 
         case Tagger():
             write_tagger(source, network, interface)
         case Forecaster():
-            write_forecaster(source, network)
+            write_forecaster(source, network, interface)
         case Translator():
             write_translator(source, network)
         case _:

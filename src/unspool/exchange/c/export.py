@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from unspool.exchange.c.convert import write_c
@@ -16,6 +18,8 @@ from unspool.runtime.network import Network, Stack
 from unspool.runtime.run import read_run
 
 Model = Network | Stack | str | Path
+#: From a network, the target and the interface to the bytes of each file.
+Maker = Callable[[Network | Stack, Path, Interface | None], dict[Path, bytes]]
 
 
 def export_c(
@@ -45,10 +49,8 @@ def export_c(
     Example:
         export_c("runs/weather", "weather.c", main=True)
     """
-    target = Path(path)
-    check_free([target], overwrite)
-    network, known = _read(model, interface)
-    return _write(make_c(network, target, known, main=main, int8=int8, separate=separate), overwrite)
+    make = partial(make_c, main=main, int8=int8, separate=separate)
+    return _export(model, path, interface, overwrite, make)
 
 
 def export_wasm(
@@ -64,10 +66,7 @@ def export_wasm(
     Example:
         export_wasm("runs/weather", "weather.wasm")
     """
-    target = Path(path)
-    check_free([target], overwrite)
-    network, known = _read(model, interface)
-    return _write(make_wasm(network, target, known, int8=int8), overwrite)
+    return _export(model, path, interface, overwrite, partial(make_wasm, int8=int8))
 
 
 def export_page(
@@ -83,21 +82,20 @@ def export_page(
     Example:
         export_page("runs/weather", "weather.html")
     """
+    return _export(model, path, interface, overwrite, partial(make_html, int8=int8))
+
+
+def _export(model: Model, path: str | Path, interface: Interface | None, overwrite: bool, make: Maker) -> list[Path]:
+    """Write what `make` gives for a network, its target and its interface; those of a run folder are read."""
     target = Path(path)
     check_free([target], overwrite)
-    network, known = _read(model, interface)
-    return _write(make_html(network, target, known, int8=int8), overwrite)
-
-
-def _read(model: Model, interface: Interface | None) -> tuple[Network | Stack, Interface | None]:
-    """A network and its interface; those of a run folder are read."""
-    if not isinstance(model, str | Path):
-        return model, interface
-    kept = read_run(model)
-    return kept.network, read_interface(kept.network, kept.vocabulary) if interface is None else interface
-
-
-def _write(made: dict[Path, bytes], overwrite: bool) -> list[Path]:
+    if isinstance(model, str | Path):
+        kept = read_run(model)
+        network: Network | Stack = kept.network
+        interface = read_interface(kept.network, kept.vocabulary) if interface is None else interface
+    else:
+        network = model
+    made = make(network, target, interface)
     write_files(made, overwrite)
     return list(made)
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from unspool.errors import ArgumentError
+from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooling import write_pooling
 from unspool.exchange.c.source import Source
 from unspool.exchange.c.stack import write_stack
 from unspool.runtime.network import Forecaster
 
 
-def write_forecaster(source: Source, network: Forecaster) -> None:
+def least_past(network: Forecaster, interface: Interface) -> int:
+    """The fewest steps of a past that the model forecasts from: the lookback of its training, and a whole season."""
+    return max(interface.lookback, network.season, 1)
+
+
+def write_forecaster(source: Source, network: Forecaster, interface: Interface) -> None:
     """Write `workspace` and `run`.
 
     Args:
         source: The file.
         network: The model.
+        interface: Its lookback, which must hold a season.
     """
+    if 0 < interface.lookback < network.season:
+        problem = f"has fewer steps than the season of {network.season}"
+        raise ArgumentError.of("lookback", interface.lookback, problem, "Give that of the training, or 0 for all steps")
     stack = write_stack(source, "stack", network.stack, whole=True)
     decoder = write_stack(source, "decoder", network.decoder, whole=True)
     context = network.stack.output_size
@@ -31,21 +42,18 @@ def write_forecaster(source: Source, network: Forecaster) -> None:
         f"@_clear(s->units, {context});",
     ]
     source.export_units("units")
-    source.export(
-        "How many floats the workspace of `run` needs.",
-        "size_t @_workspace(size_t lookback, size_t horizon)",
-        [
-            f"return lookback * {inputs} + {stack.workspace('lookback')}",
-            f"       + horizon * {read} + {decoder.workspace('horizon')};",
-        ],
-    )
+    needs = [("lookback", inputs), *stack.workspace_terms("lookback"), ("horizon", read)]
+    source.export_workspace("size_t lookback, size_t horizon", [[*needs, *decoder.workspace_terms("horizon")]])
+    least = max(network.season, 1)
     source.export(
         "Quantiles (horizon, targets, quantiles) after a past (lookback, inputs), from the state that `init` gives. "
         "All numbers are standardized; `future` (horizon, future) are covariates, `unit` (targets) is the mean change "
-        "over a season.",
-        "void @_run(@_state *s, const float *past, size_t lookback, const float *future, size_t horizon, "
+        f"over a season. Returns -1, and nothing is read, where the past has fewer than {least} steps; 0 otherwise.",
+        "int @_run(@_state *s, const float *past, size_t lookback, const float *future, size_t horizon, "
         "const float *unit, float *y, float *workspace)",
         [
+            f"if (lookback < {least})",
+            "    return -1;",
             *(["(void)future;"] if not future else []),
             *_standardize(network, inputs),
             f"const float *const h = @_stack_run(w, &s->stack, x, lookback, x + lookback * {inputs});",
@@ -67,6 +75,7 @@ def write_forecaster(source: Source, network: Forecaster) -> None:
             *(f"    {line}" for line in head.lines(f"(d + t * {network.decoder.output_size})", "raw")),
             *(f"    {line}" for line in _spread(network, inputs)),
             "}",
+            "return 0;",
         ],
     )
 

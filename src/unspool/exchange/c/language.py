@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unspool.errors import ArgumentError
-from unspool.exchange.c.source import AffineMap, Lookup, Source
+from unspool.exchange.c.source import REFUSED, AffineMap, Lookup, Source, refuse_unknown
 from unspool.exchange.c.stack import streams, write_stack
 from unspool.exchange.c.weights import Matrix
 from unspool.runtime.network import Language
@@ -30,9 +30,15 @@ def write_language(source: Source, network: Language) -> None:
     source.fields += [f"{code.state} stack;", f"float output[{outputs}]; /* of the top layer */"]
     source.start += ["@_stack_start(w, &s->stack);", f"@_clear(s->output, {outputs});"]
     source.export(
-        "Read a token, without the logits of the next.",
-        "void @_feed(@_state *s, int32_t token)",
-        [f"float x[{width}];", *_embed(source, network, head), "@_stack_step(w, &s->stack, x, s->output);"],
+        f"Read a token, without the logits of the next. Returns {REFUSED}.",
+        "int @_feed(@_state *s, int32_t token)",
+        [
+            *refuse_unknown("&token", "1", tokens),
+            f"float x[{width}];",
+            *_embed(source, network, head),
+            "@_stack_step(w, &s->stack, x, s->output);",
+            "return 0;",
+        ],
     )
     source.export(
         "The logits (tokens) of the next token.",
@@ -40,14 +46,20 @@ def write_language(source: Source, network: Language) -> None:
         _head_lines(head, projection),
     )
     source.export(
-        "Read a token; the logits (tokens) of the next.",
-        "void @_step(@_state *s, int32_t token, float *logits)",
-        ["@_feed(s, token);", "@_logits(s, logits);"],
+        f"Read a token; the logits (tokens) of the next. Returns {REFUSED}.",
+        "int @_step(@_state *s, int32_t token, float *logits)",
+        ["if (@_feed(s, token) != 0)", "    return -1;", "@_logits(s, logits);", "return 0;"],
     )
     source.export(
-        "Read several tokens; the logits (tokens) of the next.",
-        "void @_run(@_state *s, const int32_t *tokens, size_t count, float *logits)",
-        ["for (size_t t = 0; t < count; t++)", "    @_feed(s, tokens[t]);", "@_logits(s, logits);"],
+        f"Read several tokens; the logits (tokens) of the next. Returns {REFUSED}.",
+        "int @_run(@_state *s, const int32_t *tokens, size_t count, float *logits)",
+        [
+            *refuse_unknown("tokens", "count", tokens),
+            "for (size_t t = 0; t < count; t++)",
+            "    (void)@_feed(s, tokens[t]);",
+            "@_logits(s, logits);",
+            "return 0;",
+        ],
     )
     source.export_units("output")
     _write_sampling(source, tokens)
@@ -63,7 +75,7 @@ def _embed(source: Source, network: Language, head: AffineMap) -> list[str]:
 
 
 def _read_column(matrix: Matrix) -> list[str]:
-    place = f"(token >= 0 && token < {matrix.rows} ? (size_t)token : 0)"
+    place = "(size_t)token"
     sizes = f"{matrix.columns}, {matrix.rows}"
     clear = f"@_clear(x, {matrix.columns});"
     if matrix.scale is None:
@@ -80,12 +92,14 @@ def _head_lines(head: AffineMap, projection: AffineMap | None) -> list[str]:
 
 def _write_sampling(source: Source, tokens: int) -> None:
     source.export(
-        "Logits become probabilities; at a temperature of 0, the most likely token is certain.",
+        "Logits become probabilities; at a temperature of 0, the most likely token is certain. "
+        "A logit of minus infinity bans its token.",
         "void @_probabilities(float *logits, float temperature)",
         [
             f"const int best = @_largest(logits, {tokens});",
+            "const float highest = logits[best]; /* becomes 0 at any temperature, however low */",
             f"for (int j = 0; j < {tokens}; j++)",
-            "    logits[j] = temperature > 0.0f ? logits[j] / temperature : j == best ? 0.0f : -1e30f;",
+            "    logits[j] = temperature > 0.0f ? (logits[j] - highest) / temperature : j == best ? 0.0f : -1e30f;",
             f"@_softmax(logits, {tokens});",
         ],
     )
@@ -96,10 +110,11 @@ def _write_sampling(source: Source, tokens: int) -> None:
             "*seed ^= *seed << 13;",
             "*seed ^= *seed >> 17;",
             "*seed ^= *seed << 5;",
-            f"float left = (float)(*seed >> 8) * 0x1p-24f * @_sum(probabilities, {tokens});",
+            f"const float wanted = (float)(*seed >> 8) * 0x1p-24f * @_sum(probabilities, {tokens});",
+            "float reached = probabilities[0];",
             "int32_t token = 0;",
-            f"while (token < {tokens - 1} && left >= probabilities[token])",
-            "    left -= probabilities[token++];",
+            f"while (token < {tokens - 1} && reached <= wanted)",
+            "    reached += probabilities[++token];",
             "return token;",
         ],
     )

@@ -128,6 +128,24 @@ static inline float @_maximum(float a, float b)
     return a > b || a != a ? a : b;
 }
 """,
+    "room": """\
+/* total + count * width; SIZE_MAX where no memory can hold so many floats and one more. */
+static inline size_t @_room(size_t total, size_t count, size_t width)
+{
+    const size_t most = SIZE_MAX / sizeof(float) - 1;
+    return total <= most && count <= (most - total) / width ? total + count * width : SIZE_MAX;
+}
+""",
+    "known": """\
+/* Whether all ids are from 0 to below `tokens`. */
+static inline int @_known(const int32_t *ids, size_t count, int32_t tokens)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= tokens)
+            return 0;
+    return 1;
+}
+""",
     "sum": """\
 static inline float @_sum(const float *v, int count)
 {

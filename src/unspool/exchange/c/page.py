@@ -7,25 +7,34 @@ import hashlib
 import html
 import json
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
 from unspool.exchange.c.convert import has_tokenizer
+from unspool.exchange.c.forecaster import least_past
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooled import reads_ngrams
 from unspool.exchange.c.source import Written
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 
-#: For each kind of network: its name in the page, what the page says about it, its input, the button, the picture.
-UNITS = "The units of the top layer, slow ones above: a column per step, blue below zero, red above"
-TEXTS: dict[type, tuple[str, str, str, str, str]] = {
-    Language: ("language", "A language model.", "Text to continue", "Generate", UNITS),
-    Pooled: ("pooled", "A model of whole sequences.", "Sequences, one per line", "Predict", UNITS),
-    Forecaster: ("forecast", "A forecaster.", "The past, one step per line", "Forecast", "The past and the forecast"),
-    Tagger: ("tag", "A tagger.", "Sentences, one per line", "Tag", ""),
-    Translator: ("translate", "A translator.", "Texts, one per line", "Translate", ""),
+
+class Texts(NamedTuple):
+    """What a page says: what the model is, what its input is, an example of it, and what the button does."""
+
+    about: str
+    input: str
+    placeholder: str
+    action: str
+
+
+#: The kinds of networks in the page's script.
+KINDS: dict[type, str] = {
+    **{Language: "language", Pooled: "pooled", Forecaster: "forecast"},
+    **{Tagger: "tag", Translator: "translate"},
 }
+#: How labels are named in a sentence; more are counted.
+NAMED = 6
 
 
 def make_page(
@@ -50,10 +59,11 @@ def make_page(
     if isinstance(network, Stack):
         raise ArgumentError.of("html", title, "is not for layers alone", "Export a model of a task")
     _check_page(network, title)
-    kind, about, asked, action, drawn = TEXTS[type(network)]
+    tokenized = has_tokenizer(network, interface)
+    said = _texts(network, interface, written, tokenized)
     model = {
-        **{"name": written.name, "kind": kind, "constants": dict(written.constants)},
-        "tokenized": has_tokenizer(network, interface),
+        **{"name": written.name, "kind": KINDS[type(network)], "constants": dict(written.constants)},
+        **{"tokenized": tokenized, "tokens": _tokens(network)},
         "wasm": base64.b64encode(wasm).decode(),
         **_facts(network, interface, written),
     }
@@ -62,12 +72,12 @@ def make_page(
         _asset("page.html"),
         policy=f"default-src 'none'; script-src 'wasm-unsafe-eval' {_digest(script)}; style-src {_digest(style)}",
         title=html.escape(title),
-        about=about,
-        input=asked,
+        about=html.escape(said.about),
+        input=html.escape(said.input),
+        placeholder=html.escape(said.placeholder),
         example=html.escape(example),
         horizon=str(interface.horizon),
-        action=action,
-        drawn=drawn,
+        action=said.action,
         style=style,
         model=json.dumps(model).replace("<", "\\u003c"),
         script=script,
@@ -77,6 +87,66 @@ def make_page(
 def _check_page(network: Network, title: str) -> None:
     if isinstance(network, Forecaster) and network.decoder.input_size > network.stack.output_size + 1:
         raise ArgumentError.of("html", title, "does not know the future covariates", "Export `c` or `wasm`")
+
+
+def _texts(network: Network, interface: Interface, written: Written, tokenized: bool) -> Texts:
+    one, many = ("text", "Texts") if tokenized else ("sequence of token ids", "Sequences of token ids")
+    example = "Type or paste text here." if tokenized else f"Ids from 0 to {_tokens(network) - 1}, such as: 1 0 1"
+    match network:
+        case Pooled():
+            return _pooled_texts(network, interface, written, f"{many}, one per line", example)
+        case Forecaster():
+            return _forecast_texts(network, interface)
+        case Tagger():
+            return Texts("This model tags each word of a sentence.", "Sentences, one per line", example, "Tag")
+        case Translator():
+            return Texts("This model translates.", f"{many}, one per line", example, "Translate")
+        case _:
+            about = f"This language model continues a {one}."
+            return Texts(about, f"{one.capitalize()} to continue", example, "Generate")
+
+
+def _pooled_texts(network: Pooled, interface: Interface, written: Written, asked: str, example: str) -> Texts:
+    labels, width = _labels(interface, written.constants["OUTPUTS"]), written.constants.get("INPUTS", 0)
+    read = "sequence of numbers" if width else "text"
+    if width:
+        asked = f"Sequences, one per line, with {_count(width, 'number')} per step"
+        example = " ".join(["0.5"] * width * 2)
+    listed = ", ".join(labels) if len(labels) <= NAMED else f"{len(labels)} labels"
+    about = {
+        "softmax": f"This model sorts a {read} into one of these classes: {listed}.",
+        "sigmoid": f"This model says which of these labels fit a {read}: {listed}.",
+    }
+    return Texts(about.get(network.output, f"This model predicts from a {read}: {listed}."), asked, example, "Predict")
+
+
+def _forecast_texts(network: Forecaster, interface: Interface) -> Texts:
+    width, least = network.stack.input_size, least_past(network, interface)
+    each = "" if width == 1 else f", with {width} numbers each"
+    asked = f"The past: at least {_count(least, 'step')}, one per line{each}"
+    names = ", ".join(_labels(interface, network.targets))
+    example = "\n".join(" ".join(["1.5"] * width) for _ in range(min(least, 3)))
+    return Texts(f"This model forecasts {names}.", asked, example, "Forecast")
+
+
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}{'' if number == 1 else 's'}"
+
+
+def _tokens(network: Network) -> int:
+    """How many tokens a network reads; 0 where it reads numbers."""
+    match network:
+        case Language():
+            return len(network.embedding.weight)
+        case Pooled():
+            embedding = network.members[0].embedding
+            return 0 if embedding is None else len(embedding.weight)
+        case Tagger():
+            return len(network.words.weight)
+        case Translator():
+            return len(network.source.weight)
+        case _:
+            return 0
 
 
 def _facts(network: Network, interface: Interface, written: Written) -> dict[str, Any]:
@@ -97,9 +167,11 @@ def _facts(network: Network, interface: Interface, written: Written) -> dict[str
 def _forecast_facts(network: Forecaster, interface: Interface) -> dict[str, Any]:
     inputs, scale = network.stack.input_size, interface.inputs
     return {
-        "least": max(network.season, 1),
+        "least": least_past(network, interface),
         "lookback": interface.lookback,
         "middle": network.quantiles.index(0.5),
+        "quantiles": list(network.quantiles),
+        "labels": _labels(interface, network.targets),
         "mean": [0.0] * inputs if scale is None else scale.mean.tolist(),
         "deviation": [1.0] * inputs if scale is None else scale.deviation.tolist(),
         "unit": [1.0] * network.targets if interface.unit is None else interface.unit.tolist(),

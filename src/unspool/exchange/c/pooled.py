@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooling import write_pooling
-from unspool.exchange.c.source import AffineMap, Lookup, Source, add_row, indent
+from unspool.exchange.c.source import REFUSED, AffineMap, Lookup, Source, add_row, indent, refuse_unknown
 from unspool.exchange.c.stack import StackCode, streams, write_stack
 from unspool.runtime.network import Member, Pooled
 
@@ -180,16 +180,28 @@ def _write_steps(source: Source, members: list[_MemberCode]) -> None:
             *([f"    @_copy(s->units, h, {width});"] if member is first else []),
             "}",
         ]
-    source.export("Read one step.", f"void @_step(@_state *s, {_argument(first)})", lines)
+    returned, said, check, done = _refusal(first, "&token", "1")
+    source.export(
+        f"Read one step.{said}", f"{returned} @_step(@_state *s, {_argument(first)})", [*check, *lines, *done]
+    )
     if first.embedding is not None and first.embedding.ngrams is not None:
         return
     kind, at = ("int32_t", "t") if first.embedding is not None else ("float", f"t * {first.inputs}")
     call = f"x[{at}]" if first.embedding is not None else f"x + {at}"
+    returned, said, check, done = _refusal(first, "x", "steps")
     source.export(
-        "Further steps of a sequence, and the prediction (outputs).",
-        f"void @_run(@_state *s, const {kind} *x, size_t steps, float *y)",
-        ["for (size_t t = 0; t < steps; t++)", f"    @_step(s, {call});", "@_output(s, y);"],
+        f"Further steps of a sequence, and the prediction (outputs).{said}",
+        f"{returned} @_run(@_state *s, const {kind} *x, size_t steps, float *y)",
+        [*check, "for (size_t t = 0; t < steps; t++)", f"    (void)@_step(s, {call});", "@_output(s, y);", *done],
     )
+
+
+def _refusal(first: _MemberCode, ids: str, count: str) -> tuple[str, str, list[str], list[str]]:
+    """Of a function that may read ids: its type, what its comment says, the check before all else, and its end."""
+    if first.embedding is None:
+        return "void", "", [], []
+    check = refuse_unknown(ids, count, first.embedding.table.rows)
+    return "int", f" Returns {REFUSED}.", check, ["return 0;"]
 
 
 def _names(member: _MemberCode) -> str:
@@ -200,8 +212,10 @@ def _names(member: _MemberCode) -> str:
 
 def _write_whole(source: Source, members: list[_MemberCode]) -> None:
     lines, first = [], members[0]
+    source.fields.append("const float *outputs; /* of the top layer at every step of the last run, in its workspace */")
+    source.start.append("s->outputs = NULL;")
     spelled = first.embedding is not None and first.embedding.ngrams is not None
-    for member in members:
+    for member in reversed(members):  # the first comes last, so that its outputs stay in the workspace
         width, inputs = member.of.stack.output_size, member.inputs
         given = f"input + t * {inputs}" if member.embedding is None else "input[t]"
         given += ", hashes + first, counts[t]" if spelled else ""
@@ -219,22 +233,27 @@ def _write_whole(source: Source, members: list[_MemberCode]) -> None:
             "    for (size_t t = 0; t < steps; t++)",
             f"        @_{member.name}_add(w, &s->{member.name}, h + t * {width}, x + t * {inputs});",
             *(
-                ["    if (steps > 0)", f"        @_copy(s->units, h + (steps - 1) * {width}, {width});"]
+                [
+                    "    s->outputs = h;",
+                    "    if (steps > 0)",
+                    f"        @_copy(s->units, h + (steps - 1) * {width}, {width});",
+                ]
                 * (member is first)
             ),
             "}",
         ]
-    needs = [f"steps * {one.inputs} + {one.stack.workspace('steps')}" for one in members]
-    need = [
-        f"size_t most = {needs[0]};",
-        *(f"most = most > {one} ? most : {one};" for one in needs[1:]),
-        "return most;",
-    ]
-    source.export("How many floats the workspace of `run` needs.", "size_t @_workspace(size_t steps)", need)
+    source.export(
+        "The outputs (steps, units) of the top layer in the last run; they are in its workspace.",
+        "const float *@_outputs(const @_state *s)",
+        ["return s->outputs;"],
+    )
+    needs = [[("steps", one.inputs), *one.stack.workspace_terms("steps")] for one in members]
+    source.export_workspace("size_t steps", needs)
     kind = "float" if first.embedding is None else "int32_t"
     more = ", const uint32_t *hashes, const size_t *counts" if spelled else ""
+    returned, said, check, done = _refusal(first, "input", "steps")
     source.export(
-        "The prediction (outputs) for a whole sequence, from the state that `init` gives.",
-        f"void @_run(@_state *s, const {kind} *input{more}, size_t steps, float *y, float *workspace)",
-        [*lines, "@_output(s, y);"],
+        f"The prediction (outputs) for a whole sequence, from the state that `init` gives.{said}",
+        f"{returned} @_run(@_state *s, const {kind} *input{more}, size_t steps, float *y, float *workspace)",
+        [*check, *lines, "@_output(s, y);", *done],
     )

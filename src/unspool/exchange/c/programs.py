@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from unspool.data.vocabulary import Listed
 from unspool.errors import ArgumentError
+from unspool.exchange.c.forecast_program import write_forecast
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.reading import (
     ALL_FINITE,
@@ -17,12 +18,12 @@ from unspool.exchange.c.reading import (
     READ_NUMBERS,
 )
 from unspool.exchange.c.source import Source, indent
-from unspool.exchange.c.step import number
+from unspool.exchange.c.statements import leave_if, out_of_memory, take_floats, take_workspace
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 
 INCLUDES = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
-#: The most tokens and the most steps that programs write; and the highest seed.
-MOST_TOKENS, MOST_STEPS, HIGHEST_SEED = 1_000_000_000, 1_000_000, 2**32 - 1
+#: The most tokens that programs write, and the highest seed.
+MOST_TOKENS, HIGHEST_SEED = 1_000_000_000, 2**32 - 1
 
 
 def write_program(source: Source, network: Network | Stack, interface: Interface, tokenized: bool) -> None:
@@ -35,7 +36,7 @@ def write_program(source: Source, network: Network | Stack, interface: Interface
         tokenized: Whether the file has the model's tokenizer; without it, texts are ids.
     """
     if source.separate:
-        raise ArgumentError.of("separate", True, "leaves no weights for a program", "Leave out one of the two")
+        raise ArgumentError.of("separate", True, "leaves no weights for a program", "Leave out `main` or this")
     match network:
         case Language():
             _write_generator(source, network, interface, tokenized)
@@ -45,9 +46,9 @@ def write_program(source: Source, network: Network | Stack, interface: Interface
         case Tagger() if tokenized:
             _write_lines(source, _tagger(source, network, interface))
         case Translator():
-            _write_lines(source, _translator(source, tokenized))
+            _write_lines(source, _translator(source, network, tokenized))
         case Forecaster():
-            _write_forecast(source, network, interface)
+            write_forecast(source, network, interface)
         case Stack():
             _write_lines(source, _stack(source), LONGEST_NUMBERS)
         case _:
@@ -70,23 +71,16 @@ def _write_lines(source: Source, body: Iterable[str], limit: int = LONGEST_TEXT)
     source.function(f"int main(void)\n{{\n{indent(loop)}}}\n")
 
 
-def _write_ids(source: Source, tokenized: bool, part: str = "") -> list[str]:
-    if not tokenized:
-        source.function(READ_IDS)
-    read = f"@_{part}encode(line, size, ids, size + 1)" if tokenized else "@_read_ids(line, ids, size + 1)"
+def _write_ids(source: Source, tokenized: bool, tokens: int) -> list[str]:
+    """Statements that set `ids` and `steps`, by the tokenizer or from a line of ids below `tokens`."""
+    take = ["int32_t *const ids = malloc((size + 1) * sizeof *ids);", *out_of_memory("ids == NULL")]
+    if tokenized:
+        return [*take, "const size_t steps = @_encode(line, size, ids, size + 1);"]
+    source.function(READ_IDS)
     return [
-        "int32_t *const ids = malloc((size + 1) * sizeof *ids);",
-        "if (ids == NULL)",
-        "    return 1;",
-        f"const size_t steps = {read};",
-    ]
-
-
-def _workspace(arguments: str) -> list[str]:
-    return [
-        f"float *const workspace = malloc((@_workspace({arguments}) + 1) * sizeof *workspace);",
-        "if (workspace == NULL)",
-        "    return 1;",
+        *take,
+        f"const size_t steps = @_read_ids(line, ids, size + 1, {tokens});",
+        *leave_if("steps == SIZE_MAX", f"has what is not an id from 0 to {tokens - 1}", ("line", "ids")),
     ]
 
 
@@ -95,19 +89,11 @@ def _read_line_of_numbers(source: Source, inputs: str) -> list[str]:
     source.function(READ_NUMBERS)
     source.function(ALL_FINITE)
     return [
-        "float *const x = malloc((size + 1) * sizeof *x);",
-        "if (x == NULL)",
-        "    return 1;",
+        *take_floats(source, "x", "size"),
         "const size_t found = @_read_numbers(line, x, size + 1);",
-        *_leave_if("found == SIZE_MAX", "has what is no finite number", ("line", "x")),
+        *leave_if("found == SIZE_MAX", "has what is no finite number", ("line", "x")),
         f"const size_t steps = found / {inputs};",
     ]
-
-
-def _leave_if(condition: str, problem: str, taken: Iterable[str]) -> list[str]:
-    """Leave the program with a message about the line, and all that was taken freed."""
-    frees = [f"    free({one});" for one in taken]
-    return [f"if ({condition}) {{", *frees, f'    return @_complain("{problem}");', "}"]
 
 
 def _pooled(source: Source, network: Pooled, interface: Interface, tokenized: bool) -> list[str]:
@@ -119,18 +105,18 @@ def _pooled(source: Source, network: Pooled, interface: Interface, tokenized: bo
     extra = ", workspace" if whole else ""
     if member.embedding is None:
         lines = _read_line_of_numbers(source, str(member.stack.input_size))
-        lines += _workspace("steps") if whole else []
+        lines += take_workspace(source, "steps") if whole else []
         taken = ("line", "x", *(["workspace"] if whole else []))
-        check = _leave_if(f"!@_all_finite(y, {len(member.head.weight)})", "gives no finite number", taken)
+        check = leave_if(f"!@_all_finite(y, {len(member.head.weight)})", "gives no finite number", taken)
         return [*lines, y, f"@_run(&s, x, steps, y{extra});", *check, *show, "free(x);", *room]
     if member.embedding.ngrams is not None:
-        return _spelled(whole, tokenized, y, show)
-    lines = _write_ids(source, tokenized)
-    lines += _workspace("steps") if whole else []
+        return _spelled(source, whole, tokenized, y, show)
+    lines = _write_ids(source, tokenized, len(member.embedding.weight))
+    lines += take_workspace(source, "steps") if whole else []
     return [*lines, y, f"@_run(&s, ids, steps, y{extra});", *show, "free(ids);", *room]
 
 
-def _spelled(whole: bool, tokenized: bool, y: str, show: list[str]) -> list[str]:
+def _spelled(source: Source, whole: bool, tokenized: bool, y: str, show: list[str]) -> list[str]:
     """Words with their n-grams: at most three per byte and word end."""
     if not tokenized:
         raise ArgumentError.of("main", True, "needs the words of a model with subwords", "Give `interface`")
@@ -149,14 +135,13 @@ def _spelled(whole: bool, tokenized: bool, y: str, show: list[str]) -> list[str]
         "int32_t *const ids = malloc((size + 1) * sizeof *ids);",
         "size_t *const counts = malloc((size + 1) * sizeof *counts), steps = 0, used = 0;",
         "uint32_t *const hashes = malloc((size + 1) * 12 * sizeof *hashes);",
-        "if (ids == NULL || counts == NULL || hashes == NULL)",
-        "    return 1;",
+        *out_of_memory("ids == NULL || counts == NULL || hashes == NULL"),
         *loop,
         "    ids[steps] = id;",
         "    counts[steps] = @_hash_ngrams(line + first, count, hashes + used, (size + 1) * 12 - used);",
         "    used += counts[steps++];",
         "}",
-        *_workspace("steps"),
+        *take_workspace(source, "steps"),
         y,
         "@_run(&s, ids, hashes, counts, steps, y, workspace);",
         *show,
@@ -203,8 +188,7 @@ def _tagger(source: Source, network: Tagger, interface: Interface) -> list[str]:
     lines = [
         "int32_t *const ids = malloc((size + 1) * 3 * sizeof *ids), *const tags = ids + size + 1;",
         "size_t *const counts = malloc((size + 1) * sizeof *counts);",
-        "if (ids == NULL || counts == NULL)",
-        "    return 1;",
+        *out_of_memory("ids == NULL || counts == NULL"),
         "int32_t *const letters = tags + size + 1;",
         "size_t place = 0, first, count, steps = 0, used = 0, longest = 0;",
         "int32_t id;",
@@ -217,7 +201,7 @@ def _tagger(source: Source, network: Tagger, interface: Interface) -> list[str]:
         lines += ["    used += counts[steps];", "    longest = counts[steps] > longest ? counts[steps] : longest;"]
     lines += ["    steps++;", "}"]
     lines += [] if spelled else ["(void)letters;", "(void)used;", "(void)longest;"]
-    lines += _workspace("steps, longest" if spelled else "steps")
+    lines += take_workspace(source, "steps, longest" if spelled else "steps")
     label = f"float label[{len(network.label.head.weight)}];" if network.label else ""
     arguments = "ids, letters, counts, steps, tags" if spelled else "ids, steps, tags"
     lines += [label] if label else []
@@ -231,13 +215,13 @@ def _tagger(source: Source, network: Tagger, interface: Interface) -> list[str]:
     ]
 
 
-def _translator(source: Source, tokenized: bool) -> list[str]:
+def _translator(source: Source, network: Translator, tokenized: bool) -> list[str]:
     show = ["size_t bytes;", "const char *const text = @_target_token_text(target[t], &bytes);"]
     show += ["if (t > 0 && @@_TARGET_SPACED)", '    printf(" ");', "fwrite(text, 1, bytes, stdout);"]
     plain = ['printf("%s%ld", t == 0 ? "" : " ", (long)target[t]);']
     return [
-        *_write_ids(source, tokenized),
-        *_workspace("steps"),
+        *_write_ids(source, tokenized, len(network.source.weight)),
+        *take_workspace(source, "steps"),
         "int32_t target[@@_LONGEST];",
         "const size_t written = @_run(&s, ids, steps, target, @@_LONGEST, workspace);",
         "for (size_t t = 0; t < written; t++) {",
@@ -254,12 +238,10 @@ def _stack(source: Source) -> list[str]:
     taken = ("line", "x", "y", *(["workspace"] if whole else []))
     return [
         *_read_line_of_numbers(source, "@@_INPUTS"),
-        "float *const y = malloc((steps * @@_OUTPUTS + 1) * sizeof *y);",
-        "if (y == NULL)",
-        "    return 1;",
-        *(_workspace("steps") if whole else []),
+        *take_floats(source, "y", "@_room(0, steps, @@_OUTPUTS)"),
+        *(take_workspace(source, "steps") if whole else []),
         f"@_run(&s, x, steps, y{', workspace' if whole else ''});",
-        *_leave_if("!@_all_finite(y, steps * @@_OUTPUTS)", "gives what is no finite number", taken),
+        *leave_if("!@_all_finite(y, steps * @@_OUTPUTS)", "gives what is no finite number", taken),
         "for (size_t i = 0; i < steps * @@_OUTPUTS; i++)",
         '    printf("%s%.9g", i == 0 ? "" : " ", (double)y[i]);',
         'printf("\\n");',
@@ -274,7 +256,7 @@ def _write_generator(source: Source, network: Language, interface: Interface, to
     for text in (READ_COUNT, READ_NUMBERS, *([] if tokenized else [READ_IDS])):
         source.function(text)
     first = "@_encode(prompt, strlen(prompt), ids, sizeof ids / sizeof ids[0])"
-    first = first if tokenized else "@_read_ids(prompt, ids, sizeof ids / sizeof ids[0])"
+    first = first if tokenized else f"@_read_ids(prompt, ids, sizeof ids / sizeof ids[0], {tokens})"
     spaced = ["if (@@_SPACED)", '    printf(" ");'] if tokenized else []
     show = [
         "size_t size;",
@@ -300,11 +282,12 @@ def _write_generator(source: Source, network: Language, interface: Interface, to
         "uint32_t seed = chosen * 2654435761u + 1u;",
         "seed = seed == 0 ? 1u : seed;",
         f"size_t given = {first};",
+        *([] if tokenized else _refuse_prompt(tokens)),
         "given = given < sizeof ids / sizeof ids[0] ? given : sizeof ids / sizeof ids[0];",
         "@_init(&s);",
         "@_run(&s, ids, given, logits);",
         "for (uint32_t i = 0; i < count; i++) {",
-        *(["    logits[0] = -1e30f; /* the unknown token is never written */"] if listed else []),
+        *(["    logits[0] = @_as_float(0xff800000u); /* the unknown token is never written */"] if listed else []),
         "    @_probabilities(logits, temperature);",
         "    const int32_t token = @_sample(logits, &seed);",
         *(f"    {line}" for line in (show if tokenized else ['printf("%ld ", (long)token);'])),
@@ -316,76 +299,6 @@ def _write_generator(source: Source, network: Language, interface: Interface, to
     source.function(f"int main(int argc, char **argv)\n{{\n{indent(body)}}}\n")
 
 
-def _read_steps(interface: Interface) -> str:
-    """How many of the last `steps` a forecaster reads: as many as it was trained on."""
-    return f"steps < {interface.lookback} ? steps : {interface.lookback}" if interface.lookback else "steps"
-
-
-def _write_forecast(source: Source, network: Forecaster, interface: Interface) -> None:
-    """Lines of standard input are the steps of one past; the forecast has a line per step."""
-    inputs, targets, quantiles = network.stack.input_size, network.targets, len(network.quantiles)
-    if network.decoder.input_size > network.stack.output_size + 1:
-        raise ArgumentError.of("main", True, "does not know the future covariates", "Leave out `main`, and call `run`")
-    for text in (READ_LINE.replace("@limit", str(LONGEST_NUMBERS)), READ_COUNT, READ_NUMBERS, ALL_FINITE):
-        source.function(text)
-    wrong = f"does not have {inputs} finite number{'s' if inputs > 1 else ''}"
-    scale = interface.inputs
-    means = [0.0] * inputs if scale is None else scale.mean.tolist()
-    deviations = [1.0] * inputs if scale is None else scale.deviation.tolist()
-    units = [1.0] * targets if interface.unit is None else interface.unit.tolist()
-    table = "".join(
-        f"static const float @_{name}[] = {{{', '.join(map(number, values))}}};\n"
-        for name, values in (("past_means", means), ("past_deviations", deviations), ("past_units", units))
-    )
-    source.function(table)
-    body = [
-        "static @_state s;",
-        f"uint32_t horizon = {interface.horizon};",
-        f"if (argc > 2 || (argc > 1 && !@_read_count(argv[1], {MOST_STEPS}u, &horizon)) || horizon == 0) {{",
-        f'    fprintf(stderr, "usage: %s [STEPS]\\nSTEPS: 1 to {MOST_STEPS}\\n", argv[0]);',
-        "    return 2;",
-        "}",
-        "float *past = NULL;",
-        "size_t steps = 0, room = 0;",
-        "for (char *line = @_read_line(); line != NULL; line = @_read_line()) {",
-        "    const int full = steps == room;",
-        "    room = full ? 2 * room + 64 : room;",
-        f"    float *const more = full ? realloc(past, room * {inputs} * sizeof *past) : past;",
-        "    if (more == NULL)",
-        "        return 1;",
-        "    past = more;",
-        f"    const size_t found = @_read_numbers(line, past + steps * {inputs}, {inputs});",
-        "    free(line);",
-        *(f"    {one}" for one in _leave_if(f"found != {inputs}", wrong, ("past",))),
-        f"    for (int j = 0; j < {inputs}; j++)",
-        f"        past[steps * {inputs} + (size_t)j]",
-        f"            = (past[steps * {inputs} + (size_t)j] - @_past_means[j]) / @_past_deviations[j];",
-        "    steps++;",
-        "}",
-        f"if (@_failed || steps < {max(network.season, 1)}) {{",
-        "    if (!@_failed)",
-        f'        fprintf(stderr, "the past needs {max(network.season, 1)} steps at least\\n");',
-        "    free(past);",
-        "    return 1;",
-        "}",
-        *_workspace("steps, horizon"),
-        f"float *const y = malloc((size_t)horizon * {targets * quantiles} * sizeof *y);",
-        "if (y == NULL)",
-        "    return 1;",
-        "@_init(&s);",
-        f"const size_t read = {_read_steps(interface)};",
-        f"@_run(&s, past + (steps - read) * {inputs}, read, NULL, horizon, @_past_units, y, workspace);",
-        f"const size_t count = (size_t)horizon * {targets * quantiles};",
-        "for (size_t i = 0; i < count; i++) {",
-        f"    const size_t j = i / {quantiles} % {targets};",
-        "    y[i] = y[i] * @_past_deviations[j] + @_past_means[j];",
-        "}",
-        "@_failed = !@_all_finite(y, count);",
-        "if (@_failed)",
-        '    fprintf(stderr, "the forecast has what is no finite number\\n");',
-        "for (size_t i = 0; !@_failed && i < count; i++)",
-        f'    printf("%.9g%s", (double)y[i], (i + 1) % {targets * quantiles} == 0 ? "\\n" : "\\t");',
-        *("free(past);", "free(y);", "free(workspace);"),
-        "return @_failed;",
-    ]
-    source.function(f"int main(int argc, char **argv)\n{{\n{indent(body)}}}\n")
+def _refuse_prompt(tokens: int) -> list[str]:
+    said = f"the prompt has what is not an id from 0 to {tokens - 1}"
+    return ["if (given == SIZE_MAX) {", f'    fprintf(stderr, "{said}\\n");', "    return 2;", "}"]

@@ -50,6 +50,16 @@ static char *@_read_line(void)
     return line;
 }
 """
+FLOATS = """\
+/* Memory for so many floats, which the caller frees; where there is none, NULL and a message. */
+static float *@_floats(size_t count)
+{
+    float *const found = count == SIZE_MAX ? NULL : malloc((count + 1) * sizeof *found);
+    if (found == NULL)
+        fprintf(stderr, "there is not enough memory\\n");
+    return found;
+}
+"""
 READ_COUNT = """\
 /* Read a whole number from 0 to `limit`; returns whether the text is one. */
 static int @_read_count(const char *text, uint32_t limit, uint32_t *count)
@@ -74,17 +84,25 @@ static int @_all_finite(const float *numbers, size_t count)
 }
 """
 READ_IDS = """\
-/* Ids of a line with numbers, at most `limit`; returns how many there are. */
-static size_t @_read_ids(const char *line, int32_t *ids, size_t limit)
+/* Ids of a line with numbers, between spaces or commas, at most `limit`; returns how many there are, and SIZE_MAX where
+   one is not an id from 0 to below `tokens`. */
+static size_t @_read_ids(const char *line, int32_t *ids, size_t limit, int32_t tokens)
 {
     size_t found = 0;
-    char *end;
-    for (long id = strtol(line, &end, 10); end != line; id = strtol(line, &end, 10), found++) {
+    for (;;) {
+        int32_t id = 0;
+        while (*line == ',' || *line == ' ' || *line == '\\t' || *line == '\\r')
+            line++;
+        if (*line == 0)
+            return found;
+        for (; *line >= '0' && *line <= '9' && id < tokens; line++)
+            id = id < 100000000 ? id * 10 + (*line - '0') : tokens;
+        if ((*line != 0 && *line != ',' && *line != ' ' && *line != '\\t' && *line != '\\r') || id >= tokens)
+            return SIZE_MAX;
         if (found < limit)
-            ids[found] = (int32_t)id;
-        line = end;
+            ids[found] = id;
+        found++;
     }
-    return found;
 }
 """
 READ_NUMBERS = """\

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unspool.exchange.c import library
 from unspool.exchange.c.names import identifier
-from unspool.exchange.c.weights import Matrix, Weights
+from unspool.exchange.c.weights import MAGIC, Matrix, Weights
 from unspool.runtime.network import Embedding, Linear
 
 WIDTH = 118
+TAKE = (
+    "Take the bytes of the file of weights, which the caller keeps, and set the state before the first step.\n"
+    "   Returns 0; -1 where the bytes are not aligned to 4; -2 where they are not a file of weights of this size and\n"
+    "   byte order; -3 where they are the weights of another model; -4 where they are damaged. The state then is\n"
+    "   as it was."
+)
+
+#: Numbers of floats: expressions of counts, and the floats per count.
+Terms = Sequence[tuple[str, int]]
 
 
 def indent(lines: Iterable[str], by: str = "    ") -> str:
@@ -29,6 +38,7 @@ class Written:
         header: Its header.
         blob: The weights, if they are separate.
         constants: The sizes that the header defines.
+        weights_size: Bytes of the weights, wherever they are.
     """
 
     name: str
@@ -36,6 +46,7 @@ class Written:
     header: str
     blob: bytes | None
     constants: Mapping[str, int]
+    weights_size: int = 0
 
 
 @dataclass
@@ -72,7 +83,7 @@ class Source:
     def new(cls, name: str, int8: bool = False, separate: bool = False, header: str | None = None) -> Source:
         """An empty file for names that start with `name`."""
         prefix = identifier(name)
-        return cls(prefix, Weights(int8), header or f"{prefix}.h", separate)
+        return cls(prefix, Weights(int8, separate), header or f"{prefix}.h", separate)
 
     def function(self, text: str) -> None:
         """Add a static function."""
@@ -85,6 +96,15 @@ class Source:
         unused = "    (void)s;\n" if "@_state *s" in head and not re.search(r"\bs\b", known + text) else ""
         self.public.append(f"/* {comment} */\n{head};\n")
         self.functions.append(f"{head}\n{{\n{known}{unused}{text}}}\n")
+
+    def export_workspace(self, head: str, needs: Iterable[Terms], more: str = "") -> None:
+        """Add the public function that says how many floats `run` needs: the largest of some sums of products."""
+        body = ["size_t most = 0;"]
+        for terms in needs:
+            sums = [f"    total = @_room(total, {count}, {width});" for count, width in terms if width]
+            body += ["{", "    size_t total = 0;", *sums, "    most = total > most ? total : most;", "}"]
+        said = f"How many floats the workspace of `run` needs{more}; SIZE_MAX where no memory can hold them."
+        self.export(said, f"size_t @_workspace({head})", [*body, "return most;"])
 
     def export_units(self, member: str) -> None:
         """Add the public function that gives the last output of the top layer, a member of the state."""
@@ -134,7 +154,9 @@ class Source:
             + numbers
             + body
         )
-        return Written(self.name, self._named(code), self._named(self._header(about)), self._blob(), self.constants)
+        size = self.weights.size
+        texts = self._named(code), self._named(self._header(about))
+        return Written(self.name, *texts, self._blob(), self.constants, size)
 
     def _blob(self) -> bytes | None:
         return self.weights.blob() if self.separate else None
@@ -162,21 +184,28 @@ class Source:
                 "The state before the first step.", "void @_init(@_state *s)", self.start or ["s->nothing = 0;"]
             )
             return
+        self.export("The state before the first step.", "void @_start(@_state *s)", self.start or ["(void)s;"])
+        self.export(TAKE, "int @_init(@_state *s, const void *bytes, size_t size)", self._take_weights())
+
+    def _take_weights(self) -> list[str]:
+        """The body of `init`: nothing of the file is believed before its size, and no number before the checksum."""
         stamp = f"{self.weights.stamp():#010x}u"
-        body = [
+        opening = "offsetof(@_weights, stamp) + sizeof given->stamp"
+        return [
             "const @_weights *const given = (const @_weights *)bytes;",
-            f"if (size != @@_WEIGHTS_SIZE || given->stamp != {stamp})",
+            "if (bytes == NULL || (uintptr_t)bytes % 4 != 0)",
             "    return -1;",
+            f"if (size != @@_WEIGHTS_SIZE || given->magic != {MAGIC:#010x}u",
+            "    || given->size != (uint32_t)@@_WEIGHTS_SIZE)",
+            "    return -2;",
+            f"if (given->stamp != {stamp})",
+            "    return -3;",
+            f"if (@_crc32(0, (const unsigned char *)bytes + {opening}, size - ({opening})) != {stamp})",
+            "    return -4;",
             "s->weights = given;",
             "@_start(s);",
             "return 0;",
         ]
-        self.export("The state before the first step.", "void @_start(@_state *s)", self.start or ["(void)s;"])
-        self.export(
-            "Take the bytes of the file of weights, aligned to 4 and kept by the caller; -1 if they do not fit.",
-            "int @_init(@_state *s, const void *bytes, size_t size)",
-            body,
-        )
 
 
 @dataclass(frozen=True)
@@ -210,9 +239,17 @@ class Lookup:
         return self.table.columns
 
     def lines(self, token: str, y: str) -> list[str]:
-        """The statements for y = E[token]; an id that there is not is read as 0."""
-        inside = f"({token} >= 0 && {token} < {self.table.rows} ? (size_t){token} : 0)"
-        return [f"@_clear({y}, {self.width});", add_row(self.table, inside, y)]
+        """The statements for y = E[token], a token that `refuse_unknown` has let through."""
+        return [f"@_clear({y}, {self.width});", add_row(self.table, f"(size_t){token}", y)]
+
+
+def refuse_unknown(ids: str, count: str, tokens: int, result: str = "-1") -> list[str]:
+    """Statements that return `result` where one of so many ids is not one of the model's."""
+    return [f"if (!@_known({ids}, {count}, {tokens}))", f"    return {result};"]
+
+
+#: What comments say about the functions that check ids.
+REFUSED = "-1, and nothing is read, where an id is not one of the model's; 0 otherwise"
 
 
 def add_row(table: Matrix, row: str, y: str) -> str:

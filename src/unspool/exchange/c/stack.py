@@ -49,6 +49,11 @@ class StackCode:
         """How many floats a run of so many steps needs, as an expression."""
         return f"({steps} + {self.of.delay}) * {sum(self._slots()) + self._padded}"
 
+    def workspace_terms(self, steps: str) -> list[tuple[str, int]]:
+        """The same as terms of a sum."""
+        width = sum(self._slots()) + self._padded
+        return [(steps, width), *([(str(self.of.delay), width)] if self.of.delay else [])]
+
     @property
     def _padded(self) -> int:
         return self.of.input_size if self.of.delay else 0

@@ -6,9 +6,9 @@ import numpy as np
 
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.pooling import write_pooling
-from unspool.exchange.c.source import Source
+from unspool.exchange.c.source import REFUSED, Source, refuse_unknown
 from unspool.exchange.c.stack import StackCode, write_stack
-from unspool.runtime.network import Array, Chain, Pooling, Tagger
+from unspool.runtime.network import Array, Chain, Embedding, Pooling, Tagger
 
 #: The score of what is not allowed: far below any that occurs, and finite.
 FORBIDDEN = np.float32(-1e30)
@@ -30,42 +30,50 @@ def write_tagger(source: Source, network: Tagger, interface: Interface) -> None:
     source.fields.append(f"{stack.state} stack;")
     source.start.append("@_stack_start(w, &s->stack);")
     lines = [
+        *refuse_unknown("words", "steps", words.table.rows),
+        *(_refuse_letters(network.letters) if network.letters and network.speller else []),
         f"float *const x = workspace, *const scores = x + steps * {width}, *const from = scores + steps * {count};",
         f"float *const rest = from + steps * {count};",
         *(["size_t first = 0;"] if network.speller else []),
         "for (size_t t = 0; t < steps; t++) {",
         *(f"    {line}" for line in words.lines("words[t]", f"(x + t * {width})")),
     ]
-    spelling, spell_workspace = _spell(source, network, words.width)
+    spelling, spell_needs = _spell(source, network, words.width)
     lines += [*(f"    {line}" for line in spelling), "}"]
     lines += ["const float *const h = @_stack_run(w, &s->stack, x, steps, rest);"]
     lines += ["for (size_t t = 0; t < steps; t++) {"]
     lines += [f"    {line}" for line in tags.lines(f"(h + t * {stack.of.output_size})", f"(scores + t * {count})")]
-    lines += ["}", *_label(source, network, stack), *_decode(source, network.crf, count, interface)]
+    lines += ["}", *_label(source, network, stack), *_decode(source, network.crf, count, interface), "return 0;"]
     letters = ", const int32_t *letters, const size_t *counts" if network.speller else ""
     label = ", float *label" if network.label else ""
     longest = ", size_t letters" if network.speller else ""
-    need = f"steps * {width + 2 * count} + {stack.workspace('steps')}"
-    source.export(
-        "How many floats the workspace of `run` needs; `letters` are those of the longest word."
-        if network.speller
-        else "How many floats the workspace of `run` needs.",
-        f"size_t @_workspace(size_t steps{longest})",
-        [f"return {need}{spell_workspace};"],
-    )
+    needs = [("steps", width + 2 * count), *stack.workspace_terms("steps"), *spell_needs]
+    about = ", with so many letters in the longest word" if network.speller else ""
+    source.export_workspace(f"size_t steps{longest}", [needs], about)
     source.export(
         "The tags of a sentence. Afterwards the workspace holds the inputs, then the scores (steps, tags) of all tags."
         + (" `letters` are those of all words, one word after the other, `counts` of each." if network.speller else "")
-        + (" `label` gets the probabilities of the sentence's labels." if network.label else ""),
-        f"void @_run(@_state *s, const int32_t *words{letters}, size_t steps, int32_t *tags{label}, float *workspace)",
+        + (" `label` gets the probabilities of the sentence's labels." if network.label else "")
+        + f" Returns {REFUSED}.",
+        f"int @_run(@_state *s, const int32_t *words{letters}, size_t steps, int32_t *tags{label}, float *workspace)",
         lines,
     )
 
 
-def _spell(source: Source, network: Tagger, offset: int) -> tuple[list[str], str]:
+def _refuse_letters(letters: Embedding) -> list[str]:
+    """Statements that look at the letters of all words before any of them is read."""
+    return [
+        "size_t every = 0;",
+        "for (size_t t = 0; t < steps; t++)",
+        "    every += counts[t];",
+        *refuse_unknown("letters", "every", len(letters.weight)),
+    ]
+
+
+def _spell(source: Source, network: Tagger, offset: int) -> tuple[list[str], list[tuple[str, int]]]:
     """Statements that add the states of the speller to a word's vector, and the floats that they need."""
     if network.speller is None or network.letters is None:
-        return [], ""
+        return [], []
     code = write_stack(source, "speller", network.speller, whole=True)
     letters = source.embedding("letters", network.letters)
     write_pooling(source, "ends", ENDS, network.speller.output_size)
@@ -84,7 +92,7 @@ def _spell(source: Source, network: Tagger, offset: int) -> tuple[list[str], str
         f"@_ends_finish(&ends, x + t * {whole} + {offset});",
         "first += counts[t];",
     ]
-    return lines, f" + letters * {width} + {code.workspace('letters')}"
+    return lines, [("letters", width), *code.workspace_terms("letters")]
 
 
 def _label(source: Source, network: Tagger, stack: StackCode) -> list[str]:
@@ -121,7 +129,7 @@ def _decode(source: Source, chain: Chain | None, tags: int, interface: Interface
     )
     return [
         "if (steps == 0)",
-        "    return;",
+        "    return 0;",
         f"float best[{tags}], next[{tags}];",
         f"for (int j = 0; j < {tags}; j++)",
         f"    best[j] = {start}[j] + scores[j];",

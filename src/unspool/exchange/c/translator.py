@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from unspool.errors import ArgumentError
-from unspool.exchange.c.source import AffineMap, Source
+from unspool.exchange.c.source import AffineMap, Source, refuse_unknown
 from unspool.exchange.c.stack import StackCode, streams, write_stack
 from unspool.exchange.c.step import number
 from unspool.runtime.network import Translator
@@ -32,19 +32,17 @@ def write_translator(source: Source, network: Translator) -> None:
     source.fields += [f"{encoder.state} encoder;", f"{decoder.state} decoder;"]
     source.start += ["@_encoder_start(w, &s->encoder);", "@_decoder_start(w, &s->decoder);"]
     keys = f" + count * {width}" if network.keys is not None else ""
-    more = f" + count * {width + 1}" if network.keys is not None else ""
-    source.export(
-        "How many floats the workspace of `run` needs.",
-        "size_t @_workspace(size_t count)",
-        [f"return count * {reads.width} + {encoder.workspace('count')} + {head.outputs}{more};"],
-    )
+    attention = width + 1 if network.keys is not None else 0
+    needs = [*encoder.workspace_terms("count"), ("1", head.outputs), ("count", reads.width + attention)]
+    source.export_workspace("size_t count", [needs])
     attended, prepared = _attend(source, network, keys)
     source.export(
-        f"Ids of a target of at most `limit` tokens, without the end ({END}); returns how many. Starts from the state "
-        "that `init` gives.",
+        f"Ids of a target of at most `limit` tokens, without the end ({END}); returns how many, SIZE_MAX where one of "
+        "`tokens` is not one of the model's. Starts from the state that `init` gives.",
         "size_t @_run(@_state *s, const int32_t *tokens, size_t count, int32_t *target, size_t limit, "
         "float *workspace)",
         [
+            *refuse_unknown("tokens", "count", reads.table.rows, "SIZE_MAX"),
             "float *const x = workspace;",
             "for (size_t t = 0; t < count; t++) {",
             *(f"    {line}" for line in reads.lines("tokens[t]", f"(x + t * {reads.width})")),

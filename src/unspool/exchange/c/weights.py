@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from unspool.engine.rounding import quantize
 from unspool.errors import DataError
 from unspool.exchange.c.names import Names
 from unspool.runtime.network import Array
 
 PER_LINE = 8
+#: What a file of weights begins with, read as one number: another number, or another order of its bytes, is refused.
+MAGIC = 0x57505355
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,14 @@ class Weights:
 
     Attributes:
         int8: Whether matrices are kept in int8, with a scale per row.
+        separate: Whether they are a file of their own, which then begins with a magic number, its size and a checksum.
     """
 
     int8: bool = False
+    separate: bool = False
     floats: dict[str, Array] = field(default_factory=dict)
     whole: dict[str, Array] = field(default_factory=dict)
-    _names: Names = field(default_factory=lambda: Names(["stamp", "padding"]))
+    _names: Names = field(default_factory=lambda: Names(["magic", "size", "stamp", "padding"]))
 
     def vector(self, name: str, values: Array) -> str:
         """Add a vector, or any array that is read element by element; returns its expression in C."""
@@ -79,19 +84,29 @@ class Weights:
     @property
     def size(self) -> int:
         """Bytes of the struct."""
-        return 4 + 4 * sum(map(len, self.floats.values())) + sum(map(len, self.whole.values())) + self.padding
+        numbers = 4 * sum(map(len, self.floats.values())) + sum(map(len, self.whole.values()))
+        return 4 * len(self._opening) + numbers + self.padding
+
+    @property
+    def _opening(self) -> tuple[tuple[str, str], ...]:
+        """The members before the numbers, and what each is."""
+        stamp = ("stamp", "CRC-32 of the bytes behind it")
+        if not self.separate:
+            return (stamp,)
+        return ("magic", "the same in every file of weights"), ("size", "bytes of the file"), stamp
 
     def stamp(self) -> int:
-        """A checksum of everything behind it; the first member of the struct."""
+        """A checksum of the numbers, which are behind it; the last member before them."""
         return zlib.crc32(self._content())
 
     def blob(self) -> bytes:
         """The struct as a little-endian machine has it in memory."""
-        return int(self.stamp()).to_bytes(4, "little") + self._content()
+        opening = {"magic": MAGIC, "size": self.size % 2**32, "stamp": self.stamp()}
+        return b"".join(opening[name].to_bytes(4, "little") for name, _ in self._opening) + self._content()
 
     def declare(self) -> str:
         """The type of the struct."""
-        lines = ["    uint32_t stamp; /* CRC-32 of the bytes behind it */"]
+        lines = [f"    uint32_t {name}; /* {said} */" for name, said in self._opening]
         lines += [f"    float {name}[{len(values)}];" for name, values in self.floats.items()]
         lines += [f"    int8_t {name}[{len(values)}];" for name, values in self.whole.items()]
         lines += [f"    int8_t padding[{self.padding}];"] if self.padding else []
@@ -108,25 +123,6 @@ class Weights:
     def _content(self) -> bytes:
         floats = [values.astype("<f4").tobytes() for values in self.floats.values()]
         return b"".join((*floats, *(values.tobytes() for values in self.whole.values()), bytes(self.padding)))
-
-
-def quantize(values: Array) -> tuple[Array, Array]:
-    """A matrix as whole numbers from −127 to 127 and a scale per row.
-
-    Args:
-        values: The matrix.
-
-    Returns:
-        The numbers (int8) and the scales (float32); their product is near the matrix.
-
-    Example:
-        >>> quantize(np.array([[1.0, -0.5]]))[0].tolist()
-        [[127, -64]]
-    """
-    largest = np.abs(values).max(1, initial=0.0)
-    scales = (largest / 127).astype(np.float32)
-    steps = np.where(scales > 0, scales, 1)[:, None].astype(np.float64)
-    return np.clip(np.rint(values / steps), -127, 127).astype(np.int8), scales
 
 
 def _finite(name: str, values: Array) -> Array:

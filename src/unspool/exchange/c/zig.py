@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unspool.cache import cache_folder
-from unspool.errors import MissingPackageError, UnspoolError
+from unspool.errors import ArgumentError, MissingPackageError, UnspoolError
 from unspool.exchange.c.source import Written
 
 #: What the model's functions leave to their caller: memory. Blocks are given one after the other, and freed at once.
@@ -35,8 +35,10 @@ size_t @_state_size(void)
 void *@_allocate(size_t size)
 {
     const size_t first = ((size_t)&__heap_base + @_used + 15) & ~(size_t)15;
-    const size_t room = __builtin_wasm_memory_size(0) * 65536;
-    if (first + size > room && __builtin_wasm_memory_grow(0, (first + size - room + 65535) / 65536) == (size_t)-1)
+    if (size > SIZE_MAX - 65535 - first)
+        return NULL;
+    const size_t pages = __builtin_wasm_memory_size(0), needed = (first + size + 65535) / 65536;
+    if (needed > pages && __builtin_wasm_memory_grow(0, needed - pages) == (size_t)-1)
         return NULL;
     @_used = first + size - (size_t)&__heap_base;
     return (void *)first;
@@ -48,6 +50,8 @@ void @_release(void)
     @_used = 0;
 }
 """
+#: What 32 bits address, and what of it is left for the stack, the state and the inputs.
+MEMORY, LEFT = 2**32, 2**26
 OWN = ("state_size", "allocate", "release")
 WASM = (
     *("-target", "wasm32-freestanding", "-std=c99", "-O3", "-msimd128", "-ffreestanding", "-nostdlib", "-g0"),
@@ -71,12 +75,16 @@ def compile_wasm(written: Written) -> bytes:
         The bytes of the module.
 
     Raises:
+        ArgumentError: The weights do not fit into the memory of a module.
         MissingPackageError: ziglang is not installed.
         UnspoolError: The compiler failed.
 
     Example:
         Path("model.wasm").write_bytes(compile_wasm(write_c(network, "model")))
     """
+    if written.weights_size > MEMORY - LEFT:
+        problem = f"has weights of {written.weights_size:,} bytes, and wasm32 has memory for {MEMORY - LEFT:,}"
+        raise ArgumentError.of("network", written.name, problem, "Give `int8=True`, or export C with separate weights")
     glue = GLUE.replace("@_", f"{written.name}_").replace("@.h", f"{written.name}.h")
     public = re.findall(rf"\b({written.name}_\w+)\(", re.sub(r"/\*.*?\*/", "", written.header, flags=re.DOTALL))
     exported = [f"-Wl,--export={name}" for name in (*public, *(f"{written.name}_{one}" for one in OWN))]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unspool.exchange.onnx.graph import Array
-from unspool.exchange.onnx.stack import state_names
+from unspool.exchange.onnx.names import state_names
 from unspool.runtime.arithmetic import sigmoid, softmax
 from unspool.runtime.embedding import embed
 from unspool.runtime.forecaster import ForecasterPlayer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unspool.exchange.onnx.graph import FLOAT, GraphBuilder
+from unspool.exchange.onnx.names import state_names
 from unspool.exchange.onnx.recurrence import Padding, States, emit_layer, emit_padding, mask
-from unspool.runtime.network import Layer, Recurrence, Stack
+from unspool.runtime.network import Recurrence, Stack
 
 #: The states of all layers, of each direction.
 AllStates = list[list[States]]
@@ -85,19 +85,6 @@ def _own_states(graph: GraphBuilder, recurrence: Recurrence, rows: str) -> State
         graph.add("Expand", graph.floats(value), graph.add("Concat", rows, graph.integers([size]), axis=0))
         for value, size in zip(values, sizes, strict=True)
     ]
-
-
-def state_names(stack: Stack) -> list[list[list[str]]]:
-    """A name for every state of every direction of every layer: `0_h`, or of two directions `0_ahead_h`, `0_back_h`."""
-    return [
-        [[f"{level}_{way}{state}" for state in one.equations.states] for one, way in _ways(layer)]
-        for level, layer in enumerate(stack.layers)
-    ]
-
-
-def _ways(layer: Layer) -> Sequence[tuple[Recurrence, str]]:
-    names = ("",) if len(layer.directions) == 1 else ("ahead_", "back_")
-    return list(zip(layer.directions, names, strict=True))
 
 
 def input_states(graph: GraphBuilder, stack: Stack, prefix: str = "initial_") -> AllStates:

@@ -18,7 +18,7 @@ from unspool.exchange.onnx.check import Bounds, Expect, check_structure, measure
 from unspool.exchange.onnx.expected import expect_layers, expect_network
 from unspool.exchange.onnx.graph import OPSET, GraphBuilder
 from unspool.exchange.onnx.models import emit_layers, emit_network
-from unspool.exchange.onnx.stack import state_names
+from unspool.exchange.onnx.names import state_names
 from unspool.runtime.network import Forecaster, Language, Network, Pooled, Stack, Tagger, Translator
 from unspool.runtime.run import read_run
 
@@ -88,7 +88,7 @@ def write_layers(
         path: The file.
         batch_first: Whether `x` and `output` are (batch, time, width) in place of (time, batch, width).
         lengths: Whether there is an input `lengths` (batch,): sequences may be shorter than `x`.
-        states: Whether initial states are inputs, `initial_0_h` and so on; otherwise they are the layers' own.
+        states: Whether initial states are inputs, `initial_layer0_h` and so on; otherwise they are the layers' own.
         overwrite: Whether a file that exists is replaced.
 
     Returns:
