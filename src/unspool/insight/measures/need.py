@@ -156,7 +156,7 @@ def _varies(values: Array) -> bool:
 
 def _directions(values: Array, most: int) -> Array:
     """Values (places, width), about their mean, along at most `most` directions in which they vary most."""
-    centred = values - values.mean(0)
+    centred: Array = values - values.mean(0)
     if centred.shape[1] <= most:
         return centred
     _, axes = np.linalg.eigh(centred.T @ centred)
