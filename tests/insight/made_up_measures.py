@@ -14,6 +14,7 @@ from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
 from unspool.insight.measures.frequency import Frequency
 from unspool.insight.measures.gates import Gate, Gates
+from unspool.insight.measures.inputs import Inputs
 from unspool.insight.measures.jacobians import Jacobians
 from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
@@ -102,7 +103,8 @@ def jacobians(labels: tuple[str, ...] = LABELS, steps: int = 100, lags: int = 32
 
 def lyapunov(labels: tuple[str, ...] = LABELS, width: int = 32) -> Lyapunov:
     exponents = tuple(np.linspace(0.05 - 0.1 * index, -1.5 - index, width) for index in range(len(labels)))
-    return Lyapunov(labels=labels, exponents=exponents, largest=np.array([one[0] for one in exponents]))
+    largest = np.array([one[0] for one in exponents])
+    return Lyapunov(labels, exponents, largest, interval=largest[:, None] + np.array([-0.02, 0.02]))
 
 
 def fixed_points(
@@ -165,6 +167,7 @@ def frequency(labels: tuple[str, ...] = LABELS, points: int = 24) -> Frequency:
         phase=phase,
         pole=pole,
         theory=theory,
+        error=np.full(len(labels), 0.03),
     )
 
 
@@ -187,7 +190,19 @@ def gates(labels: tuple[str, ...] = LABELS, steps: int = 100, width: int = 48) -
             quantiles = np.quantile(values, (0, 0.1, 0.5, 0.9, 1), axis=1).T
             edges = np.linspace(0, 1, 21)
             found.append(
-                Gate(label, name, role, values.mean(1), quantiles, edges, counts.mean(0), counts, values[:, :64])
+                Gate(
+                    label,
+                    name,
+                    role,
+                    values.mean(1),
+                    quantiles,
+                    edges,
+                    counts.mean(0),
+                    counts,
+                    values[:, :64],
+                    0.1,
+                    0.2,
+                )
             )
     return Gates(tuple(found))
 
@@ -217,7 +232,15 @@ def participation(labels: tuple[str, ...] = LABELS, width: int = 48) -> Particip
     spectra = tuple((0.5 + 0.15 * index) ** np.arange(width, dtype=np.float64) for index in range(len(labels)))
     spectra = tuple(one / one.sum() for one in spectra)
     ratio = np.array([1 / (one**2).sum() for one in spectra])
-    return Participation(labels, ratio, np.full(len(labels), width), spectra, np.zeros(len(labels)))
+    return Participation(
+        labels, ratio, np.full(len(labels), width), spectra, np.zeros(len(labels)), np.zeros(len(labels))
+    )
+
+
+def inputs(labels: tuple[str, ...] = LABELS, width: int = 12) -> Inputs:
+    sizes = tuple(np.geomspace(0.1, 10 + index, width) for index in range(len(labels)))
+    largest, norm = np.array([one.max() for one in sizes]), np.array([np.linalg.norm(one) for one in sizes])
+    return Inputs(labels, largest, norm, 10 * largest, sizes)
 
 
 def token_states(types: tuple[str, ...] = WORDS) -> TokenStates:

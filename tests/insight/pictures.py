@@ -48,6 +48,7 @@ OF_LAYERS: dict[str, tuple[Callable[[Any], go.Figure], Callable[[tuple[str, ...]
     "ablation": (units.draw_ablation, made_up_looks.ablation),
     "similarity": (similarity.draw_similarity, made_up_looks.similarity),
     "paths": (paths.draw_paths, made_up_looks.paths),
+    "inputs": (hidden_units.draw_inputs, made_up.inputs),
     "activations": (hidden_units.draw_activations, made_up.activations),
 }
 

@@ -12,8 +12,10 @@ from unspool.insight.sections.flow import FLOW
 from unspool.insight.sections.forgetting import FORGETTING
 from unspool.insight.sections.frequency import FREQUENCY
 from unspool.insight.sections.gates import GATES
+from unspool.insight.sections.inputs import INPUTS
 from unspool.insight.sections.jacobians import JACOBIANS
 from unspool.insight.sections.lyapunov import LYAPUNOV
+from unspool.insight.sections.need import NEED
 from unspool.insight.sections.participation import PARTICIPATION
 from unspool.insight.sections.paths import PATHS
 from unspool.insight.sections.saliency import SALIENCY
@@ -31,6 +33,7 @@ from unspool.insight.sections.units import UNITS
 CATALOGUE: tuple[Measure[Any], ...] = (
     FLOW,
     FORGETTING,
+    NEED,
     TRUNCATION,
     SHARES,
     GATES,
@@ -38,6 +41,7 @@ CATALOGUE: tuple[Measure[Any], ...] = (
     ACTIVATIONS,
     ATTENUATION,
     PARTICIPATION,
+    INPUTS,
     JACOBIANS,
     LYAPUNOV,
     FIXED_POINTS,

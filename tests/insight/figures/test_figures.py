@@ -125,7 +125,7 @@ def test_truncation_marks_the_recommended_and_the_used_window() -> None:
     assert used.x == (20, 20)
     assert len(gradient.draw_truncation(truncation).data) == len(figure.data) - 1
     censored = gradient.draw_truncation(dataclasses.replace(truncation, censored=True))
-    assert "more than" in censored.data[-1].name
+    assert "at least" in censored.data[-1].name
 
 
 def test_streams_show_the_matrix() -> None:

@@ -139,6 +139,7 @@ def _number_rows(a: Content, b: Content) -> Iterator[Row]:
     """Numbers that both runs have, and key numbers that one has: its layers may have other names."""
     glossary = Glossary((*a.scalars, *b.scalars))
     one, other = glossary.find(a.numbers), glossary.find(b.numbers)
+    bounds = glossary.find_bounds(a.numbers), glossary.find_bounds(b.numbers)
     for name in glossary.sort({**one, **other}):
         if name in one and name in other:
             difference = format_difference(one[name], other[name])
@@ -146,7 +147,10 @@ def _number_rows(a: Content, b: Content) -> Iterator[Row]:
             difference = ABSENT
         else:
             continue
-        cells = tuple(format_number(side[name]) if name in side else ABSENT for side in (one, other))
+        cells = tuple(
+            ("≥ " if name in lower else "") + format_number(side[name]) if name in side else ABSENT
+            for side, lower in zip((one, other), bounds, strict=True)
+        )
         yield Row(glossary.words(name), (cells[0], cells[1]), difference, "number")
 
 

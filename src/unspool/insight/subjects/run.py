@@ -13,6 +13,7 @@ from unspool.insight.data_memory import measure_memory
 from unspool.insight.recording import record
 from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
+from unspool.insight.subjects.parameters import tell_parameters
 from unspool.language import Message, words
 from unspool.learning.contract import Learner
 from unspool.learning.device import to_device_of
@@ -123,7 +124,7 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         ("run", str(run)),
         ("task", config.task.name),
         ("model", model.describe()),
-        ("parameters", f"{sum(parameter.numel() for parameter in learner.parameters()):,}"),
+        ("parameters", tell_parameters(learner)),
         ("data", _describe(material, sequences, steps)),
         ("loss", f"{float(recording.loss.detach()):.4g}"),
     )
