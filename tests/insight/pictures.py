@@ -12,6 +12,7 @@ from tests.insight import made_up_measures as made_up
 
 from unspool.insight.figures import (
     dynamics,
+    fixed_points,
     frequency,
     gates,
     gradient,
@@ -40,8 +41,9 @@ OF_LAYERS: dict[str, tuple[Callable[[Any], go.Figure], Callable[[tuple[str, ...]
     "sensitivity": (memory.draw_sensitivity, made_up.sensitivity),
     "forgetting": (memory.draw_forgetting, made_up.forgetting),
     "lyapunov": (dynamics.draw_lyapunov, made_up.lyapunov),
-    "eigenvalues": (dynamics.draw_eigenvalues, made_up.fixed_points),
-    "phase portrait": (dynamics.draw_phase_portrait, made_up.fixed_points),
+    "eigenvalues": (fixed_points.draw_eigenvalues, made_up.fixed_points),
+    "phase portrait": (fixed_points.draw_phase_portrait, made_up.fixed_points),
+    "modes at fixed points": (fixed_points.draw_modes, made_up.fixed_points),
     "participation": (hidden_units.draw_participation, made_up.participation),
     "ablation": (units.draw_ablation, made_up_looks.ablation),
     "similarity": (similarity.draw_similarity, made_up_looks.similarity),

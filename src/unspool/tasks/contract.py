@@ -104,6 +104,7 @@ class TrainingSequences:
     detrend: bool = False  # whether a straight line is taken off numbers before these are measured
     whole: WholeSequence | None = None  # where something is predicted from a whole sequence
     longest: int | None = None  # steps that a prediction reads at most; None: all before it
+    line_end: int | None = None  # the id that ends a line of text, where there is one
 
 
 class Extent(NamedTuple):

@@ -48,7 +48,7 @@ def take_run(run: str | Path, data: str | Path | None = None) -> Specimen:
 
     def find_memory() -> int | None:
         try:
-            return measure_memory(prepare_task().sequences()).steps
+            return measure_memory(prepare_task().sequences()).known
         except UnspoolError:  # the run's own data is not there any more
             return None
 

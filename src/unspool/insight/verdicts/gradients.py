@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unspool.insight.gate_bias import propose_forget_bias
+from unspool.insight.gate_bias import propose_cell, propose_forget_bias
 from unspool.insight.measures.activation import Activations
 from unspool.insight.measures.flow import HORIZON, GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
@@ -104,7 +104,7 @@ def open_gates(case: Case) -> dict[str, Any] | None:
     if bias is None:
         return None
     engine = {} if specimen.engine == "kernel" else {"engine": "kernel"}  # torch.nn's layers have no such setting
-    return {**({} if case.gated else {"cell": "lstm"}), **engine, "forget_bias": bias}
+    return {**({} if case.gated else {"cell": propose_cell(specimen.memory)}), **engine, "forget_bias": bias}
 
 
 def spell_settings(settings: Mapping[str, Any]) -> str:
@@ -133,7 +133,7 @@ def exploding(case: Case) -> Verdict | None:
     )
     activations = case.found.get(Activations) or Activations(())
     if any(activity.function == "relu" for activity in activations.values):
-        gates = open_gates(case) or {"cell": "lstm"}
+        gates = open_gates(case) or {"cell": propose_cell(case.specimen.memory)}
         remedy = Message(
             "Use a cell whose states are bounded and kept by a gate: {settings}. The states of a relu network can grow "
             "without limit. Clip gradients with `clip=1.0`, so that one batch cannot move the weights far.",

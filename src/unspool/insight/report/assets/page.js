@@ -71,11 +71,35 @@ const unspool = (() => {
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
 
+  // Marks that belong to one point stand out, in all figures of the measure, while the pointer is on one of them.
+  const measured = (place) => place.dataset.figure.replace(/-\d+$/, "");
+  const linked = (place) => (place.data ?? []).flatMap((trace, index) => (trace.meta?.link === undefined ? [] : [index]));
+  function single(beside, number) {
+    for (const place of places.filter((each) => measured(each) === measured(beside))) {
+      const traces = linked(place);
+      if (!traces.length) continue;
+      const chosen = traces.map((index) => {
+        if (number === null) return null;
+        const { customdata, meta } = place.data[index];
+        return customdata.flatMap((row, mark) => (row[meta.link] === number ? [mark] : []));
+      });
+      Plotly.restyle(place, { selectedpoints: chosen }, traces);
+    }
+  }
+  function link(place) {
+    if (!linked(place).length) return;
+    place.on("plotly_hover", ({ points: [point] }) => {
+      if (point.data.meta?.link !== undefined) single(place, point.customdata[point.data.meta.link]);
+    });
+    place.on("plotly_unhover", () => single(place, null));
+  }
+
   function draw(place) {
     if (drawn.has(place)) return;
     drawn.add(place);
     const figure = prepare(read(`data-${place.dataset.figure}`), place);
     Plotly.newPlot(place, figure.data, figure.layout, config);
+    link(place);
     place.dispatchEvent(new Event("drawn"));
   }
 
