@@ -40,6 +40,7 @@ const unspool = (() => {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
     }
     layout.margin ??= { l: 56, r: 16 };
+    if (layout.coloraxis?.colorbar?.orientation === "h") layout.coloraxis.colorbar.len = 1;
     for (const note of layout.annotations ?? []) note.font = { ...note.font, size: 10 };
     for (const [name, axis] of Object.entries(layout)) {
       if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
