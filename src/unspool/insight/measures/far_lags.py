@@ -18,8 +18,10 @@ MATCHES = 5.0
 #: Lags that are tried, and lags that are kept.
 TRIED, KEPT = 6, 3
 #: Pairs of data that drifts depend on each other at every lag: a lag is tried from this many times the median on, and
-#: up to this fraction of the steps.
-ABOVE, FURTHEST = 2.0, 0.35
+#: this many deviations above it, as the middle half has them.
+ABOVE, OUTLYING = 2.0, 6.0
+#: Lags are tried up to this fraction of the steps, and need not stand out from fewer than so many.
+FURTHEST, FEW = 0.35, 30
 #: What a lag adds counts if it is this fraction of what is gained already.
 ADDS = 0.03
 
@@ -37,33 +39,37 @@ class Knowledge:
 
 
 def find_far_lags(
-    stream: Stream, orders: Orders, near: int, pairs: Dependence, drifting: tuple[Stream, Orders] | None = None
-) -> list[Point]:
+    known: Knowledge, null: Knowledge, near: int, pairs: Dependence, shift: float = 0.0
+) -> tuple[list[Point], float]:
     """Try single lags beyond the near context, one after the other, the strongest pair first.
 
     Args:
-        stream: The tokens.
-        orders: Predictions from near contexts.
+        known: What near contexts tell.
+        null: The same of shuffled data that drifts alike; a lag must tell more than twice what it tells there.
         near: The order of the near context.
         pairs: The dependence of pairs by lag.
-        drifting: Shuffled data that drifts alike, and its predictions; what a lag tells there is not counted.
+        shift: What is added to losses, as it is drift that near contexts seem to tell.
 
     Returns:
-        Predictions from the near context together with the lags that were kept.
+        Predictions from the near context together with the lags that were kept; and the most that a lag that was not
+        kept tells of the drift.
     """
-    known, kept = Knowledge(stream, orders, near), []
-    null = Knowledge(*drifting, min(near, len(drifting[1].losses) - 1)) if drifting else None
-    for lag in choose_candidates(stream, near, pairs):
+    kept, drift = [], 0.0
+    for lag in choose_candidates(known.stream, near, pairs):
         losses = known.losses_with(lag)
-        if null is not None:
-            losses = losses + max(0.0, float((null.losses - null.losses_with(lag)).mean()))
-        difference, gained = known.losses - losses, known.entropy - losses.mean()
-        if difference.mean() > max(SURE * standard_error(difference), ADDS * gained):
-            known.losses = losses
-            kept.append(Point(lag, losses, "lag"))
-        if len(kept) == KEPT or (kept and pairs.repeats):
+        difference = known.losses - losses
+        told, least = difference.mean(), max(SURE * standard_error(difference), ADDS * (known.entropy - losses.mean()))
+        if told <= least:
+            continue
+        own = max(0.0, float((null.losses - null.losses_with(lag)).mean()))
+        if told - own <= max(least, own):
+            drift = max(drift, own)
+            continue
+        shift, known.losses = shift + own, losses
+        kept.append(Point(lag, losses + shift, "lag"))
+        if len(kept) == KEPT or pairs.repeats:
             break  # what repeats is known after its first return
-    return _accumulate(kept)
+    return _accumulate(kept), drift
 
 
 def predict(stream: Stream, losses: Array, contexts: Sequence[NDArray[np.int64]], lag: int) -> Array:
@@ -96,14 +102,23 @@ def choose_candidates(stream: Stream, near: int, pairs: Dependence) -> list[int]
         return []
     matches = np.abs(_count_matches(stream, int(pairs.lags[-1])))
     strength = np.maximum(
-        _relative(pairs.shares, np.maximum(pairs.noise, ABOVE * np.median(pairs.shares))),
-        _relative(matches, np.maximum(MATCHES, ABOVE * np.median(matches))),
+        _relative(pairs.shares, np.maximum(pairs.noise, _stand_out(pairs.shares))),
+        _relative(matches, np.maximum(MATCHES, _stand_out(matches))),
     )
     strength[:near] = strength[int(FURTHEST * len(stream.ids)) :] = 0.0
     around = np.concatenate([[0.0], strength, [0.0]])
     peaks = (strength > 0) & (strength >= around[:-2]) & (strength >= around[2:])
     ordered = np.argsort(-strength, kind="stable")
     return [int(pairs.lags[place]) for place in ordered if peaks[place]][:TRIED]
+
+
+def _stand_out(values: Array) -> Array:
+    """What a value must exceed to stand out from all."""
+    if len(values) < FEW:
+        return np.zeros(1)
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    deviation = (high - low) / 1.349  # of a normal distribution
+    return np.array([max(ABOVE * middle, middle + OUTLYING * deviation)])
 
 
 def _relative(values: Array, least: Array) -> Array:

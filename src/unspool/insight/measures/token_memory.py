@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from unspool.insight.measures.context import LEFT, SURE, Context, Point, choose_shortest, standard_error
 from unspool.insight.measures.counting import LONGEST, Orders, Stream, join, make_stream, measure_orders, refine
 from unspool.insight.measures.dependence import Dependence
-from unspool.insight.measures.far_lags import find_far_lags
+from unspool.insight.measures.far_lags import Knowledge, find_far_lags
 
 Array = NDArray[np.float64]
 #: Steps that are read, and the fewest from which something can be learned, by counting and by a network.
@@ -23,8 +23,8 @@ COMPARED = 40_000
 SEVERAL, MOSTLY = 50, 0.9
 #: Steps are shuffled within so many stretches of the data, to tell drift from memory.
 STRETCHES = 16
-#: Drift counts if it has this fraction of the gain.
-DRIFTS = 0.1
+#: Drift counts if it has this fraction of the gain, and so many standard errors: a memory must be surer than a drift.
+DRIFTS, LIKELY = 0.1, 1.5
 #: Counts may miss something if the next longer contexts are not seen elsewhere at this fraction of the steps.
 RARE = 0.9
 
@@ -64,7 +64,7 @@ def measure_tokens(
         return Context((0,), (0.0,), ("nothing",), 0, 0.0, 0.0)
     points, orders, drift = _predict(stream, pairs, limit, seed)
     found = choose_shortest(points)
-    found = replace(found, drift=drift.fraction(found.gain) if drift else 0.0, at_least=_ends_early(orders, found))
+    found = replace(found, drift=drift / (drift + found.gain) if drift else 0.0, at_least=_ends_early(orders, found))
     if probe is None:
         return replace(found, probed=NOT_ASKED)
     why = _why_not_probed(stream, found, points)
@@ -92,20 +92,18 @@ def tells_more(whole: Sequence[NDArray[Any]], parts: Sequence[NDArray[Any]], mea
     return bool(difference.mean() > SURE * standard_error(difference))
 
 
-def _predict(
-    stream: Stream, pairs: Dependence, limit: int | None, seed: int
-) -> tuple[list[Point], Orders, Drift | None]:
-    """Predict by counts and by far lags; of data that drifts, without what the drift seems to tell."""
+def _predict(stream: Stream, pairs: Dependence, limit: int | None, seed: int) -> tuple[list[Point], Orders, float]:
+    """Predict by counts and by far lags; of data that drifts, without what the drift seems to tell, which is given."""
     longest = min(limit or LONGEST, LONGEST, int(stream.age.max()))
     orders = measure_orders(stream, longest)
-    drift = _find_drift(stream, orders, longest, seed)
-    points = [Point(order, losses, "counts" if order else "nothing") for order, losses in enumerate(orders.losses)]
-    if drift is not None:
-        points = [Point(one.steps, one.losses + drift.gain(one.steps), one.by) for one in points]
+    shuffled = _shuffle_nearby(stream, seed)
+    null = measure_orders(shuffled, min(longest, max(orders.best, 1)))
+    points, drift = _without_drift(orders, null)
     near = choose_shortest(points).memory
-    drifting = (drift.stream, drift.orders) if drift is not None else None
-    points += find_far_lags(stream, orders, near, pairs, drifting)
-    return [*points, *_locate(stream, orders, near)], orders, drift
+    known, unknown = Knowledge(stream, orders, near), Knowledge(shuffled, null, min(near, len(null.losses) - 1))
+    shift = float((points[near].losses - orders.losses[near]).mean())
+    lags, more = find_far_lags(known, unknown, near, pairs, shift)
+    return [*points, *lags, *_locate(stream, orders, near)], orders, max(drift, more)
 
 
 def _locate(stream: Stream, orders: Orders, near: int) -> list[Point]:
@@ -150,34 +148,22 @@ def _ask(probe: Probe, stream: Stream, points: Sequence[Point], found: Context) 
     return replace(choose_shortest([*counted, *probed]), hidden=True, at_least=True)  # a small network learns in part
 
 
-@dataclass(frozen=True, eq=False)
-class Drift:
-    """Data with its steps shuffled among neighbors: its frequencies change along it as before, and no step tells of the
-    next."""
+def _without_drift(orders: Orders, null: Orders) -> tuple[list[Point], float]:
+    """Predictions from contexts without what these tell of shuffled data: where in the data a step is; and how much.
 
-    stream: Stream
-    orders: Orders
-
-    def gain(self, order: int) -> float:
-        """What a context seems to tell: it tells where in the data a step is."""
-        order = min(order, len(self.orders.losses) - 1)
-        return max(0.0, float((self.orders.losses[0] - self.orders.losses[order]).mean()))
-
-    def fraction(self, gain: float) -> float:
-        """Of all that seems to be gained, what is the drift's, where the rest is `gain`."""
-        own = self.gain(self.orders.best)
-        return own / (own + gain)
-
-
-def _find_drift(stream: Stream, orders: Orders, longest: int, seed: int) -> Drift | None:
-    """The shuffled data, if a good part of the gain is left in it."""
-    shuffled = _shuffle_nearby(stream, seed)
-    found = measure_orders(shuffled, min(longest, max(orders.best, 1)))
-    difference = found.losses[0] - found.losses[found.best]
-    gained = orders.losses[0].mean() - orders.losses[orders.best].mean()
-    if difference.mean() <= max(SURE * standard_error(difference), DRIFTS * gained):
-        return None
-    return Drift(shuffled, found)
+    Where that is as much as all the rest, the rest may be drift as well, and counts for nothing.
+    """
+    points = [Point(order, losses, "counts" if order else "nothing") for order, losses in enumerate(orders.losses)]
+    gained = float((orders.losses[0] - orders.losses[orders.best]).mean())
+    difference = null.losses[0] - null.losses[null.best]
+    drift = float(difference.mean())
+    if drift <= max(LIKELY * standard_error(difference), DRIFTS * gained):
+        return points, 0.0
+    if gained - drift <= drift:
+        return [Point(one.steps, points[0].losses, one.by) for one in points], drift
+    means = [float((null.losses[0] - one).mean()) for one in null.losses]
+    shifts = [max(0.0, means[min(one.steps, len(means) - 1)]) for one in points]
+    return [Point(one.steps, one.losses + more, one.by) for one, more in zip(points, shifts, strict=True)], drift
 
 
 def _shuffle_nearby(stream: Stream, seed: int) -> Stream:
