@@ -49,10 +49,10 @@ def url(runs: list[Path]) -> Iterator[str]:
 
 def write(page: Page, count: int) -> None:
     """Let the first branch write so many tokens, from a fixed seed."""
-    page.get_by_label("Most characters").fill(str(count))
+    page.get_by_label("Max tokens").fill(str(count))
     page.get_by_label("Seed").fill("1")
     before = page.locator(".token").count()
-    page.get_by_role("button", name="Write on").first.click()
+    page.get_by_role("button", name="Generate").first.click()
     wait_for_tokens(page, before + count)
     wait_for(page, "document.querySelector('article').getAttribute('aria-busy') === 'false'")
 
@@ -72,9 +72,28 @@ def test_text_is_read_written_and_explained_token_by_token(browser: Browser, url
         assert "unit" in told
         assert "f " in told
         wait_for(page, "document.querySelectorAll('.token').length === 29")
-        page.get_by_label("Color of a token").select_option(label="how much it matters")
+        page.get_by_label("Color tokens by").select_option(label="how much it matters")
         wait_for(page, "document.querySelectorAll('.token.toned').length > 10")
         check_page(page)
+
+
+def test_text_typed_just_before_generate_is_kept(browser: Browser, url: str, runs: list[Path]) -> None:
+    """The page reads what is typed a moment later: a click may come before."""
+    alone = "".join(unspool.load(runs[0]).generate("the fox ", 20, temperature=0.7, seed=1))
+    with opened(browser, url, "book") as page:
+        page.get_by_label("Max tokens").fill("20")
+        page.get_by_label("Seed").fill("1")
+        page.get_by_role("textbox", name="Text").fill("a dog ")
+        wait_for(page, "document.querySelector('.strip').textContent === 'a dog '")
+        page.evaluate("""() => {
+          const editor = document.querySelector("article textarea");
+          editor.value = "the fox ";
+          editor.dispatchEvent(new Event("input"));
+          document.querySelector("article button.primary").click();
+        }""")
+        wait_for(page, "document.querySelectorAll('.token').length === 28")
+        page.wait_for_timeout(600)
+        assert page.locator(".strip").text_content() == "the fox " + alone
 
 
 def test_a_text_is_branched_at_a_token_and_the_branches_are_compared(browser: Browser, url: str) -> None:
@@ -118,7 +137,7 @@ STOP = """() => new Promise((resolve) => {
 
 def test_writing_is_stopped_and_goes_on(browser: Browser, url: str) -> None:
     with opened(browser, url, "book") as page:
-        page.get_by_label("Most characters").fill("512")
+        page.get_by_label("Max tokens").fill("512")
         page.evaluate(STOP)
         wait_for(page, "document.querySelector('article').getAttribute('aria-busy') === 'false'")
         count = page.locator(".token").count()
@@ -209,14 +228,14 @@ def test_all_is_done_by_keyboard(browser: Browser, url: str) -> None:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         page.keyboard.press("Enter")
-        go_to("spinbutton", "Most characters")
+        go_to("spinbutton", "Max tokens")
         page.keyboard.press("Control+A")
         page.keyboard.type("6")
         go_to("textbox", "Text")
         page.keyboard.press("End")
         page.keyboard.type("lazy")
         wait_for_tokens(page, 8)
-        go_to("button", "Write on")
+        go_to("button", "Generate")
         page.keyboard.press("Enter")
         wait_for_tokens(page, 14)
         wait_for(page, "document.querySelector('article').getAttribute('aria-busy') === 'false'")

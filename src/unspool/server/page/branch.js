@@ -15,7 +15,7 @@ export class Branch {
     model.words = about.unit === "words";
     this.editor = h("textarea", { rows: 3, spellcheck: false, value: model.read, placeholder: "Type or paste text" });
     this.editor.addEventListener("input", later(250, () => this.read()));
-    this.write = h("button", { class: "primary", type: "button", onclick: () => (this.writing ? this.model.stop() : this.go()) }, "Write on");
+    this.write = h("button", { class: "primary", type: "button", onclick: () => (this.writing ? this.model.stop() : this.go()) }, "Generate");
     this.fork = h("button", { type: "button", onclick: () => owner.branch(this, (this.picked ?? model.steps.length - 1) + 1) }, "Branch here");
     this.remove = h("button", { type: "button", class: "plain", "aria-label": `Remove branch ${name}`, onclick: () => owner.remove(this) }, "Remove");
     this.facts = h("span", { class: "quiet" });
@@ -33,7 +33,7 @@ export class Branch {
     return h("article", { class: "card", "aria-labelledby": `branch-${this.name}` },
       h("div", { class: "row head" }, title, this.facts, h("span", { class: "gap" }), this.remove),
       field("Text", this.editor),
-      h("div", { class: "row" }, this.write, this.fork, h("span", { class: "gap" }), field("Color of a token", this.tone)),
+      h("div", { class: "row" }, this.write, this.fork, h("span", { class: "gap" }), field("Color tokens by", this.tone)),
       h("div", { class: "reading" }, this.strip.element, h("section", { "aria-label": "Next token" }, this.next)),
       this.ribbon.element,
       h("p", { class: "quiet small" }, "The bars above the ribbon show how much each token matters to the one after the picked one: each is left out in turn, and the change of the distribution is measured (in nats). No gradient is involved."));
@@ -47,6 +47,7 @@ export class Branch {
 
   read() {
     return this.run(async () => {
+      if (this.model.steps.length && this.editor.value === this.model.read) return; // read already, when writing began
       say("");
       await this.model.rewrite(this.editor.value, this.about.unit === "characters");
       this.from = Infinity;
@@ -57,7 +58,11 @@ export class Branch {
 
   go() {
     return this.run(async () => {
-      if (!this.model.steps.length) await this.model.rewrite(this.editor.value || "\n", this.about.unit === "characters");
+      const { model } = this, text = this.editor.value || (model.steps.length ? model.read : "\n");
+      if (!model.steps.length || text !== model.read) { // typed just now
+        await model.rewrite(text, this.about.unit === "characters");
+        this.from = Infinity;
+      }
       this.from = Math.min(this.from, this.model.steps.length);
       this.picked = null;
       this.busy(true);
@@ -73,7 +78,7 @@ export class Branch {
 
   busy(on) {
     this.writing = on;
-    this.write.textContent = on ? "Stop" : "Write on";
+    this.write.textContent = on ? "Stop" : "Generate";
     this.element.setAttribute("aria-busy", String(on));
     this.editor.disabled = this.fork.disabled = on;
   }

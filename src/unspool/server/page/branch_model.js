@@ -3,6 +3,7 @@
 import { events, forget, post } from "./api.js";
 
 const TOP = 8, PIECE = 400;
+const SHOWN_EVERY = 8; // tokens that may arrive before the page is drawn and hears the buttons
 
 export class BranchModel {
   constructor(model, steps = [], read = "") {
@@ -67,15 +68,18 @@ export class BranchModel {
     await this.feed(text);
   }
 
-  /** Write on; `each` is called after every token. Resolves to why it ended. */
+  /** Generate; `each` is called after every few tokens. Resolves to why it ended. */
   async write(options, each) {
     this.stopping = new AbortController();
     try {
       const written = this.with(async (path) => {
         for await (const event of events(`${path}/generate`, { ...options, trace: true, top: TOP }, this.stopping.signal)) {
           if (event.trace) {
-            this.steps.push(event.trace);
-            each();
+            if (this.steps.push(event.trace) % SHOWN_EVERY === 0) {
+              each();
+              await new Promise((resolve) => setTimeout(resolve));
+              this.stopping.signal.throwIfAborted();
+            }
           }
           if (event.finish_reason) return event.finish_reason;
         }

@@ -17,7 +17,7 @@ export class LanguageView {
     this.grid = h("div", { class: "branches" });
     this.comparison = h("p", { class: "compare", role: "status" });
     this.element = h("div", {},
-      h("div", { class: "settings" }, field(`Most ${about.unit}`, this.count), field("Seed", this.seed), field("Temperature", this.temperature, this.shown)),
+      h("div", { class: "settings" }, field("Max tokens", this.count), field("Seed", this.seed), field("Temperature", this.temperature, this.shown)),
       this.comparison, this.grid);
     this.add(new BranchModel(about.id));
   }
