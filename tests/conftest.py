@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -23,6 +23,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where there is no compiler, that a cell runs eagerly is what is expected, and no mistake."""
     if build.find_compiler() is None:
         config.addinivalue_line("filterwarnings", "ignore:.* runs eagerly. no C.. compiler:RuntimeWarning")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What tests have measured, which is not lost with the output of those that pass."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{name}: {value}")
 
 
 @pytest.fixture(scope="session")

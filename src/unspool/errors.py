@@ -38,7 +38,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "sklearn": ("sklearn",),
     "tensorboard": ("tensorboard",),
     "wasm": ("ziglang", "wasmtime"),
-    "serve": ("starlette", "uvicorn", "websockets"),
+    "serve": ("starlette", "uvicorn", "websockets", "redis"),
     "peers": ("jax", "jaxlib"),
 }
 

@@ -13,9 +13,15 @@ from rich.console import Console
 from tests.cli.calling import call, refused
 
 from unspool.cli.plan import draw
+from unspool.insight import probe
 from unspool.insight.measures.dependence import Dependence
 
 Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def short_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "STEPS", 3)
 
 
 @pytest.fixture

@@ -31,6 +31,9 @@ def test_mistakes_are_one_line(
     assert "another run" in line(capsys, tiny_run.path, tiny_run.path, "--port", 0)
     assert "--max-tokens (=0)" in line(capsys, tiny_run.path, "--max-tokens", 0)
     assert "listened on" in line(capsys, tiny_run.path, "--host", "192.0.2.1", "--token", "long-enough-1")
+    said = line(capsys, tiny_run.path, "--workers", 2)
+    assert "--workers (=2) needs sessions that all workers can reach" in said
+    assert "--redis" in said
     (tmp_path / "serve.toml").write_text("prot = 1\n")
     assert "'port'" in line(capsys, tiny_run.path, "--config", tmp_path / "serve.toml")
     monkeypatch.setenv("UNSPOOL_SERVE_PORT", "many")

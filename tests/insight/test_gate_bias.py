@@ -61,7 +61,7 @@ def test_xray_proposes_what_plan_proposes(tmp_path: Path, own_cache: None, monke
     assert specimen.memory >= 12
     verdict = judge_vanishing(specimen.memory)
     bias = proposed(planned)["forget_bias"]
-    assert verdict.settings["forget_bias"] == bias
+    assert (verdict.settings["forget_bias"], verdict.settings["cell"]) == (bias, proposed(planned)["cell"])
     assert f"`forget_bias={bias}`" in verdict.remedy
     text.unlink()
     assert take_run(tmp_path / "run").memory is None
@@ -69,6 +69,8 @@ def test_xray_proposes_what_plan_proposes(tmp_path: Path, own_cache: None, monke
 
 def test_xray_proposes_settings_that_a_run_takes_and_none_in_vain() -> None:
     assert judge_vanishing(50, engine="torch").settings == {"cell": "lstm", "engine": "kernel", "forget_bias": 1.9}
+    assert judge_vanishing(12).settings["cell"] == "gru"  # plan's rule for the cell is X-ray's
+    assert judge_vanishing(None).settings["cell"] == "lstm"
     assert judge_vanishing(50, forget_bias=2.4).settings["forget_bias"] == 3.4
     idle = judge_vanishing(2)
     assert (idle.severity, dict(idle.settings)) == ("note", {})

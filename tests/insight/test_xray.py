@@ -173,3 +173,20 @@ def test_a_loss_must_be_a_number_of_the_layers() -> None:
         unspool.xray(torch.nn.LSTM(3, 4), torch.randn(5, 2, 3), loss=lambda output: torch.tensor(1.0))
     with pytest.raises(ArgumentError, match="depends on the recurrent layers"):
         unspool.xray(torch.nn.LSTM(3, 4), torch.randn(5, 2, 3), loss=lambda output: output[0])
+
+
+def test_some_measures_alone_and_how_long_the_rest_takes() -> None:
+    said: list[str] = []
+    model, batch = nn.GRU(3, 4), torch.randn(20, 2, 3)
+    report = unspool.xray(model, batch, only=["flow", "gates"], progress=said.append)
+    assert {"flow", "gates"} == set(report.numbers) - {"missing"}
+    assert report.numbers["flow"] == unspool.xray(model, batch).numbers["flow"]
+    assert said[0] == "flow (1 of 2)"
+    assert re.fullmatch(r"gates \(2 of 2, about \d+ s left\)", said[1])
+    assert said[2:] == ["report"]
+
+
+@pytest.mark.parametrize("only", ["flow", [], ["flow", "flows"]])
+def test_measures_that_there_are_not(only: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)`only`.*Choose from flow, "):
+        unspool.xray(nn.GRU(3, 4), torch.randn(5, 2, 3), only=only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,24 @@ def test_sessions_that_join_and_leave_have_the_bits_of_those_that_step_alone(kin
     assert resident.sessions == []
     for one, other in zip(alone, together, strict=True):
         assert one.save() == other.save()
+
+
+@each_stream
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_several_steps_at_once_have_the_bits_of_single_ones(kind: str, rows: int) -> None:
+    _, reader = make(kind, LAYERS[1])
+    inputs = draw(kind, rows=rows)
+    alone, together = ([start(reader) for _ in range(rows)] for _ in range(2))
+    resident, cuts = Together(reader), (0, 1, 4, len(inputs))
+    resident.join(together)
+    for begin, end in itertools.pairwise(cuts):
+        steps = inputs[begin:end]
+        found = resident.advance([[one.prepare(own(x[row])) for x in steps] for row, one in enumerate(together)])
+        for outputs, step in zip(found, steps, strict=True):
+            for row, output in enumerate(outputs):
+                assert np.array_equal(output, alone[row].step(own(step[row])))
+    resident.leave(together)
+    assert [one.save() for one in alone] == [one.save() for one in together]
 
 
 def own(x: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from tests.runs.small_folders import FILES, OPTIONS, OWN, write_data
 from tests.runs.tiny_run import TinyRun
 
 from unspool import Cell
+from unspool.learning.files import read_tensors, write_tensors
 from unspool.runs.train import train
+from unspool.storage.documents import read_sealed, seal
 
 PREDICTING = ("classify", "regress", "tag", "seq2seq", "forecast", "multilabel", "joint")
 
@@ -60,3 +64,25 @@ def predicting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             found[task] = folder / task
     assert set(FILES) >= set(PREDICTING) - {"joint"}
     return found
+
+
+@pytest.fixture(scope="session")
+def exact_sum(accumulator: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """h + x: what it predicts is the sum of the inputs, which is exact for whole numbers below 2²⁴."""
+    return make_exact(shutil.copytree(accumulator, tmp_path_factory.mktemp("exact") / "sum"))
+
+
+def make_exact(folder: Path) -> Path:
+    """Replace the weights and the scales of an accumulator by ones and zeros."""
+    tensors, facts = read_tensors(folder / "model.safetensors")
+    for name, one in tensors.items():
+        one.fill_(0 if name.endswith(("b_a", "bias")) else 1)
+    facts["origin"]["vocabulary"] = None
+    write_tensors(folder / "model.safetensors", tensors, facts)
+    network, scales = (read_sealed(folder / name, "") for name in ("network.json", "vocabulary.json"))
+    network["origin"]["vocabulary"] = None
+    for scale in (scales, scales["targets"]):
+        scale["mean"], scale["deviation"] = [0.0], [1.0]
+    for name, document in (("network.json", network), ("vocabulary.json", scales)):
+        (folder / name).write_text(json.dumps(seal(document)))
+    return folder

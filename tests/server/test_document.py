@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from tests.server.process import server
 
+from unspool.cli.main import main
+from unspool.server.redis_store import LEASE, RENEWAL, SHARED, SHARING
 from unspool.server.routes import make_routes
-from unspool.server.settings import ServeSettings
+from unspool.server.settings import ServeSettings, gather
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "serve.md").read_text(encoding="utf-8")
 
@@ -40,3 +46,47 @@ def test_the_tables_are_those_of_the_code() -> None:
     limits = ServeSettings()
     for name in ("max_body", "max_tokens", "max_sessions", "idle", "queue", "timeout", "batch_size"):
         assert re.search(rf"\| {getattr(limits, name):,.0f} \| `--{name.replace('_', '-')}`", TEXT)
+
+
+def test_the_file_that_is_shown_is_one() -> None:
+    """The TOML, with the variable of the token that an address of other machines demands."""
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "serve.toml"
+        config.write_text(block)
+        chosen = gather({}, {"UNSPOOL_SERVE_TOKEN": "long-enough-1"}, config)
+    assert chosen.pop("runs") == ("/srv/models/book", "/srv/models/intents")
+    assert ServeSettings(**chosen).max_sessions == 4096
+
+
+def test_the_commands_of_the_unit_and_of_the_container_are_those_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (unit,) = re.findall(r"^ExecStart=\S*/unspool (.*)$", TEXT, re.MULTILINE)
+    (container,) = re.findall(r"^ENTRYPOINT (\[.*\])$", TEXT, re.MULTILINE)
+    monkeypatch.setenv("UNSPOOL_SERVE_TOKEN", "long-enough-1")
+    asked: list[tuple[Any, ServeSettings]] = []
+    monkeypatch.setattr("unspool.cli.serve.run_server", lambda runs, settings, *_: asked.append((runs, settings)))
+    (tmp_path / "serve.toml").write_text('runs = ["/srv/models/book"]\nport = 9000\n')
+    words = unit.replace("/etc/unspool/serve.toml", str(tmp_path / "serve.toml")).split()
+    for command in (words, json.loads(container)[1:]):
+        with pytest.raises(SystemExit, match="0"):
+            main(command)
+    assert [runs for runs, _ in asked] == [("/srv/models/book",), ("/models/book",)]
+    assert [(settings.host, settings.port) for _, settings in asked] == [("127.0.0.1", 9000), ("0.0.0.0", 8000)]
+    assert all(settings.token == ("long-enough-1",) for _, settings in asked)
+
+
+def test_the_lines_of_the_access_log_are_those_that_are_listed(book: Path) -> None:
+    with server(book) as running:
+        httpx.get(f"{running.url}/health")
+        assert running.process.stderr is not None
+        line = json.loads(running.process.stderr.readline())
+    (listed,) = re.findall(r"per line on standard error: (.*?)\. It has", TEXT, re.DOTALL)
+    assert re.findall(r"`(\w+)`", listed) == list(line)
+
+
+def test_the_seconds_of_the_store_are_those_of_the_code() -> None:
+    assert (LEASE, LEASE + RENEWAL, SHARING * RENEWAL, SHARED) == (5, 6, 3, 10)
+    for said in ("up to six seconds", "after five seconds", "up to three seconds old", "disappears after ten"):
+        assert said in re.sub(r"\s+", " ", TEXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import threading
@@ -16,10 +17,11 @@ from tests.server.serving import client_of, opened, refused, talking
 
 from unspool.errors import ArgumentError
 from unspool.server.jobs import Call
+from unspool.server.memory_store import MemoryStore
 from unspool.server.metrics import Metrics
 from unspool.server.refusals import RefusalError
 from unspool.server.service import Service
-from unspool.server.sessions import SessionStore
+from unspool.server.sessions import Entry
 from unspool.server.settings import ServeSettings, gather
 
 ONE, OTHER = "first-token-1", "other-token-2"
@@ -97,6 +99,52 @@ def test_a_session_is_bound_to_the_token_of_who_opened_it(guarded: TestClient) -
     assert guarded.get(f"/v1/sessions/{session}", headers=bearer(ONE)).status_code == 200
 
 
+def protocol(token: str) -> str:
+    """A token as browsers send it, which can give a WebSocket no header."""
+    return "unspool.token." + base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+
+def test_a_browser_sends_its_token_as_a_protocol(guarded: TestClient) -> None:
+    session = guarded.post("/v1/sessions", json={}, headers=bearer(ONE)).json()["id"]
+    own = {"headers": {"origin": "http://127.0.0.1"}}
+    with talking(guarded, session, subprotocols=["unspool", protocol(ONE)], **own) as socket:
+        agreed: str | None = socket.accepted_subprotocol
+        assert agreed == "unspool"  # the secret is not repeated
+        socket.send_json({"do": "step", "inputs": [1]})
+        assert socket.receive_json()["position"] == 1
+    with talking(guarded, session, subprotocols=[protocol(ONE)]) as other:
+        assert other.accepted_subprotocol is None
+
+
+@pytest.mark.parametrize(
+    ("offered", "headers", "status"),
+    [
+        ([protocol("wrong-token-3")], {}, 401),
+        ([f"unspool.token.{ONE}"], {}, 401),  # not in base64
+        (["unspool.token."], {}, 401),
+        (["unspool.token.%%%"], {}, 401),
+        (["unspool"], {}, 401),
+        ([protocol(OTHER)], {}, 404),  # the session of another
+        ([protocol(ONE)], bearer("wrong-token-3"), 401),
+        ([protocol(ONE)], {"origin": "http://elsewhere.example"}, 403),
+    ],
+)
+def test_a_wrong_token_of_a_browser_is_refused(
+    guarded: TestClient, offered: list[str], headers: dict[str, str], status: int
+) -> None:
+    session = guarded.post("/v1/sessions", json={}, headers=bearer(ONE)).json()["id"]
+    with (
+        pytest.raises(WebSocketDenialResponse) as denied,
+        talking(guarded, session, subprotocols=["unspool", *offered], headers=headers),
+    ):
+        pass
+    assert denied.value.status_code == status
+
+
+def test_a_protocol_is_no_token_of_http(guarded: TestClient) -> None:
+    refused(guarded.get("/v1/models", headers={"sec-websocket-protocol": protocol(ONE)}), 401, "invalid_token")
+
+
 def test_secrets_are_not_logged(book: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO), client_of(book, token=(ONE,), access_log=True) as client:
         session = client.post("/v1/sessions", json={}, headers=bearer(ONE)).json()["id"]
@@ -150,7 +198,15 @@ def test_bodies_of_another_kind_or_without_end_are_refused(client: TestClient) -
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/../etc/passwd", "/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2fconfig.toml", "/v1//models"]
+    "path",
+    [
+        "/page",
+        "/page/../app.py",
+        "/../etc/passwd",
+        "/v1/models/../../etc/passwd",
+        "/v1/models/%2e%2e%2fconfig.toml",
+        "/v1//models",
+    ],
 )
 def test_no_file_is_served(client: TestClient, path: str) -> None:
     refused(client.get(path), 404)
@@ -174,19 +230,26 @@ def test_too_many_sessions_are_refused(book: Path) -> None:
 
 def test_sessions_expire_and_the_least_recently_used_makes_room() -> None:
     now, model, session = [0.0], Any, Any
-    store = SessionStore(2, idle=100, spare=30, metrics=Metrics(), clock=lambda: now[0])
-    first, second = (store.open(b"me", model, session) for _ in range(2))  # type: ignore[arg-type]
+    store = MemoryStore(2, idle=100, spare=30, metrics=Metrics(), clock=lambda: now[0])
+
+    def open_one() -> Entry:
+        return asyncio.run(store.open(b"me", model, session))  # type: ignore[arg-type]
+
+    def find(entry: Entry, owner: bytes = b"me") -> Entry:
+        return asyncio.run(store.find(entry.id, owner))
+
+    first, second = open_one(), open_one()
     now[0] = 20
-    store.find(first.id, b"me")
+    find(first)
     with pytest.raises(RefusalError, match="all in use"):
-        store.open(b"me", model, session)  # type: ignore[arg-type]
+        open_one()
     now[0] = 40
-    third = store.open(b"me", model, session)  # type: ignore[arg-type]
+    third = open_one()
     with pytest.raises(RefusalError, match="no such session"):
-        store.find(second.id, b"me")
-    store.find(first.id, b"me")
+        find(second)
+    find(first)
     with pytest.raises(RefusalError, match="no such session"):
-        store.find(first.id, b"you")
+        find(first, b"you")
     now[0] = 141
     store.sweep()
     assert len(store) == 0
@@ -278,13 +341,16 @@ def test_metrics_are_those_of_prometheus(client: TestClient) -> None:
         ({"timeout": 0}, "timeout"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"idle": float("nan")}, "idle"),
+        ({"workers": 0}, "workers"),
+        ({"workers": 2}, "redis"),
+        ({"redis": "http://:a-password@127.0.0.1"}, "redis://"),
     ],
     ids=str,
 )
 def test_settings_that_cannot_be_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said) as caught:
         ServeSettings(**given)
-    assert not any(one in str(caught.value) for one in given.get("token", ()))
+    assert not any(one in str(caught.value) for one in (*given.get("token", ()), "a-password"))
 
 
 def test_arguments_count_more_than_variables_and_these_more_than_the_file(tmp_path: Path) -> None:

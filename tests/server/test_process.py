@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -109,6 +110,33 @@ def test_garbage_on_the_wire_is_refused_and_the_server_goes_on(running: Running,
         except ConnectionError:
             answer = b""
     assert answer == b"" or 400 <= int(answer.split()[1]) < 500
+    assert httpx.get(f"{running.url}/ready").status_code == 200
+
+
+@pytest.mark.parametrize("head", [b"content-length: 1073741824", b"transfer-encoding: chunked"], ids=["told", "chunks"])
+def test_a_gigabyte_is_refused_before_it_is_read(running: Running, head: bytes) -> None:
+    place = Path(f"/proc/{running.process.pid}/statm")
+    before = int(place.read_text().split()[1]) if place.exists() else 0
+    host, port = running.url.removeprefix("http://").split(":")
+    first = f"POST /v1/completions HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {TOKEN}\r\n".encode()
+    piece, answer = b"10000\r\n" + b"x" * 65536 + b"\r\n", b""
+    with socket.create_connection((host, int(port)), SECONDS) as wire:
+        wire.sendall(first + b"content-type: application/json\r\n" + head + b"\r\n\r\n")
+        sent = 0
+        try:
+            while not answer and sent < 2**30:
+                wire.sendall(piece)
+                sent += len(piece)
+                wire.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    answer = wire.recv(65536) or b"closed"
+                wire.setblocking(True)
+        except ConnectionError:
+            answer = answer or b"closed"
+    assert sent < 2**26
+    assert answer == b"closed" or answer.split()[1] == b"413"
+    if before:
+        assert int(place.read_text().split()[1]) - before < 2**26 // 4096
     assert httpx.get(f"{running.url}/ready").status_code == 200
 
 

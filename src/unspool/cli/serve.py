@@ -46,6 +46,13 @@ def serve(
         bool | None,
         typer.Option("--access-log/--no-access-log", help="Log requests as JSON. Default: yes.", show_default=False),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that serve. More than one need --redis. Default: 1.")
+    ] = None,
+    redis: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Keep sessions in Redis. UNSPOOL_SERVE_REDIS keeps its password hidden."),
+    ] = None,
 ) -> None:
     """Serve trained models: predictions, completions as OpenAI's clients ask for them, and sessions that remember.
 
@@ -56,6 +63,7 @@ def serve(
 
     - `unspool serve runs/book`
     - `unspool serve runs/book runs/intents --port 9000`
+    - `unspool serve runs/book --workers 4 --redis redis://127.0.0.1:6379/0`
     - `UNSPOOL_SERVE_TOKEN=$(openssl rand -hex 16) unspool serve runs/book --host 0.0.0.0`
     """
     given: dict[str, Any] = {
@@ -63,6 +71,7 @@ def serve(
         **{"allow_host": tuple(allow_host or ()), "max_body": max_body, "max_tokens": max_tokens},
         **{"max_sessions": max_sessions, "idle": idle, "queue": queue, "timeout": timeout},
         **{"batch_size": batch_size, "threads": threads, "int8": int8, "access_log": access_log},
+        **{"workers": workers, "redis": redis},
     }
     with options_spelled():
         chosen = gather(given, os.environ, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -100,6 +101,23 @@ def guess_horizon(season: int, steps: int) -> Steps:
     return Steps(max(ahead, 1), f"a tenth of the {steps} steps that there are")
 
 
+def follow_memory(memory: int, season: int, horizon: int, most: int) -> Steps:
+    """How many steps a forecast is to read if so many tell something of the next.
+
+    Args:
+        memory: The steps that tell something of the next, at least 1.
+        season: Steps per season; 1 if there is none.
+        horizon: Steps to forecast.
+        most: The most steps that there can be.
+
+    Example:
+        >>> follow_memory(30, season=1, horizon=6, most=100)
+        Steps(steps=60, why='twice the memory of 30')
+    """
+    twice = {f"twice the memory of {memory}": 2 * memory}
+    return _choose_most({**twice, **_season_reason(season), **_horizon_reason(horizon)}, most)
+
+
 def guess_lookback(season: int, order: int, horizon: int, most: int) -> Steps:
     """How many steps a forecast is to read.
 
@@ -112,11 +130,20 @@ def guess_lookback(season: int, order: int, horizon: int, most: int) -> Steps:
     Example:
         guess_lookback(12, order=3, horizon=6, most=100)  # Steps(steps=24, why="two seasons")
     """
-    reasons = {
-        "two seasons": 2 * season if season > 1 else 1,
-        f"an autoregression of these series has order {order}": order,
-        "as many as are forecast": horizon,
-    }
+    order_reason = {f"an autoregression of these series has order {order}": order}
+    return _choose_most({**_season_reason(season), **order_reason, **_horizon_reason(horizon)}, most)
+
+
+def _season_reason(season: int) -> dict[str, int]:
+    return {"two seasons": 2 * season if season > 1 else 1}
+
+
+def _horizon_reason(horizon: int) -> dict[str, int]:
+    return {"as many as are forecast": horizon}
+
+
+def _choose_most(reasons: Mapping[str, int], most: int) -> Steps:
+    """The reason for the longest lookback."""
     why = max(reasons, key=lambda one: reasons[one])
     if reasons[why] > most:
         return Steps(most, f"{why} would be {reasons[why]}, but half of the training part must remain")

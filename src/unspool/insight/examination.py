@@ -16,7 +16,7 @@ from unspool.insight.report.plain import to_plain
 from unspool.insight.report.report import Report
 from unspool.insight.specimen import Specimen
 from unspool.insight.verdicts.judge import judge
-from unspool.language import Message
+from unspool.language import Message, words
 
 
 def examine(
@@ -29,7 +29,7 @@ def examine(
 
     Args:
         specimen: the recorded model.
-        progress: called with the name of what begins.
+        progress: called with what begins.
         only: keys of the measures to take; by default all that apply.
         measures: the measures to choose from, in the report's order.
 
@@ -38,7 +38,7 @@ def examine(
     """
     _check_loss(float(specimen.recording.loss.detach()))
     found = take_measurements(specimen, measures, progress, only)
-    progress("report")
+    progress(words("report"))
     taken = [measure for measure in measures if measure.key in found.values]
     shown = [(measure, found.values[measure.key]) for measure in taken if measure.shows(found.values[measure.key])]
     numbers = {measure.key: to_plain(found.values[measure.key]) for measure in taken}

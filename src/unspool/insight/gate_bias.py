@@ -1,15 +1,30 @@
-"""The initial bias of gates that keep a state: the one place that proposes it, for plan and for X-ray."""
+"""The cell for a memory and the initial bias of its gates: the one place that proposes them, for plan and for X-ray."""
 
 from __future__ import annotations
 
 import math
 
+#: Steps of memory for which a GRU is enough.
+SHORT = 20
 #: The fewest steps of memory for which the initial bias of gates matters.
 FEWEST = 4
 #: The bias where it is not known how long a memory the data needs: gates start with a time constant of 8 steps.
 UNKNOWN = 2.0
 #: What is added to the bias of a model whose gates started as open, and whose gradients vanish nevertheless.
 MORE = 1.0
+
+
+def propose_cell(memory: int | None) -> str:
+    """Propose a cell whose gate keeps the state: a GRU for a short memory, an LSTM for a long one or an unknown one.
+
+    Args:
+        memory: The steps that the data needs to be remembered; None if that is not known.
+
+    Example:
+        >>> propose_cell(12), propose_cell(50), propose_cell(None)
+        ('gru', 'lstm', 'lstm')
+    """
+    return "gru" if memory is not None and memory <= SHORT else "lstm"
 
 
 def propose_forget_bias(memory: int | None, given: float | None = None) -> float | None:

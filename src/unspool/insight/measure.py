@@ -34,6 +34,7 @@ class Measure(Generic[Numbers]):
         shows: whether there is anything among the numbers to show; if not, they have no section.
         applies: whether the measure makes sense for a model at all; if not, the report does not mention it.
         scalars: the single numbers among its fields that people look for.
+        weight: about how many times as long as `flow` it takes.
         timeline: quick enough to be `measured` during training, and also `shown` over it.
 
     Example:
@@ -51,6 +52,7 @@ class Measure(Generic[Numbers]):
     shows: Callable[[Numbers], bool] = always
     applies: Callable[[Specimen], bool] = always
     scalars: tuple[Scalar, ...] = ()
+    weight: float = 1.0
     timeline: Literal["measured", "shown"] | None = None
 
     @property

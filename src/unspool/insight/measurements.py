@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -39,7 +40,7 @@ def take_measurements(
     Args:
         specimen: the recorded model.
         measures: what to measure.
-        progress: called with the name of each measure as it begins.
+        progress: called as each measure begins, with its name, its place and about how long the rest takes.
         only: keys of the measures to take; by default all.
 
     Returns:
@@ -47,12 +48,22 @@ def take_measurements(
     """
     values: dict[str, Any] = {}
     missing = list(specimen.missing)
-    for one in measures:
-        if (only is not None and one.key not in only) or not one.applies(specimen):
-            continue
-        progress(one.title)
+    chosen = [one for one in measures if (only is None or one.key in only) and one.applies(specimen)]
+    begun = time.perf_counter()
+    for place, one in enumerate(chosen):
+        progress(_say(chosen, place, time.perf_counter() - begun))
         try:
             values[one.key] = one.measure(specimen)
         except (UnspoolError, np.linalg.LinAlgError, RuntimeError) as error:
             missing.append(Message("{measure}: {error}", measure=words(one.title), error=str(error)))
     return Measurements(values, tuple(missing))
+
+
+def _say(chosen: Sequence[Measure[Any]], place: int, elapsed: float) -> str:
+    """What begins, and about how long it and the rest take, by how long the ones before took."""
+    known = {"measure": words(chosen[place].title), "place": place + 1, "count": len(chosen)}
+    done = sum(one.weight for one in chosen[:place])
+    if not done:
+        return Message("{measure} ({place} of {count})", **known)
+    left = elapsed / done * sum(one.weight for one in chosen[place:])
+    return Message("{measure} ({place} of {count}, about {seconds} s left)", **known, seconds=max(1, round(left)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,25 @@ import numpy as np
 from unspool.cells import find_cell
 from unspool.data.text import Source
 from unspool.data.units import count_units
-from unspool.insight.data_memory import measure_memory
-from unspool.insight.gate_bias import propose_forget_bias, time_constant
+from unspool.insight.data_memory import DataMemory, measure_memory
+from unspool.insight.gate_bias import SHORT, propose_cell, propose_forget_bias, time_constant
+from unspool.insight.measures.context import Context
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
+from unspool.insight.memory_words import explain_memory, name_memory
 from unspool.runs.baselines import baselines_of
 from unspool.runs.config import Config
 from unspool.runs.train import plan as read_settings
 from unspool.tasks.contract import Proposal, TrainingSequences, WholeSequence
 
-#: Steps of memory for which a GRU is enough.
-SHORT = 20
 #: The most layers that are proposed.
 DEEPEST = 4
 #: Layers of the head.
 HEAD = 1
+#: What a GRU has of an LSTM.
+FEWER = "three quarters of the parameters of an LSTM."
+#: How a task says that its default is enough for a memory.
+DEFAULT_ENOUGH = "The default, and enough"
 #: Why to compare with models without memory.
 MEMORYLESS = "No step, or only the one before, tells of the next: see whether models without memory do as well."
 
@@ -45,7 +49,8 @@ class Plan:
     unit: str  # what a step is, in the plural
     sequences: int  # to train on
     steps: int  # of all of them
-    dependence: Dependence
+    dependence: Dependence  # of pairs of steps, by lag
+    context: Context  # what the last steps tell of the next, by how many they are
     memory: int  # steps: as measured, or the longest sequence from which something is predicted; 0 if there is neither
     reason: str  # how the memory is known, and what is not measured
     proposals: tuple[Proposal, ...]
@@ -56,7 +61,7 @@ class Plan:
         lines = [
             f"task: {self.task}" + (f", guessed: {self.guessed}" if self.guessed else ""),
             f"data: {count_units(self.steps, self.unit)} in {many} to train on",
-            f"memory: {count_units(self.memory, self.unit)}. {self.reason}",
+            f"memory: {name_memory(self.memory, self.context, self.unit)}. {self.reason}",
             *(f"{one.setting}={one.value!r}: {one.reason}" for one in self.proposals),
         ]
         files = repr(self.source[0] if len(self.source) == 1 else list(self.source))
@@ -90,8 +95,8 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
     sequences = found.sequences()
     lengths = [len(one) for one in sequences.sides[0]]
     needed = measure_memory(sequences, limit)
-    memory, dependence, longest = needed.steps, needed.dependence, needed.longest
-    advised = [*_propose(config, dependence, memory, sum(lengths)), *found.propose(memory, config.training)]
+    memory, context, longest = needed.steps, needed.context, needed.longest
+    advised = [*_propose(config, needed, sum(lengths)), *_open(found.propose(memory, config.training), needed)]
     proposals = tuple(one for one in advised if one.setting not in given)
     settings = {**given, **{one.setting: one.value for one in proposals}}
     accepted = read_settings(source, task=task, **settings)  # refuses what does not fit together
@@ -102,11 +107,12 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
         unit=sequences.unit,
         sequences=len(lengths),
         steps=sum(lengths),
-        dependence=dependence,
+        dependence=needed.dependence,
+        context=context,
         memory=memory,
-        reason=_explain(dependence, sequences.unit)
+        reason=explain_memory(context, needed.dependence, sequences.unit)
         + _explain_whole(sequences.whole, longest, sequences.unit)
-        + _explain_longest(sequences, dependence.memory),
+        + _explain_longest(sequences, context.memory),
         proposals=proposals,
         settings=settings if task is None else {"task": task, **settings},
     )
@@ -114,25 +120,6 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
 
 def _names(source: Source) -> tuple[str, ...]:
     return (str(source),) if isinstance(source, str | Path) else tuple(map(str, source))
-
-
-def _explain(found: Dependence, unit: str) -> str:
-    """How the memory is known, in a sentence."""
-    if not len(found.lags):
-        return "No sequence is long enough that a step could tell of a later one."
-    if not (found.values.any() or found.noise.any()):
-        line = ", or on a straight line" if found.measure == "autocorrelation" else ""
-        return f"All steps are the same{line}: no step can tell anything of another."
-    if not found.memory:
-        return f"At no lag up to {found.lags[-1]:,} is the {found.measure} above that of shuffled data."
-    place = int(np.flatnonzero(found.lags == found.memory)[0])
-    what = "variance" if found.measure == "autocorrelation" else "entropy"
-    told = f"{100 * found.shares[place]:.2g} % of the {what}"
-    later = count_units(found.memory, unit)
-    if found.repeats:
-        return f"The data repeats itself without fading: a step tells {told} of the one {later} later."
-    tail = "; it may reach beyond the longest lag" if found.censored else ", and hardly anything of later ones"
-    return f"A step tells {told} of the one {later} later{tail}."
 
 
 def _explain_whole(whole: WholeSequence | None, longest: int, unit: str) -> str:
@@ -154,29 +141,39 @@ def _explain_longest(sequences: TrainingSequences, memory: int) -> str:
     return f" A prediction reads {count_units(sequences.longest, sequences.unit)}, and needs no longer memory."
 
 
-def _propose(config: Config, dependence: Dependence, memory: int, steps: int) -> list[Proposal]:
-    """The settings of every task that fit a memory of so many steps, learned from so many."""
-    found = [_cell(memory)]
+def _propose(config: Config, needed: DataMemory, steps: int) -> list[Proposal]:
+    """The settings of every task that fit a memory, learned from so many steps."""
+    found = [_cell(needed.known)]
     if isinstance(config.model.cell, str) and isinstance(config.model.hidden, int):  # lists say how many layers
-        found.append(_layers(memory, steps))
+        found.append(_layers(needed.steps, steps))
     given = "cell" in config.model.model_fields_set
     cells = config.model.cells if given else [find_cell(str(found[0].value))]
-    bias = propose_forget_bias(memory)
+    bias = propose_forget_bias(needed.known)
     if bias is not None and config.model.engine == "kernel" and all(cell.keeps for cell in cells):
-        found.append(Proposal("forget_bias", bias, _explain_bias(memory)))
-    if dependence.memory <= 1 and baselines_of(config):
+        found.append(Proposal("forget_bias", bias, _explain_bias(needed.known)))
+    if needed.context.memory <= 1 and baselines_of(config):
         found.append(Proposal("baselines", True, MEMORYLESS))
     return found
 
 
-def _cell(memory: int) -> Proposal:
-    if memory > SHORT:
+def _open(proposals: Sequence[Proposal], needed: DataMemory) -> list[Proposal]:
+    """Proposals that do not call a number of steps enough where the memory may be longer."""
+    if needed.known is not None:
+        return list(proposals)
+    reason = f"The default: the memory may be longer than the {needed.steps} that were measured."
+    return [one._replace(reason=reason) if one.reason.startswith(DEFAULT_ENOUGH) else one for one in proposals]
+
+
+def _cell(memory: int | None) -> Proposal:
+    if memory is None:
+        reason = "The memory may be longer than was measured, and an LSTM keeps a state the longest."
+    elif memory > SHORT:
         reason = f"Over {memory:,} steps gradients survive only along a state that is kept, as in an LSTM."
-        return Proposal("cell", "lstm", reason)
-    reason = f"Over {count_units(memory, 'steps')} the gate of a GRU carries gradients, with "
-    if not memory:
-        reason = "No memory was found that needs more than a GRU, which has "
-    return Proposal("cell", "gru", f"{reason}three quarters of the parameters of an LSTM.")
+    elif memory:
+        reason = f"Over {count_units(memory, 'steps')} the gate of a GRU carries gradients, with {FEWER}"
+    else:
+        reason = f"No memory was found that needs more than a GRU, which has {FEWER}"
+    return Proposal("cell", propose_cell(memory), reason)
 
 
 def _layers(memory: int, steps: int) -> Proposal:
@@ -196,6 +193,8 @@ def _layers(memory: int, steps: int) -> Proposal:
     return Proposal("layers", layers, reason)
 
 
-def _explain_bias(memory: int) -> str:
+def _explain_bias(memory: int | None) -> str:
+    if memory is None:
+        return "Gates then start with a time constant of 8 steps, as for any memory that is not known."
     constant = time_constant(memory)
     return f"Gates then start with a time constant of {constant:.0f} steps, the geometric mean of 1 and {memory:,}."

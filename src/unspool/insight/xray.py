@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from unspool.errors import ArgumentError
+from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine, report_broken
 from unspool.insight.report.report import Report
 from unspool.insight.subjects.module import Loss, take_model
@@ -23,6 +25,7 @@ def xray(
     loss: Loss | None = None,
     data: str | Path | None = None,
     bptt: int | None = None,
+    only: Collection[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Look inside a recurrent network: what it remembers, where its gradients die, what is wrong, what to change.
@@ -34,7 +37,8 @@ def xray(
             projection of its output. Not for a run.
         data: a file to look at a run over; by default its validation data. For a run only.
         bptt: steps that gradients go back in training, to judge whether they are enough; a run knows its own.
-        progress: called with the name of each measure as it begins.
+        only: the measures to take, such as `["flow", "gates"]`; by default all. Verdicts that need others are left out.
+        progress: called as each measure begins, with its name, its place and about how long the rest takes.
 
     Returns:
         A report: `print` it for the verdicts, `save` it as a page, or read its `numbers`. A notebook shows the page.
@@ -46,12 +50,21 @@ def xray(
         >>> report.numbers["flow"]["horizon"]  # doctest: +SKIP
     """
     say = progress or (lambda _: None)
+    _check_only(only)
     if isinstance(model, str | Path):
-        return examine(take_run(model, data), say)
+        return examine(take_run(model, data), say, only)
     broken = _find_broken(model)
     if broken:
         return report_broken(Message("X-ray of {name}", name=type(model).__name__), broken)
-    return examine(take_model(model, batch, loss, bptt), say)
+    return examine(take_model(model, batch, loss, bptt), say, only)
+
+
+def _check_only(only: Collection[str] | None) -> None:
+    """Refuse names that no measure has."""
+    known = [measure.key for measure in CATALOGUE]
+    if only is not None and (isinstance(only, str) or not only or not set(only) <= set(known)):
+        wrong = only if isinstance(only, str) else sorted(set(only) - set(known))
+        raise ArgumentError.of("only", wrong, "is not a list of measures", f"Choose from {', '.join(known)}")
 
 
 def _find_broken(model: Any) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ lies beyond the length of a sequence changes nothing: outputs are zero there, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -289,3 +290,22 @@ class Translator:
 
 
 Network = Language | Pooled | Tagger | Forecaster | Translator
+
+
+def count_parameters(network: Network) -> int:
+    """How many numbers a network consists of; those that two parts share count once."""
+    found: dict[int, int] = {}
+
+    def visit(part: Any) -> None:
+        if hasattr(part, "shape"):  # an array, or a matrix that was rounded
+            found[id(part)] = math.prod(part.shape)
+        elif isinstance(part, Mapping):
+            visit(tuple(part.values()))
+        elif isinstance(part, tuple):
+            for one in part:
+                visit(one)
+        elif is_dataclass(part) and not isinstance(part, Equations):
+            visit(tuple(getattr(part, one.name) for one in fields(part)))
+
+    visit(network)
+    return sum(found.values())

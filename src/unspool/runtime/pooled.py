@@ -26,14 +26,14 @@ class MemberPlayer:
         self.member, self.stack = member, StackPlayer(member.stack, options)
         self.merger, self.head = play_linear(member.merger, options), LinearPlayer(member.head, options)
 
+    def read(self, inputs: Any) -> Array:
+        """What the layers read, (time, batch, width)."""
+        embedding = self.member.embedding
+        return as_numbers("inputs", inputs, self.stack.dtype) if embedding is None else embed(embedding, inputs)
+
     def score(self, inputs: Any, lengths: Array) -> Array:
         """Scores (batch, outputs)."""
-        member = self.member
-        x = (
-            as_numbers("inputs", inputs, self.stack.dtype)
-            if member.embedding is None
-            else embed(member.embedding, inputs)
-        )
+        member, x = self.member, self.read(inputs)
         h, _ = self.stack.run(x, lengths=lengths)
         if self.merger is not None:
             past = [_later(x, lag) for lag in range(member.window)]

@@ -97,6 +97,26 @@ class Session:
         found: Array = output[0]
         return found
 
+    def trace(self, inputs: Any) -> tuple[Array, list[Array]]:
+        """Read on, as `read` does, and look inside meanwhile.
+
+        Args:
+            inputs: What the player's `encode` gave, or some steps of it; one at least.
+
+        Returns:
+            The output (time, width) after each step; and for each channel of `tracing.list_channels` its values
+            (time, units), in the arithmetic of NumPy, which may differ from a kernel's in the last digit.
+        """
+        stream = self._reader.stream
+        values = stream.trace(inputs, self._memory)
+        outputs, _ = stream.run(inputs, self._memory)
+        self.read(inputs)
+        return outputs[:, 0], values
+
+    def logits(self) -> Array | None:
+        """Of the token that comes next, for a language model that has read something; else None."""
+        return self._logits() if self.position and self._reader.stream.reads_ids else None
+
     def step(self, x: Any) -> Array:
         """One step.
 
@@ -215,6 +235,12 @@ class Session:
         self.position += 1
         if self._reader.stream.reads_ids:
             self._recent.append(int(x))
+
+    def took_all(self, inputs: Sequence[Any]) -> None:
+        """Steps were taken with these inputs."""
+        self.position += len(inputs)
+        if self._reader.stream.reads_ids:
+            self._recent.extend(map(int, inputs[-RECENT:]))
 
     def give_back(self, memory: Memory) -> None:
         """What it remembers now."""

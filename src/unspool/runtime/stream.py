@@ -18,6 +18,7 @@ from unspool.runtime.pooled import MemberPlayer, PooledPlayer
 from unspool.runtime.quick import MemberSteps, check_token, token_reader
 from unspool.runtime.running import Running
 from unspool.runtime.stepper import StackStepper, check_streaming, flatten, unflatten
+from unspool.runtime.tracing import trace_stack
 
 #: What a session remembers: arrays of (sessions, width).
 Memory = list[Array]
@@ -43,6 +44,10 @@ class Stream(ABC):
         """As `run`, the output (sessions, width) after the last step alone."""
         output, memory = self.run(inputs, memory)
         return output[-1], memory
+
+    @abstractmethod
+    def trace(self, inputs: Any, memory: Memory) -> list[Array]:
+        """The values (time, units) of every channel while one session reads, as `trace_stack` has them."""
 
     @abstractmethod
     def check(self, one: Any) -> Any:
@@ -77,6 +82,10 @@ class LanguageStream(Stream):
         h, states = stack.run(embed(self.player.network.embedding, inputs), unflatten(stack, memory[:-1]))
         last: Array = h[-1].copy()
         return self.player.head(last), [*flatten(states), last]
+
+    def trace(self, inputs: Any, memory: Memory) -> list[Array]:
+        stack = self.player.stack
+        return trace_stack(stack, embed(self.player.network.embedding, inputs), unflatten(stack, memory[:-1]))
 
     def check(self, one: Any) -> Any:
         return check_token(one, len(self.player.network.embedding.weight))
@@ -127,6 +136,9 @@ class PooledStream(Stream):
             after += new
         return self._predict(found), after
 
+    def trace(self, inputs: Any, memory: Memory) -> list[Array]:
+        return self.members[0].trace(inputs, memory)
+
     def check(self, one: Any) -> Any:
         member = self.members[0].player.member
         if member.embedding is not None:
@@ -175,9 +187,12 @@ class MemberStream:
         past = [np.zeros((rows, wide), self.stack.dtype)] if wide else []
         return [*flatten(self.stack.initial_states(rows)), *past, *self.running.start(rows, self.stack.dtype)]
 
+    def trace(self, inputs: Any, memory: Memory) -> list[Array]:
+        """The values of the layers' channels while one session reads."""
+        return trace_stack(self.stack, self.player.read(inputs), unflatten(self.stack, memory))
+
     def run(self, inputs: Any, memory: Memory) -> tuple[Array, Memory]:
-        embedding, stack = self.player.member.embedding, self.stack
-        x = as_numbers("inputs", inputs, stack.dtype) if embedding is None else embed(embedding, inputs)
+        stack, x = self.stack, self.player.read(inputs)
         count = len(flatten(stack.initial_states(1)))
         h, states = stack.run(x, unflatten(stack, memory[:count]))
         h, past = self._merge(h, x, memory[count : count + bool(self.lags)])

@@ -42,7 +42,7 @@ class TaggerPlayer(ExamplePlayer):
 
     def score(self, batch: Any) -> Scores:
         lengths = as_lengths(batch.lengths)
-        h, _ = self.stack.run(self._words(batch.inputs), lengths=lengths)
+        h, _ = self.stack.run(self.read(batch.inputs), lengths=lengths)
         tags = self.head(h)
         label = self.network.label
         if label is None:
@@ -66,7 +66,8 @@ class TaggerPlayer(ExamplePlayer):
         pairs = zip(self._tag(scores.tags, lengths), labels, strict=True)
         return [JointPrediction(*pair) for pair in pairs]
 
-    def _words(self, words: Any) -> Array:
+    def read(self, words: Any) -> Array:
+        """What the layers read, (time, batch, width)."""
         vectors = embed(self.network.words, words.ids)
         if self.speller is None or self.network.letters is None:
             return vectors

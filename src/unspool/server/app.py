@@ -24,9 +24,7 @@ from unspool.server.refusals import RefusalError
 from unspool.server.routes import Route, make_routes
 from unspool.server.service import Service
 from unspool.server.sockets import SOCKET, talk
-
-#: Seconds between two looks at sessions that nobody uses.
-SWEEP = 10.0
+from unspool.server.waiting import end
 
 
 def make_app(service: Service, version: str) -> ASGIApp:
@@ -82,13 +80,8 @@ async def _refuse(request: Request, error: HTTPException) -> Response:  # noqa: 
 
 @asynccontextmanager
 async def _live(service: Service, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG001
-    sweeping = asyncio.create_task(_sweep(service))
+    tending = asyncio.create_task(service.sessions.tend())
     yield
-    sweeping.cancel()
+    await end(tending)
     await asyncio.to_thread(service.close)
-
-
-async def _sweep(service: Service) -> None:
-    while True:
-        await asyncio.sleep(min(SWEEP, service.settings.idle))
-        service.sessions.sweep()
+    await service.sessions.close()

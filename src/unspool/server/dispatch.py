@@ -70,7 +70,10 @@ class Endpoint:
             await _close(calling)
             raise ClientDisconnect
         await end(leaving)
-        return calling.result()
+        try:
+            return calling.result()
+        finally:  # an error has this frame, and the task the error: memory would wait for the collector of cycles
+            del calling, leaving
 
     async def _read(self, request: Request, deadline: float) -> bytes:
         most, found = self._service.settings.max_body, bytearray()

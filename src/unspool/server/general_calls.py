@@ -29,9 +29,11 @@ async def tell_readiness(service: Service, asked: Asked) -> Response:  # noqa: A
     """Whether requests would be served."""
     if not service.ready:
         raise overloaded("The server is closing, or a worker has ended.", "not_ready")
+    if not await service.sessions.ready():
+        raise overloaded("The store of sessions does not answer.", "store_unavailable")
     return answer({"status": "ready"})
 
 
 async def show_metrics(service: Service, asked: Asked) -> Response:  # noqa: ARG001
     """Metrics in Prometheus' text format."""
-    return blob(service.metrics.text(), "text/plain; version=0.0.4; charset=utf-8")
+    return blob(service.metrics.text(await service.sessions.read_metrics()), "text/plain; version=0.0.4; charset=utf-8")

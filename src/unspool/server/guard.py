@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -22,8 +23,14 @@ from unspool.server.service import Service
 from unspool.server.settings import ServeSettings, is_local
 
 access = logging.getLogger("unspool.access")
-#: Paths that need no token: what watches a service has none.
-OPEN = ("/health", "/ready")
+#: Paths that need no token: what watches a service has none, and the page asks for it.
+OPEN = ("/health", "/ready", "/")
+#: How paths begin that need no token: the page's own files, and links that are signed.
+OPEN_FOLDERS = ("/page/", "/v1/pages/")
+#: Headers of a request, and their bytes.
+MOST_HEADERS, HEADER_BYTES = 128, 32_768
+#: Before the token in a protocol of a WebSocket.
+TOKEN_PROTOCOL = "unspool.token."
 #: Seconds beyond the time of a request in which its answer may still be sent.
 GRACE = 5.0
 
@@ -115,26 +122,54 @@ def find_owner(scope: Scope, settings: ServeSettings) -> bytes:
     """Who asks: a digest of the token, or nothing where the server has none.
 
     Raises:
-        RefusalError: 403: the Host or the Origin is not allowed; 401: the token is missing or wrong.
+        RefusalError: 431: there are too many headers; 403: the Host or the Origin is not allowed; 401: the token is
+            missing or wrong.
     """
+    _check_size(scope)
     headers = Headers(scope=scope)
     _check_host(headers, settings)
     _check_origin(headers)
-    if not settings.token or scope["path"] in OPEN:
+    if not settings.token or scope["path"] in OPEN or scope["path"].startswith(OPEN_FOLDERS):
         return b""
-    kind, _, token = headers.get("authorization", "").partition(" ")
-    given = hashlib.sha256(token.strip().encode()).digest()
+    given = hashlib.sha256(_find_token(scope, headers)).digest()
     # all are compared, so that the time does not say which is near
     found = [one for one in map(_digest, settings.token) if hmac.compare_digest(one, given)]
-    if kind.lower() != "bearer" or not found:
+    if not found:
         challenge = {"www-authenticate": "Bearer"}
         message = "The token is missing or wrong. Send the header Authorization: Bearer TOKEN."
         raise RefusalError(401, message, "invalid_token", headers=challenge)
     return given
 
 
+def _find_token(scope: Scope, headers: Headers) -> bytes:
+    """The token of a request, or nothing. Browsers send no header of their own with a WebSocket, but protocols."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return token.strip().encode()
+    for protocol in scope.get("subprotocols", ()):
+        if protocol.startswith(TOKEN_PROTOCOL):
+            return _decoded(protocol.removeprefix(TOKEN_PROTOCOL))
+    return b""
+
+
+def _decoded(text: str) -> bytes:
+    """Of base64 for addresses, with or without its padding; what is none is no token."""
+    try:
+        return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        return b""
+
+
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
+
+
+def _check_size(scope: Scope) -> None:
+    """Refuse floods of headers, which each of those who read them would go through."""
+    size = sum(len(name) + len(value) for name, value in scope["headers"])
+    if len(scope["headers"]) > MOST_HEADERS or size > HEADER_BYTES:
+        message = f"The request has more than {MOST_HEADERS} headers, or more than {HEADER_BYTES:,} bytes of them."
+        raise RefusalError(431, message, "headers_too_large")
 
 
 def _check_host(headers: Headers, settings: ServeSettings) -> None:

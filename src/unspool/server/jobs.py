@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -76,25 +75,27 @@ class Feed(Job):
         return self._output
 
 
-class Stepping(Job, ABC):
+class Stepping(Job):
     """Single steps of one session, taken together with those of others."""
 
     session: Session
+    #: Whether each input is drawn from the output before it.
+    samples = False
     #: Steps since it joined the batch; None while it is not in there.
     turns: int | None = None
 
     @property
-    @abstractmethod
     def done(self) -> bool:
         """Whether no step is left."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def took(self, output: Array) -> None:
-        """The output of the step with the latest input, which is finite."""
+    def took(self, outputs: Array) -> None:
+        """The outputs of the steps with the latest inputs, which are finite."""
+        raise NotImplementedError
 
-    @abstractmethod
     def finish(self) -> Any:
         """What the request gets in the end."""
+        raise NotImplementedError
 
 
 class Steps(Stepping):
@@ -111,16 +112,21 @@ class Steps(Stepping):
     def done(self) -> bool:
         return self._at >= len(self._inputs)
 
-    def next(self) -> Any:
-        """The next input."""
-        self._at += 1
-        return self._inputs[self._at - 1]
+    @property
+    def left(self) -> int:
+        """How many steps are left."""
+        return len(self._inputs) - self._at
 
-    def took(self, output: Array) -> None:
-        if self._keep == "last":
-            self.outputs.clear()
-        if self._keep != "none":
-            self.outputs.append(output)
+    def next(self, steps: int) -> Sequence[Any]:
+        """The next inputs."""
+        self._at += steps
+        return self._inputs[self._at - steps : self._at]
+
+    def took(self, outputs: Array) -> None:
+        if self._keep == "all":
+            self.outputs.extend(outputs)
+        elif self._keep == "last":
+            self.outputs = [outputs[-1]]
 
     def finish(self) -> list[Array]:
         return self.outputs
@@ -150,7 +156,7 @@ class Write(Stepping):
         ranked: Of how many of the likeliest tokens log-probabilities are wanted; None: of none.
     """
 
-    kind = "written"
+    kind, samples = "written", True
 
     def __init__(
         self, session: Session, writing: Writing, tokens: Arrivals, index: int = 0, ranked: int | None = None
@@ -163,7 +169,8 @@ class Write(Stepping):
     def done(self) -> bool:
         return self.writing.done
 
-    def took(self, output: Array) -> None:
+    def took(self, outputs: Array) -> None:
+        (output,) = outputs
         found = self._rank() if self._ranked is not None else (None, ())
         token = self.writing.tokens[-1]
         self.arrived.append(Token(self.writing.push(output), token, *found))

@@ -36,34 +36,54 @@ class Histogram:
 class Metrics:
     """All metrics of a server; any thread may count.
 
+    Args:
+        labels: Those that every metric has, such as the number of the worker.
+
     Example:
         metrics.count("unspool_tokens_total", 5, model="book", kind="written")
     """
 
-    def __init__(self) -> None:
-        self._lock = Lock()
+    def __init__(self, **labels: str) -> None:
+        self._lock, self._labels = Lock(), tuple(labels.items())
         self._counters: dict[tuple[str, Labels], float] = {}
         self._histograms: dict[tuple[str, Labels], Histogram] = {}
         self._gauges: dict[tuple[str, Labels], Callable[[], float]] = {}
+        self._common: dict[str, Callable[[], float]] = {}
 
     def count(self, name: str, more: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        key = name, tuple(labels.items())
+        key = name, (*self._labels, *labels.items())
         with self._lock:
             self._counters[key] = self._counters.get(key, 0) + more
 
     def observe(self, name: str, value: float, bounds: Sequence[float], **labels: str) -> None:
         """Add an observation to a histogram."""
-        key = name, tuple(labels.items())
+        key = name, (*self._labels, *labels.items())
         with self._lock:
             self._histograms.setdefault(key, Histogram(bounds)).observe(value)
 
     def gauge(self, name: str, read: Callable[[], float], **labels: str) -> None:
         """Name what is read whenever the metrics are asked for."""
-        self._gauges[name, tuple(labels.items())] = read
+        self._gauges[name, (*self._labels, *labels.items())] = read
 
-    def text(self) -> str:
-        """All metrics, as Prometheus reads them."""
+    def common_gauge(self, name: str, read: Callable[[], float]) -> None:
+        """Name what all workers read alike, so that only the one which is asked tells it."""
+        self._common[name] = read
+
+    def text(self, others: Sequence[Mapping[str, Sequence[str]]] = ()) -> str:
+        """All metrics, as Prometheus reads them.
+
+        Args:
+            others: What `lines` gave in other workers.
+        """
+        own = self.lines()
+        for name, read in self._common.items():
+            own[name].append(f"{name} {read():g}")
+        found = {name: [*own[name], *(line for one in others for line in one.get(name, ()))] for name in HELP}
+        return "".join(_family(name, lines) for name, lines in found.items())
+
+    def lines(self) -> dict[str, list[str]]:
+        """The lines of each metric, of this worker alone."""
         with self._lock:
             lines: dict[str, list[str]] = {name: [] for name in HELP}
             for (name, labels), value in self._counters.items():
@@ -72,7 +92,7 @@ class Metrics:
                 lines[name] += _histogram_lines(name, labels, histogram)
         for (name, labels), read in self._gauges.items():
             lines[name].append(f"{name}{_shown(labels)} {read():g}")
-        return "".join(_family(name, own) for name, own in lines.items())
+        return lines
 
 
 def _family(name: str, lines: Sequence[str]) -> str:

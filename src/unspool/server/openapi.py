@@ -20,10 +20,11 @@ REFUSALS = {
     415: "The body is of another media type.",
     422: "The body has a value that cannot be used; `param` says where.",
     429: "There are too many sessions.",
+    431: "There are too many headers.",
     503: "There is no room or time now; Retry-After says when to ask again.",
 }
 #: Those of routes that read no body and need no token.
-PLAIN = (400, 403, 404, 503)
+PLAIN = (400, 403, 404, 431, 503)
 
 
 def describe(routes: Sequence[Route], version: str) -> dict[str, Any]:

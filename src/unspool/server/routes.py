@@ -7,13 +7,22 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from unspool.server import completions, general_calls, predictions, schemas, session_calls
+from unspool.server import (
+    completions,
+    explain_calls,
+    general_calls,
+    page_calls,
+    predictions,
+    run_calls,
+    schemas,
+    session_calls,
+)
 from unspool.server.answers import Asked
 from unspool.server.schemas import Schema
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
 
-JSON, BYTES, TEXT = "application/json", "application/octet-stream", "text/plain"
+JSON, BYTES, TEXT, HTML = "application/json", "application/octet-stream", "text/plain", "text/html"
 
 
 @dataclass(frozen=True)
@@ -52,18 +61,27 @@ class Route:
 
 def make_routes(settings: ServeSettings) -> tuple[Route, ...]:
     """All routes of a server with these limits."""
-    one = "/v1/sessions/{id}"
+    one, model = "/v1/sessions/{id}", "/v1/models/{model}"
     calls = session_calls
     return (
+        Route("GET", "/", page_calls.show_page, gives=HTML, open=True),
+        Route("GET", "/page/{file}", page_calls.show_file, gives=TEXT, open=True),
         Route("GET", "/health", general_calls.tell_health, schemas.STATUS, open=True),
         Route("GET", "/ready", general_calls.tell_readiness, schemas.STATUS, open=True),
         Route("GET", "/metrics", general_calls.show_metrics, gives=TEXT),
         Route("GET", "/v1/models", general_calls.list_models, schemas.MODELS),
-        Route("GET", "/v1/models/{model}", general_calls.show_model, schemas.MODEL),
+        Route("GET", model, general_calls.show_model, schemas.MODEL),
+        Route("GET", f"{model}/about", run_calls.show_about, schemas.ABOUT),
+        Route("GET", f"{model}/curves", run_calls.show_curves, schemas.CURVES),
+        Route("GET", f"{model}/pages/{{page}}", run_calls.show_report, gives=HTML),
+        Route("POST", f"{model}/pages/{{page}}", run_calls.link_report, schemas.LINK),
+        Route("GET", "/v1/pages/{model}/{page}/{ticket}", run_calls.show_linked_report, gives=HTML, open=True),
         _post("/v1/predict", predictions.predict, schemas.predict_body(settings), schemas.PREDICTIONS),
         _post(
             "/v1/completions", completions.complete, schemas.completion_body(settings), schemas.COMPLETION, 200, True
         ),
+        _post("/v1/trace", explain_calls.trace, schemas.explain_body(settings), schemas.EXPLAINED),
+        _post("/v1/importance", explain_calls.weigh, schemas.explain_body(settings), schemas.IMPORTANCE),
         _post("/v1/sessions", calls.open_session, schemas.session_body(), schemas.SESSION, 201),
         Route("GET", one, calls.show_session, schemas.SESSION),
         Route("DELETE", one, calls.delete_session, status=204),

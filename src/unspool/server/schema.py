@@ -17,6 +17,8 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
+#: Values of these types are of the schema's type, whatever they are.
+PLAIN: Mapping[str, set[type]] = {"string": {str}, "integer": {int}, "number": {int, float}}
 #: Keyword → whether a value keeps it, and what is said if not.
 BOUNDS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
     "minimum": (lambda value, bound: value >= bound, "is below {}"),
@@ -51,19 +53,44 @@ def check(schema: Schema, value: Any, place: str = "") -> Any:
     if "enum" in schema and value not in schema["enum"]:
         raise _wrong(place, f"is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list) and "items" in schema:
-        return [check(schema["items"], one, f"{place}[{number}]") for number, one in enumerate(value)]
+        return _check_items(schema["items"], value, place)
     return _check_object(schema, value, place) if isinstance(value, dict) else value
 
 
+def _check_items(schema: Schema, values: list[Any], place: str) -> list[Any]:
+    kinds = set(map(type, values))
+    for one in schema.get("anyOf", (schema,)):
+        if one.keys() == {"type"} and kinds <= PLAIN.get(one["type"], set()):
+            return values  # most are long lists of numbers, all of which are as they should be
+    return [check(schema, one, f"{place}[{number}]") for number, one in enumerate(values)]
+
+
 def _check_any(schema: Schema, value: Any, place: str) -> Any:
-    problems: list[RefusalError] = []
-    for one in schema["anyOf"]:
+    """The value by the first schema that it keeps; an error costs much, so those of other types are left out first."""
+    likely = [one for one in schema["anyOf"] if TYPES[one["type"]](value)] if _have_types(schema) else schema["anyOf"]
+    *others, last = likely or schema["anyOf"]
+    furthest: tuple[int, RefusalError] | None = None
+    for one in others:
         try:
             return check(one, value, place)
         except RefusalError as refusal:
-            problems.append(refusal)
-    # What got furthest says most: a list whose third item is wrong was meant as a list.
-    raise max(problems, key=lambda refusal: len(refusal.param or ""))
+            furthest = _further(furthest, refusal)
+    try:
+        return check(last, value, place)
+    except RefusalError as refusal:
+        raise _further(furthest, refusal)[1] from None
+    finally:  # an error has this frame: memory would wait for the collector of cycles
+        del furthest
+
+
+def _have_types(schema: Schema) -> bool:
+    return all("type" in one for one in schema["anyOf"])
+
+
+def _further(found: tuple[int, RefusalError] | None, refusal: RefusalError) -> tuple[int, RefusalError]:
+    """What got furthest says most: a list whose third item is wrong was meant as a list."""
+    depth = len(refusal.param or "")
+    return found if found is not None and found[0] >= depth else (depth, refusal)
 
 
 def _check_object(schema: Schema, value: dict[str, Any], place: str) -> dict[str, Any]:

@@ -70,15 +70,68 @@ COMPLETION = record(
     *("id", "object", "created", "model", "choices"),
 )
 SESSION = record({"id": TEXT, "model": TEXT, "position": WHOLE, "idle": NUMBER}, "id", "model", "position", "idle")
-OUTPUT = record({"position": WHOLE, "output": optional(array(NUMBER))}, "position", "output")
+VALUES = array(array(NUMBER))
+LIKELY = record({"token": WHOLE, "text": TEXT, "probability": NUMBER}, "token", "text", "probability")
+TRACED = array(
+    record(
+        {
+            **{"token": WHOLE, "text": TEXT, "probability": optional(NUMBER), "values": VALUES},
+            **{"next": array(LIKELY), "output": optional(array(NUMBER))},
+        },
+        "values",
+    )
+)
+OUTPUT = record({"position": WHOLE, "output": optional(array(NUMBER)), "trace": TRACED}, "position", "output")
 OUTPUTS = record({"position": WHOLE, "outputs": array(array(NUMBER))}, "position", "outputs")
 WRITTEN = record(
     {
         **{"position": WHOLE, "text": TEXT, "tokens": array(WHOLE)},
         "finish_reason": {"type": "string", "enum": ["stop", "length"]},
+        "trace": TRACED,
     },
     *("position", "text", "tokens", "finish_reason"),
 )
+EXPLAINED = record({"model": TEXT, "steps": TRACED}, "model", "steps")
+IMPORTANCE = record(
+    {
+        **{"model": TEXT, "measure": {"type": "string", "enum": ["kl", "probability", "value"]}},
+        **{"output": optional(WHOLE), "steps": array(TEXT), "importance": array(optional(NUMBER))},
+    },
+    *("model", "measure", "output", "steps", "importance"),
+)
+CHANNEL = record(
+    {
+        **{"layer": WHOLE, "reverse": YES_NO, "name": TEXT, "units": WHOLE, "shown": WHOLE},
+        "role": {"type": "string", "enum": ["state", "gate"]},
+    },
+    *("layer", "reverse", "name", "role", "units", "shown"),
+)
+ABOUT = record(
+    {
+        **{"id": TEXT, "task": TEXT, "generates": YES_NO, "streams": YES_NO, "unit": TEXT, "cell": TEXT},
+        **{"reads": {"type": "string", "enum": ["text", "words", "numbers", "series"]}, "outputs": array(TEXT)},
+        **{"features": array(TEXT), "horizon": WHOLE, "parameters": WHOLE, "channels": array(CHANNEL)},
+        "pages": array({"type": "string", "enum": ["xray", "timeline"]}),
+    },
+    *("id", "task", "generates", "streams", "unit", "cell", "reads", "outputs", "features", "horizon"),
+    *("parameters", "channels", "pages"),
+)
+CURVES = record(
+    {
+        "curves": array(
+            record({"name": TEXT, "steps": array(WHOLE), "values": array(NUMBER)}, "name", "steps", "values")
+        ),
+        **{"best_step": optional(WHOLE), "baselines": {"type": "object", "additionalProperties": NUMBER}},
+    },
+    *("curves", "best_step", "baselines"),
+)
+LINK = record({"url": TEXT}, "url")
+
+
+def tracing() -> Schema:
+    """What requests say that want to know what goes on inside."""
+    top = {"type": "integer", "minimum": 0, "maximum": 20, "default": 5}
+    return {"trace": {"type": "boolean", "default": False}, "top": top}
 
 
 def stops(limit: int) -> Schema:
@@ -140,7 +193,14 @@ def feed_body(settings: ServeSettings) -> Schema:
     """Of what a session reads: a text, ids, words, or rows of numbers."""
     most = settings.max_tokens
     rows = array(either(WHOLE, NUMBER, TEXT, array(NUMBER, maxItems=most)), maxItems=most)
-    return record({"input": either(TEXT, rows)}, "input")
+    return record({"input": either(TEXT, rows), **tracing()}, "input")
+
+
+def explain_body(settings: ServeSettings) -> Schema:
+    """Of an example that is to be explained: a text, ids, words, or rows of numbers."""
+    most = settings.max_tokens
+    rows = array(either(WHOLE, NUMBER, TEXT, array(NUMBER, maxItems=most)), minItems=1, maxItems=most)
+    return record({"model": TEXT, "input": either({"type": "string", "maxLength": most}, rows)}, "input")
 
 
 def step_body(settings: ServeSettings) -> Schema:
@@ -154,4 +214,4 @@ def step_body(settings: ServeSettings) -> Schema:
 
 def generate_body(settings: ServeSettings) -> Schema:
     """Of a text that a session writes."""
-    return record(sampling(settings))
+    return record({**sampling(settings), **tracing()})

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
+from unspool.server.memory_store import MemoryStore
 from unspool.server.metrics import Metrics
 from unspool.server.models import ServedModel, load_models
 from unspool.server.sessions import SessionStore
@@ -20,11 +24,9 @@ class Service:
         metrics: Those that the models count in.
     """
 
-    def __init__(self, models: Mapping[str, ServedModel], settings: ServeSettings, metrics: Metrics) -> None:
+    def __init__(self, models: dict[str, ServedModel], settings: ServeSettings, metrics: Metrics) -> None:
         self.models, self.settings, self.metrics = models, settings, metrics
-        self.sessions = SessionStore(
-            settings.max_sessions, settings.idle, min(settings.timeout, settings.idle), metrics
-        )
+        self.sessions = make_store(models, settings, metrics)
 
     @classmethod
     def load(cls, runs: Sequence[str | Path], settings: ServeSettings) -> Service:
@@ -33,7 +35,7 @@ class Service:
         Raises:
             ArgumentError: One is not a run, or two have the same name.
         """
-        metrics = Metrics()
+        metrics = Metrics(worker=str(os.getpid())) if settings.redis else Metrics()
         return cls(load_models(runs, settings, metrics), settings, metrics)
 
     @property
@@ -41,7 +43,24 @@ class Service:
         """Whether every model would answer."""
         return all(model.batcher.alive for model in self.models.values())
 
+    @cached_property
+    def link_key(self) -> bytes:
+        """What links are signed with: the same in all workers, and slow to guess tokens from."""
+        if not self.settings.token:
+            return b"open"  # without a token everything is open to those who reach the server
+        secret = "\n".join(sorted(self.settings.token)).encode()
+        return hashlib.scrypt(secret, salt=b"unspool link", n=2**14, r=8, p=1, dklen=32)
+
     def close(self) -> None:
         """End the workers of all models."""
         for model in self.models.values():
             model.batcher.close()
+
+
+def make_store(models: dict[str, ServedModel], settings: ServeSettings, metrics: Metrics) -> SessionStore:
+    """Where sessions are kept: in Redis where its address is given, else in memory."""
+    if settings.redis:
+        from unspool.server.redis_store import RedisStore  # those who keep sessions in memory need no client of Redis
+
+        return RedisStore(models, settings, metrics)
+    return MemoryStore(settings.max_sessions, settings.idle, min(settings.timeout, settings.idle), metrics)

@@ -1,22 +1,25 @@
-"""Runs a server in this process until it is told to end, and lets what has begun come to its end."""
+"""Runs a server until it is told to end, in this process or in several, and lets what has begun come to its end."""
 
 from __future__ import annotations
 
 import errno
-import logging
 import math
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from unspool.errors import ArgumentError
+from unspool.server.allocation import steady_allocation
 from unspool.server.app import make_app
+from unspool.server.logs import log_to_stderr
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
+from unspool.server.workers import Worker, run_workers
 
 
 def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tell: Callable[[str], None]) -> None:
@@ -33,35 +36,39 @@ def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tel
     """
     listening = listen(settings)
     try:
-        service = Service.load(runs, settings)
+        service = Service.load(runs, settings)  # also where workers load their own: what is wrong is told once, here
     except BaseException:
         listening.close()
         raise
-    log_to_stderr()
     host, port = listening.getsockname()[:2]
     tell(f"serving {', '.join(service.models)} at http://{f'[{host}]' if ':' in host else host}:{port}")
+    log_to_stderr()
+    if settings.workers > 1:
+        del service
+        run_workers(Worker(tuple(runs), settings, version), listening, configure(settings))
+        return
+    steady_allocation()
     # uvicorn raises the signal again when all is done: an orderly end is no failure
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(configure(service, version)).run(sockets=[listening])
+    uvicorn.Server(uvicorn.Config(make_app(service, version), **configure(settings))).run(sockets=[listening])
 
 
-def configure(service: Service, version: str) -> uvicorn.Config:
-    """How uvicorn runs the app."""
-    settings = service.settings
-    return uvicorn.Config(
-        make_app(service, version),
-        http="h11",
-        ws="websockets-sansio",
-        ws_max_size=settings.max_body,
-        ws_per_message_deflate=False,  # a small message could become a large one
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=math.ceil(settings.timeout) + 1,
-    )
+def configure(settings: ServeSettings) -> dict[str, Any]:
+    """How uvicorn runs the app: arguments of its configuration."""
+    return {
+        "http": "h11",
+        "ws": "websockets-sansio",
+        "ws_max_size": settings.max_body,
+        "ws_per_message_deflate": False,  # a small message could become a large one
+        "interface": "asgi3",
+        "lifespan": "on",
+        "log_config": None,
+        "access_log": False,
+        "proxy_headers": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": math.ceil(settings.timeout) + 1,
+    }
 
 
 def listen(settings: ServeSettings) -> socket.socket:
@@ -85,13 +92,3 @@ def listen(settings: ServeSettings) -> socket.socket:
         problem = f"cannot be listened on: {error.strerror or error}"
         raise ArgumentError.of("host", settings.host, problem, "Give an address of this machine") from error
     return found
-
-
-def log_to_stderr() -> None:
-    """Requests as JSON, one per line, and failures of the server."""
-    for name, shape in (("unspool.access", "%(message)s"), ("unspool.server", "%(levelname)s %(message)s")):
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter(shape))
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)

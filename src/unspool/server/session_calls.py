@@ -18,22 +18,23 @@ from unspool.server.refusals import unusable
 from unspool.server.service import Service
 from unspool.server.sessions import Entry
 from unspool.server.texts import Texts, make_writing, why_ended
+from unspool.server.traces import Follower, TracedFeed, check_traced
 
 
 async def open_session(service: Service, asked: Asked) -> Response:
     """A new session."""
     model = find_model(service.models, asked.body.get("model"))
-    return answer(describe(service, service.sessions.open(asked.owner, model, model.player.start())), 201)
+    return answer(describe(service, await service.sessions.open(asked.owner, model, model.player.start())), 201)
 
 
 async def show_session(service: Service, asked: Asked) -> Response:
     """What is known about a session."""
-    return answer(describe(service, service.sessions.find(asked.names["id"], asked.owner)))
+    return answer(describe(service, await service.sessions.find(asked.names["id"], asked.owner)))
 
 
 async def delete_session(service: Service, asked: Asked) -> Response:
     """Forget a session; a request that uses it meanwhile comes to its end."""
-    service.sessions.drop(service.sessions.find(asked.names["id"], asked.owner))
+    await service.sessions.drop(await service.sessions.find(asked.names["id"], asked.owner))
     return Response(status_code=204)
 
 
@@ -56,15 +57,24 @@ async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
         texts = await start_text(entry, asked.body, asked.deadline)
         stack.push_async_callback(texts.close)
         if asked.body["stream"]:
-            return EventStream(text_events(entry, texts), stack.pop_all().aclose)
+            kept = stack.pop_all()
+            return EventStream(_stream(entry, texts, kept), kept.aclose)
         return answer(await whole_text(entry, texts))
     raise AssertionError  # the stack lets no exception pass
+
+
+async def _stream(entry: Entry, texts: Texts, stack: AsyncExitStack) -> AsyncIterator[dict[str, Any]]:
+    """The events of a text; the session is kept before the last of them says that all went well."""
+    async for event in text_events(texts):
+        yield event
+    await stack.aclose()
+    yield text_end(entry, texts)
 
 
 async def fork_session(service: Service, asked: Asked) -> Response:
     """Another session that has read the same."""
     async with service.sessions.using(asked.names["id"], asked.owner) as entry:
-        return answer(describe(service, fork(service, entry)), 201)
+        return answer(describe(service, await fork(service, entry)), 201)
 
 
 async def save_session(service: Service, asked: Asked) -> Response:
@@ -89,9 +99,9 @@ def describe(service: Service, entry: Entry) -> dict[str, Any]:
     return {"id": entry.id, "model": entry.model.name, "position": position, "idle": idle}
 
 
-def fork(service: Service, entry: Entry) -> Entry:
+async def fork(service: Service, entry: Entry) -> Entry:
     """Another session that has read the same."""
-    return service.sessions.open(entry.owner, entry.model, entry.session.fork())
+    return await service.sessions.open(entry.owner, entry.model, entry.session.fork())
 
 
 async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
@@ -101,35 +111,59 @@ async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str
     if steps > most:
         message = f"`input` has {steps:,} tokens or steps; {most:,} are allowed. Feed it in parts."
         raise unusable(message, "input", "too_many_tokens")
-    output = await entry.model.batcher.run(Feed(entry.session, inputs))
-    return {"position": entry.session.position, "output": None if output is None else numbers(output)}
+    player = entry.model.player
+    if body["trace"]:
+        check_traced(steps, "input")
+        job: Feed = TracedFeed(entry.session, inputs, player, body["top"])
+    else:
+        job = Feed(entry.session, inputs)
+    output = await entry.model.batcher.run(job)
+    told = {"position": entry.session.position, "output": None if output is None else numbers(output)}
+    return told | ({"trace": job.steps} if isinstance(job, TracedFeed) else {})
 
 
 async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """Single steps."""
-    inputs = [entry.session.prepare(x) for x in body["inputs"]]
+    inputs = prepare(entry, body["inputs"])
     outputs = await entry.model.batcher.run(Steps(entry.session, inputs, body["outputs"]))
     return {"position": entry.session.position, "outputs": [numbers(output) for output in outputs]}
+
+
+def prepare(entry: Entry, given: list[Any]) -> list[Any]:
+    """Inputs of steps, each as the stream reads it; ids are most often right, and are looked at together."""
+    tokens = entry.model.player.tokens
+    if set(map(type, given)) == {int} and min(given) >= 0 and max(given) < tokens:
+        return given
+    return [entry.session.prepare(x) for x in given]
 
 
 async def start_text(entry: Entry, body: dict[str, Any], deadline: float) -> Texts:
     """Begin to write on."""
     entry.model.demand_text()
+    follower = None
+    if body["trace"]:
+        check_traced(body["max_tokens"], "max_tokens")
+        follower = Follower(entry.model.batcher, entry.session.fork(), entry.model.player, body["top"])
     arrivals: Arrivals = asyncio.Queue()
     job = Write(entry.session, make_writing(entry.model.player, entry.session, body), arrivals)
-    texts = Texts(entry.model.batcher, [job], arrivals, deadline)
+    texts = Texts(entry.model.batcher, [job], arrivals, deadline, follower)
     await texts.submit()
     return texts
 
 
-async def text_events(entry: Entry, texts: Texts) -> AsyncIterator[dict[str, Any]]:
-    """Tokens as they come, then how it ended."""
+async def text_events(texts: Texts) -> AsyncIterator[dict[str, Any]]:
+    """Tokens as they come."""
     async for piece in texts.pieces():
         if piece.token is not None:
-            yield {"token": piece.token.token, "text": piece.text}
+            told = {"token": piece.token.token, "text": piece.text}
+            yield told if texts.follower is None else told | {"trace": await texts.follower.read(piece.token.token)}
         elif piece.text:
             yield {"token": None, "text": piece.text}
-    yield {"finish_reason": why_ended(texts.jobs[0]), "position": entry.session.position}
+
+
+def text_end(entry: Entry, texts: Texts) -> dict[str, Any]:
+    """How a text ended."""
+    return {"finish_reason": why_ended(texts.jobs[0]), "position": entry.session.position}
 
 
 async def whole_text(entry: Entry, texts: Texts) -> dict[str, Any]:
@@ -137,6 +171,8 @@ async def whole_text(entry: Entry, texts: Texts) -> dict[str, Any]:
     text = "".join([piece.text async for piece in texts.pieces()])
     job = texts.jobs[0]
     told = {"text": text, "tokens": job.writing.tokens, "finish_reason": why_ended(job)}
+    if texts.follower is not None:
+        told["trace"] = [await texts.follower.read(token) for token in job.writing.tokens]
     return {"position": entry.session.position, **told}
 
 

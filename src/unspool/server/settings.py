@@ -14,6 +14,11 @@ from unspool.errors import ArgumentError, ArgumentTypeError, DataError, UnknownN
 PREFIX = "UNSPOOL_SERVE_"
 #: The fewest characters of a token.
 SHORTEST_TOKEN = 8
+MOST_WORKERS = 256
+#: How an address of Redis begins.
+REDIS = ("redis://", "rediss://", "unix://")
+#: Settings whose values no message has.
+SECRETS = ("token", "redis")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class ServeSettings:
         threads: Threads of a model; None: as many as there are cores.
         int8: Play models with matrices of 8 bits.
         access_log: Whether each request is logged.
+        workers: Processes that serve.
+        redis: The address of a Redis that keeps sessions; None: they are in the memory of the process.
     """
 
     host: str = "127.0.0.1"
@@ -51,6 +58,8 @@ class ServeSettings:
     threads: int | None = None
     int8: bool = False
     access_log: bool = True
+    workers: int = 1
+    redis: str | None = field(default=None, repr=False)  # it may have a password
 
     def __post_init__(self) -> None:
         for name in ("max_body", "max_tokens", "max_sessions", "queue", "batch_size", "timeout", "idle"):
@@ -60,6 +69,7 @@ class ServeSettings:
         if not 0 <= self.port < 65536:
             raise ArgumentError.of("port", self.port, "is not a port", "Give a number from 0 to 65535")
         self._check_tokens()
+        self._check_workers()
 
     def _check_tokens(self) -> None:
         for token in self.token:  # the value is a secret, and no message has it
@@ -69,6 +79,18 @@ class ServeSettings:
         if not self.token and not is_local(self.host):
             problem = "can be reached from other machines, and anybody could use the models"
             raise ArgumentError.of("host", self.host, problem, "Give a `token`, or leave `host` out")
+
+    def _check_workers(self) -> None:
+        if not 0 < self.workers <= MOST_WORKERS:
+            remedy = f"Give a number from 1 to {MOST_WORKERS}"
+            raise ArgumentError.of("workers", self.workers, "is not a number of processes", remedy)
+        if self.redis is not None and not self.redis.startswith(REDIS):
+            problem = f"does not begin with {', '.join(REDIS)}"
+            raise ArgumentError.of("redis", "…", problem, "Give an address like redis://127.0.0.1:6379/0")
+        if self.workers > 1 and self.redis is None:
+            problem = "needs sessions that all workers can reach"
+            remedy = "Give `redis` with an address like redis://127.0.0.1:6379/0, or leave `workers` out"
+            raise ArgumentError.of("workers", self.workers, problem, remedy)
 
 
 def is_local(host: str) -> bool:
@@ -129,7 +151,7 @@ def _typed(name: str, value: Any, kinds: Mapping[str, str]) -> Any:
         return float(value)
     elif type(value).__name__ == kind.partition(" ")[0]:
         return value
-    shown = "…" if name == "token" else value
+    shown = "…" if name in SECRETS else value
     raise ArgumentTypeError.of(name, shown, f"is not of the type {kind}", "Leave it out for the default")
 
 

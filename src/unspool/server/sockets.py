@@ -23,6 +23,8 @@ from unspool.server.texts import timed_out
 from unspool.server.waiting import end, first
 
 SOCKET = "/v1/sessions/{id}/ws"
+#: What a browser offers beside its token, so that there is a protocol to agree on which is no secret.
+PROTOCOL = "unspool"
 #: Messages that may wait while one is answered.
 WAITING = 64
 NAME = schemas.optional({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 80}]})
@@ -45,7 +47,8 @@ def make_messages(settings: ServeSettings) -> dict[str, schemas.Schema]:
 
 def _without_stream(settings: ServeSettings) -> schemas.Schema:
     """Of a text; here it always comes as it is written."""
-    return {name: schema for name, schema in schemas.sampling(settings).items() if name != "stream"}
+    names = schemas.generate_body(settings)["properties"]
+    return {name: schema for name, schema in names.items() if name != "stream"}
 
 
 def _message(name: str, body: schemas.Schema) -> schemas.Schema:
@@ -56,16 +59,17 @@ def _message(name: str, body: schemas.Schema) -> schemas.Schema:
 async def talk(service: Service, socket: WebSocket) -> None:
     """Answer the messages of one connection until it is closed."""
     socket.scope["unspool"]["route"] = SOCKET
-    entry = service.sessions.find(socket.path_params["id"], socket.scope["unspool"]["owner"])
-    await socket.accept()
-    await Talk(service, socket, entry).run()
+    name, owner = socket.path_params["id"], socket.scope["unspool"]["owner"]
+    await service.sessions.find(name, owner)
+    await socket.accept(PROTOCOL if PROTOCOL in socket.scope.get("subprotocols", ()) else None)
+    await Talk(service, socket, name, owner).run()
 
 
 class Talk:
     """One connection: what comes is read at once, and answered in order."""
 
-    def __init__(self, service: Service, socket: WebSocket, entry: Entry) -> None:
-        self._service, self._socket, self._entry = service, socket, entry
+    def __init__(self, service: Service, socket: WebSocket, name: str, owner: bytes) -> None:
+        self._service, self._socket, self._name, self._owner = service, socket, name, owner
         self._messages = make_messages(service.settings)
         self._asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue(WAITING)
         self._writing: asyncio.Task[None] | None = None  # the text that can be stopped
@@ -125,22 +129,23 @@ class Talk:
     async def _answer(self, asked: dict[str, Any]) -> None:
         timeout = self._service.settings.timeout
         deadline = asyncio.get_running_loop().time() + timeout
-        entry = self._entry
         try:
-            async with asyncio.timeout_at(deadline + 1), self._service.sessions.using(entry.id, entry.owner):
-                if asked["do"] == "generate":
-                    await self._generate(asked, deadline)
-                else:
-                    await self._send(asked["id"], await CALLS[asked["do"]](self._service, entry, asked))
+            async with asyncio.timeout_at(deadline + 1):
+                async with self._service.sessions.using(self._name, self._owner) as entry:
+                    if asked["do"] == "generate":
+                        value = await self._generate(entry, asked, deadline)
+                    else:
+                        value = await CALLS[asked["do"]](self._service, entry, asked)
+                await self._send(asked["id"], value)  # when the session is kept
         except TimeoutError:
             raise timed_out() from None
 
-    async def _generate(self, asked: dict[str, Any], deadline: float) -> None:
-        """Write in a task of its own, which a message can stop."""
-        texts = await session_calls.start_text(self._entry, asked, deadline)
+    async def _generate(self, entry: Entry, asked: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """Write in a task of its own, which a message can stop; returns how it ended."""
+        texts = await session_calls.start_text(entry, asked, deadline)
 
         async def write() -> None:
-            async for event in session_calls.text_events(self._entry, texts):
+            async for event in session_calls.text_events(texts):
                 await self._send(asked["id"], event)
 
         self._writing = asyncio.create_task(write())
@@ -151,9 +156,9 @@ class Talk:
             await end(writing)
             await texts.close()
         if writing.cancelled():
-            await self._send(asked["id"], {"finish_reason": "stopped", "position": self._entry.session.position})
-        else:
-            writing.result()
+            return {"finish_reason": "stopped", "position": entry.session.position}
+        writing.result()
+        return session_calls.text_end(entry, texts)
 
     async def _send(self, name: Any, value: Mapping[str, Any]) -> None:
         try:
@@ -164,7 +169,7 @@ class Talk:
 
 
 async def _fork(service: Service, entry: Entry, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    return {"session": session_calls.describe(service, session_calls.fork(service, entry))}
+    return {"session": session_calls.describe(service, await session_calls.fork(service, entry))}
 
 
 async def _save(service: Service, entry: Entry, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001

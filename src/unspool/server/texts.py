@@ -12,6 +12,7 @@ from unspool.runtime.writing import Writing
 from unspool.server.batcher import Batcher
 from unspool.server.jobs import Arrivals, Token, Write
 from unspool.server.refusals import RefusalError, overloaded
+from unspool.server.traces import Follower
 
 
 class Piece(NamedTuple):
@@ -30,9 +31,18 @@ class Texts:
         jobs: One per text, all with the same queue.
         arrivals: That queue.
         deadline: The time of the loop at which all must be done.
+        follower: Tells what goes on inside while the one text is written; None: nobody asked.
     """
 
-    def __init__(self, batcher: Batcher, jobs: Sequence[Write], arrivals: Arrivals, deadline: float) -> None:
+    def __init__(
+        self,
+        batcher: Batcher,
+        jobs: Sequence[Write],
+        arrivals: Arrivals,
+        deadline: float,
+        follower: Follower | None = None,
+    ) -> None:
+        self.follower = follower
         self._batcher, self.jobs, self._arrivals, self._deadline = batcher, jobs, arrivals, deadline
 
     async def submit(self) -> None:

@@ -104,6 +104,7 @@ class TrainingSequences:
     detrend: bool = False  # whether a straight line is taken off numbers before these are measured
     whole: WholeSequence | None = None  # where something is predicted from a whole sequence
     longest: int | None = None  # steps that a prediction reads at most; None: all before it
+    line_end: int | None = None  # the id that ends a line of text, where there is one
 
 
 class Extent(NamedTuple):
@@ -122,6 +123,16 @@ class Material(NamedTuple):
     tokens: Sequence[Sequence[str]] | None  # (time, batch), where steps are tokens
     source: str  # where it is from, in words
     missing: tuple[str, ...] = ()  # what could not be had, for the report
+
+
+class Usage(NamedTuple):
+    """What one who uses a trained model gives it, and what comes of it."""
+
+    reads: str  # "text", "words" (a sentence in words), "numbers" (rows of them) or "series"
+    unit: str  # what a step is, in the plural
+    outputs: tuple[str, ...] = ()  # names of labels, of tags or of numbers; none where it writes text
+    features: tuple[str, ...] = ()  # names of the numbers of a row
+    horizon: int = 0  # steps of a forecast
 
 
 class Claim(NamedTuple):
@@ -253,6 +264,10 @@ class Task(ABC):
         return ""
 
     # ── what a player of its network asks ──
+
+    def usage(self) -> Usage:
+        """What one who uses a trained model gives it, and what comes of it."""
+        return Usage("text", self.unit)
 
     def player_facts(self) -> dict[str, Any]:
         """What a player must know beside the network: arguments of `runtime.play.make_player`."""

@@ -12,12 +12,13 @@ from unspool.data.corpus import PARTS
 from unspool.data.glance import Glance
 from unspool.data.memory import check_list, count_steps, read_array
 from unspool.data.origins import Origins, inputs_at
+from unspool.data.seasons import Steps, follow_memory
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, refuse_far, standardize
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError, ShapeError
 from unspool.tasks.baselines.forecasts import AR, seasonal_naive
-from unspool.tasks.contract import Claim, Proposal, TrainingSequences
+from unspool.tasks.contract import Claim, Proposal, TrainingSequences, Usage
 from unspool.tasks.examples import ExampleTask, digest_files
 from unspool.tasks.forecast_columns import (
     claim_wide,
@@ -34,6 +35,7 @@ from unspool.tasks.forecast_data import (
     check_series,
     choose_horizon,
     held_out_steps,
+    longest_lookback,
 )
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.metrics import coverage, mae, pinball, rmse
@@ -199,16 +201,25 @@ class Forecasting(ExampleTask):
     def sequences(self) -> TrainingSequences:
         part = self.parts["training"]
         seen = [one.values[:end] for one, end in zip(part.series, part.origins.ends(), strict=True)]
-        return TrainingSequences("steps", [seen], detrend=True, longest=self.terms.lookback)
+        return TrainingSequences("steps", [seen], detrend=True, longest=self.data.lookback)
 
     def propose(self, memory: int, training: Training) -> list[Proposal]:  # noqa: ARG002
-        """Horizon and lookback as training has them."""
-        steps = {"horizon": self.terms.horizon, "lookback": self.terms.lookback}
+        """The horizon as training has it, and a lookback that follows the memory."""
+        terms = self.terms
+        chosen = {"horizon": Steps(terms.horizon, terms.why["horizon"]), "lookback": self._look_back(memory)}
         return [
-            Proposal(name, steps[name], f"{reason[:1].upper()}{reason[1:]}.")
-            for name, reason in self.terms.why.items()
+            Proposal(name, steps, f"{reason[:1].upper()}{reason[1:]}.")
+            for name, (steps, reason) in chosen.items()
             if reason
         ]
+
+    def _look_back(self, memory: int) -> Steps:
+        """Twice the memory; as training has it where there is no memory, or where it is given."""
+        terms = self.terms
+        if not memory or not terms.why["lookback"]:
+            return Steps(terms.lookback, terms.why["lookback"])
+        most = longest_lookback(min(self.parts["training"].origins.ends()), terms.horizon)
+        return follow_memory(memory, terms.season, terms.horizon, most)
 
     # ── the model ──
 
@@ -293,6 +304,9 @@ class Forecasting(ExampleTask):
                 steps.append(f"{stamps[step]} {median} [{low}, {high}], was {_short(y_true[step, target])}")
             lines.append(f"{past} → {' … '.join(steps)}")
         return f"{part.series[one].name}: {' · '.join(lines)}"
+
+    def usage(self) -> Usage:
+        return Usage("series", "steps", tuple(self.data.target), (), self.terms.horizon)
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from unspool.data.text import Source
 from unspool.data.units import common_unit
 from unspool.errors import ArgumentError, ArgumentTypeError, DataError, ShapeError
 from unspool.tasks.batch import Batch, SpelledWords
-from unspool.tasks.contract import TrainingSequences, WholeSequence
+from unspool.tasks.contract import TrainingSequences, Usage, WholeSequence
 from unspool.tasks.examples import read_divided
 from unspool.tasks.plain_settings import with_changes
 from unspool.tasks.tokens import Tokens, decode_steps
@@ -281,6 +281,15 @@ class LabelledTask(TolerantTask):
         """
         raw = read_examples(examples)
         return self.part(raw if targets is None else replace(raw, targets=self.read_targets(targets, len(raw))))
+
+    def usage(self) -> Usage:
+        reads = "text" if isinstance(self.inputs, TextInputs) else "numbers"
+        return Usage(reads, self.inputs.unit, self.output_names, getattr(self.inputs, "names", ()))
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of what is predicted: labels, or numbers."""
+        return ()
 
     def encode_steps(self, given: Any) -> Any:
         """The steps of one text, or of one sequence of numbers (steps, features); no step where it is empty."""

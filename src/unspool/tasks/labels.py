@@ -32,6 +32,10 @@ class LabelTask(LabelledTask):
         """The label that is predicted, or all of them."""
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.labels))
+
+    @property
     def prediction_columns(self) -> tuple[str, ...]:
         if self.top is None:
             return (self.input_column, self.predicted, *(f"p({label})" for label in self.labels))

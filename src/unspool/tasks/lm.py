@@ -200,7 +200,9 @@ class LanguageModelling(Task):
     # ── what plan and X-ray ask ──
 
     def sequences(self) -> TrainingSequences:
-        return TrainingSequences(self.unit, [[np.asarray(self.corpus.training)]])
+        mark = self.vocabulary.ids("\n")
+        line_end = mark[0] if len(mark) == 1 and self.vocabulary.decode(mark) == "\n" else None
+        return TrainingSequences(self.unit, [[np.asarray(self.corpus.training)]], line_end=line_end)
 
     def propose(self, memory: int, training: Training) -> list[Proposal]:
         """`bptt` of twice the memory, as far as the text allows, and a `batch_size` for which the text is enough."""

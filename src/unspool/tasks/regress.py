@@ -185,6 +185,10 @@ class Regression(LabelledTask):
         return f"{labelled.shorten_input(part.raw, index)} → {predicted} (is {targets})"
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.targets))
+
+    @property
     def prediction_columns(self) -> tuple[str, ...]:
         first = self.input_column
         return (first, *(f"{name}, predicted" if name == first else name for name in self.targets))

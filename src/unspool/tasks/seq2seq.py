@@ -23,7 +23,7 @@ from unspool.data.units import common_unit
 from unspool.decoding.sequences import Decoded
 from unspool.errors import ArgumentTypeError, DataError, ShapeError
 from unspool.tasks.batch import END, FIRST, Batch
-from unspool.tasks.contract import Claim, PairModel, TrainingSequences, WholeSequence
+from unspool.tasks.contract import Claim, PairModel, TrainingSequences, Usage, WholeSequence
 from unspool.tasks.examples import TOGETHER, choose_examples, digest_files, read_divided
 from unspool.tasks.labelled import SHOWN, remember_columns, shorten_input, show_input
 from unspool.tasks.metrics import exact_match, mean_edit_distance
@@ -242,6 +242,9 @@ class Translation(TolerantTask):
         predicted, target = self._normalize(self.text(prediction)), self._normalize(_target(part.raw, index))
         line = f"{shorten_input(part.raw, index)} → {predicted[:SHOWN]}"
         return f"✓ {line}" if predicted == target else f"✗ {line}, not {target[:SHOWN]}"
+
+    def usage(self) -> Usage:
+        return Usage("text", self.source.unit)
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:

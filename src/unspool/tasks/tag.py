@@ -23,7 +23,7 @@ from unspool.data.tagged import Sentence, mend_sentences, split_columns
 from unspool.data.text import LINES, Source, read_lines
 from unspool.errors import ArgumentError, ArgumentTypeError, DataError, ShapeError
 from unspool.tasks.batch import UNSEEN, Batch, TagPrediction, WordBatch
-from unspool.tasks.contract import Claim, TrainingSequences
+from unspool.tasks.contract import Claim, TrainingSequences, Usage
 from unspool.tasks.examples import check_validation, digest_files, read_divided
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.lexicon import Lexicon
@@ -272,6 +272,9 @@ class Tagging(TolerantTask):
         return [[own[t] if t < len(own) else "" for own in words] for t in range(steps)]
 
     # ── the model ──
+
+    def usage(self) -> Usage:
+        return Usage("words", self.unit, tuple(self.tags))
 
     def player_facts(self) -> dict[str, Any]:
         return {"allowed": permitted(self.tags, self.scheme)}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from tests.insight.models import loss_of, small_input, small_stack
 from tests.variants import LENGTHS, as_state, as_states, each_cell
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from unspool.cells import GRU, LSTM, Cell, Elman, Linear, ResetAfterGRU
 from unspool.errors import ArgumentError
 from unspool.insight.measures import jacobians
 from unspool.insight.measures.jacobians import QUANTILES, measure_jacobians
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording, record
 from unspool.nn import Recurrent
 
@@ -145,11 +147,34 @@ def test_sampling_of_wide_states(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured[:, [0, -1]].all()
     np.testing.assert_array_equal(some.singular[measured], whole.singular[measured])
     lags = ~np.isnan(some.products[..., 0])
-    assert (lags.sum(1) == 10).all()  # lag 0, and 10 of 1 … 31, of which 31 is longer than the row
+    assert (lags.sum(1) == 11).all()  # lag 0, and 10 of 1 … 30
     for number, layer in enumerate(recording.layers):
         t = np.flatnonzero(measured[number])[5]  # the one in the middle, where only one is allowed
         row = layer.jacobians(layer.x[t, :1], layer.before[t, :1])[0].numpy()
         np.testing.assert_allclose(some.radius[number], np.abs(np.linalg.eigvals(row)).max(), rtol=1e-12)
+
+
+def test_products_of_very_wide_states_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each factor of a product costs much then, not only the singular values at its end."""
+    recording = recorded(small_stack(LSTM(), 1), small_input(LSTM(), steps=30))
+    whole = measure_jacobians(recording, rows=1)
+    monkeypatch.setattr(jacobians, "WORK", 0)
+    some = measure_jacobians(recording, rows=1)
+    measured = ~np.isnan(some.products[0, :, 0])
+    assert np.flatnonzero(measured).max() <= jacobians.FACTORS
+    assert measured.sum() == 2
+    whole_middle = recording.layers[0]
+    t = np.arange(30)[30 - jacobians.FACTORS >> 1 :][: int(np.flatnonzero(measured).max())]
+    product = np.linalg.multi_dot([np.eye(8), *[step_jacobian(whole_middle, int(one)) for one in t[::-1]]])
+    np.testing.assert_allclose(
+        some.products[0, measured][-1], np.quantile(np.linalg.svd(product)[1], QUANTILES), rtol=1e-9
+    )
+    np.testing.assert_array_equal(whole.products[0, 0], some.products[0, 0])
+
+
+def step_jacobian(layer: RecordedLayer, t: int) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = layer.jacobians(layer.x[t, :1], layer.before[t, :1])[0].numpy()
+    return found
 
 
 def test_nothing_to_measure() -> None:
@@ -184,9 +209,9 @@ def test_goes_on_from_call_to_call() -> None:
 
     weights = module.cell_parameters()["U_h"].detach()
     on = measure_jacobians(record(model, lambda model: run(model, True)), lags=7)
-    np.testing.assert_allclose(on.products[0, 6], quantiles(torch.linalg.matrix_power(weights, 6)), rtol=1e-9)
+    np.testing.assert_allclose(on.products[0, 6], quantiles(torch.linalg.matrix_power(weights, 6)), 1e-9, 1e-15)
     anew = measure_jacobians(record(model, lambda model: run(model, False)), lags=7)
-    np.testing.assert_allclose(anew.products[0, 4], quantiles(torch.linalg.matrix_power(weights, 4)), rtol=1e-9)
+    np.testing.assert_allclose(anew.products[0, 4], quantiles(torch.linalg.matrix_power(weights, 4)), 1e-9, 1e-15)
     assert np.isnan(anew.products[0, 5:]).all()
 
 

@@ -60,7 +60,7 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
         col=1,
     )
     figure.update_xaxes(title_text="lag (steps)", row=1, col=1)
-    log_axis(figure, "‖∂ output‖", sensitivity.removed, row=1, col=1)
+    log_axis(figure, "‖∂ output‖", [sensitivity.kernel, *sensitivity.removed], row=1, col=1)
     figure.update_xaxes(title_text="Δ (above 0: accumulates, below: smooths)", row=2, col=1)
     ticks = {"tickvals": list(range(count)), "ticktext": [for_figure(label) for label in sensitivity.labels]}
     figure.update_yaxes(autorange="reversed", showgrid=False, row=2, col=1, **ticks)

@@ -27,7 +27,7 @@ LASTING, NEARLY, ALL = 0.75, 0.9, 0.98
 #: How often the data is shuffled.
 SHUFFLES = 5
 #: Steps that are measured, from the beginning, and the longest lag.
-STEPS, LONGEST = 300_000, 1000
+STEPS, LONGEST = 100_000, 1000
 #: A lag needs at least this many pairs, and this fraction of the steps.
 PAIRS, PART = 20, 0.25
 #: Shuffled tokens, whose lags are all alike, are measured at each lag up to this one, then at some in each doubling.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.cells.symbols import Symbol
+from unspool.cells.gates import find_gates
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
 
@@ -61,26 +61,18 @@ def measure_gates(recording: Recording) -> Gates:
 def gate_roles(layer: RecordedLayer) -> dict[str, str]:
     """The gates of a layer's equations by name: "keep", "write" or "gate".
 
-    A gate is a named sigmoid g where g or 1 − g multiplies another value, and whatever the cell declares to keep or
-    write. So the state of a network whose activation is a sigmoid is not a gate.
+    Gates are those that the equations show, and whatever the cell declares to keep or write.
     """
-    cell, factors = layer.cell, _gating_factors(layer)
+    cell, gates = layer.cell, find_gates(layer.equations)
     roles = {}
-    for name, value in layer.equations.named.items():
+    for name in layer.equations.named:
         if name in cell.keeps:
             roles[name] = "keep"
         elif name in cell.writes:
             roles[name] = "write"
-        elif value.operation == "sigmoid" and value in factors:
+        elif name in gates:
             roles[name] = "gate"
     return roles
-
-
-def _gating_factors(layer: RecordedLayer) -> set[Symbol]:
-    """Values v such that v or 1 − v is a factor of a product."""
-    factors = {value for node in layer.equations.nodes if node.operation == "multiply" for value in node.inputs}
-    inverted = {node.inputs[1] for node in factors if node.operation == "subtract" and node.inputs[0].detail == 1}
-    return factors | inverted
 
 
 def _gate(layer: RecordedLayer, name: str, role: str) -> Gate:

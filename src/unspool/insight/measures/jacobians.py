@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 #: Singular value decompositions × width³ for a whole recording; above it steps, sequences and lags are sampled.
 WORK = 36 * 512**3
+#: Steps of a product that cost as much as one singular value decomposition.
+FACTORS = 3
 #: The cost of a matrix's eigenvalues, in singular value decompositions.
 EIGENVALUES = 6
 
@@ -112,9 +114,9 @@ def _steps(layer: RecordedLayer, rows: int, allowed: int, into: Array) -> float:
 
 def _products(recording: Recording, layer: RecordedLayer, rows: int, allowed: int, into: Array) -> None:
     """Fill in the quantiles of products over lags."""
-    longest = len(into) - 1
+    longest = min(len(into) - 1, FACTORS * max(1, allowed))
     into[0] = 1.0 if layer.live.any() else np.nan
-    measured = np.unique(np.linspace(1, longest, max(1, min(longest, allowed))).round()).astype(int).tolist()
+    measured = np.unique(np.linspace(longest, 1, max(1, min(longest, allowed))).round()).astype(int).tolist()
     chosen = longest_rows(layer, min(rows, max(1, allowed // max(longest, 1))))
     two = allowed >= 2 * len(chosen) * longest
     found: dict[int, list[Array]] = {lag: [] for lag in measured if lag > 0}

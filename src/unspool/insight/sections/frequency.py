@@ -66,6 +66,7 @@ def _fit(pole: float, error: float) -> Message:
 
 FREQUENCY = Measure(
     key="frequency",
+    weight=6,
     measure=measure,
     tell=tell,
     scalars=(

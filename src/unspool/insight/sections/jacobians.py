@@ -57,6 +57,7 @@ def _findings(found: Jacobians) -> list[str]:
 
 JACOBIANS = Measure(
     key="jacobians",
+    weight=4,
     measure=lambda specimen: measure_jacobians(specimen.recording),
     tell=tell,
     scalars=(Scalar("radius", "spectral radius of a step", rank=12),),

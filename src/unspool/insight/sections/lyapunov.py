@@ -66,6 +66,7 @@ def _motion(low: float, high: float) -> str:
 
 LYAPUNOV = Measure(
     key="lyapunov",
+    weight=2,
     measure=lambda specimen: measure_lyapunov(specimen.recording),
     tell=tell,
     scalars=(Scalar("largest", "largest Lyapunov exponent (per step)", rank=3),),

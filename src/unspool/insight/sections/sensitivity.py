@@ -42,13 +42,14 @@ def tell(found: Sensitivity) -> Section:
         tuple(
             Message(ACCUMULATES if delta > 0 else SMOOTHS, label=label, delta=float(delta))
             for label, delta in zip(found.labels, found.delta, strict=True)
-            if np.isfinite(delta)
+            if np.isfinite(delta) and delta  # a layer beside the path from input to output adds nothing
         ),
     )
 
 
 SENSITIVITY = Measure(
     key="sensitivity",
+    weight=3,
     measure=lambda specimen: measure_sensitivity(specimen.recording),
     tell=tell,
     scalars=(Scalar("delta", "response added by recurrence", rank=16),),

@@ -41,6 +41,7 @@ def _findings(found: WeightShares) -> list[str]:
 
 SHARES = Measure(
     key="shares",
+    weight=3,
     measure=lambda specimen: measure_shares(specimen.recording, specimen.gradient),
     tell=tell,
 )

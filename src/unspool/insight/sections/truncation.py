@@ -57,6 +57,7 @@ def _findings(found: Truncation) -> Iterator[str]:
 
 TRUNCATION = Measure(
     key="truncation",
+    weight=5,
     measure=lambda specimen: measure_truncation(specimen.recording, specimen.gradient, WINDOWS, specimen.bptt),
     tell=tell,
     scalars=(

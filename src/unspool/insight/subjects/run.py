@@ -49,7 +49,7 @@ def take_run(run: str | Path, data: str | Path | None = None) -> Specimen:
 
     def find_memory() -> int | None:
         try:
-            return measure_memory(prepare_task().sequences()).steps
+            return measure_memory(prepare_task().sequences()).known
         except UnspoolError:  # the run's own data is not there any more
             return None
 
@@ -113,7 +113,11 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         loss: Tensor = model(batch, state).loss
         return loss
 
-    recording = record(learner, look)
+    def look_closer(model: nn.Module) -> Tensor:
+        found: Tensor = model.last_surprise(batch)  # type: ignore[operator]
+        return found
+
+    recording, surprise = record(learner, look), learner.surprise(batch)
     steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
     model = config.model
     facts = (
@@ -129,7 +133,8 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         title=Message("X-ray of {name}", name=Path(run).name),
         facts=facts,
         tokens=material.tokens,
-        surprise=learner.surprise(batch),
+        surprise=surprise,
+        focus=None if surprise is None else lambda: record(learner, look_closer),
         bptt=_bptt(config),
         retrain=Retrain.of(run),
         missing=material.missing,

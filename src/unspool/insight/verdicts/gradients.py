@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from unspool.insight.gate_bias import propose_cell
 from unspool.insight.measures.activation import Activations
 from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
 from unspool.insight.report.severity import Severity
 from unspool.insight.verdicts.dynamics import chaotic_layers
-from unspool.insight.verdicts.remedies import open_gates, spell_settings
+from unspool.insight.verdicts.remedies import needed_memory, open_gates, spell_settings
 from unspool.insight.verdicts.rules import Case, finite_max, percent
 from unspool.language import Message, at_least
 
@@ -45,7 +46,7 @@ def exploding(case: Case) -> Verdict | None:
     )
     activations = case.found.get(Activations) or Activations(())
     if any(activity.function == "relu" for activity in activations.values):
-        gates = open_gates(case) or {"cell": "lstm"}
+        gates = open_gates(case) or {"cell": propose_cell(needed_memory(case))}
         remedy = Message(
             "Use a cell whose states are bounded and kept by a gate: {settings}. The states of a relu network can grow "
             "without limit. Clip gradients with `clip=1.0`, so that one batch cannot move the weights far.",

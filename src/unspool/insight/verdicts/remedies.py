@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from unspool.insight.gate_bias import propose_forget_bias
+from unspool.insight.gate_bias import propose_cell, propose_forget_bias
 from unspool.insight.verdicts.rules import Case
 from unspool.language import Message
 
@@ -14,14 +14,14 @@ from unspool.language import Message
 def open_gates(case: Case) -> dict[str, Any] | None:
     """Settings with which gates start open, as `plan` proposes them; None where the data needs too short a memory."""
     specimen = case.specimen
-    bias = propose_forget_bias(_needed(case), specimen.forget_bias)
+    bias = propose_forget_bias(needed_memory(case), specimen.forget_bias)
     if bias is None:
         return None
     engine = {} if specimen.engine == "kernel" else {"engine": "kernel"}  # torch.nn's layers have no such setting
-    return {**({} if case.gated else {"cell": "lstm"}), **engine, "forget_bias": bias}
+    return {**({} if case.gated else {"cell": propose_cell(needed_memory(case))}), **engine, "forget_bias": bias}
 
 
-def _needed(case: Case) -> int | None:
+def needed_memory(case: Case) -> int | None:
     """The steps to be remembered: what the loss was seen to need, or else what the training data needs."""
     if case.need is not None and case.need.furthest:
         return max(case.need.furthest, case.specimen.memory or 0)

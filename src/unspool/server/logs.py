@@ -1,0 +1,23 @@
+"""Where a server logs: on standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+#: Logger → the form of its lines, and the least that it tells. uvicorn warns of every client that sends garbage.
+LOGS = {
+    "unspool.access": ("%(message)s", logging.INFO),
+    "unspool.server": ("%(levelname)s %(message)s", logging.INFO),
+    "uvicorn.error": ("%(levelname)s %(message)s", logging.ERROR),
+}
+
+
+def log_to_stderr() -> None:
+    """Requests as JSON, one per line, and failures of the server."""
+    for name, (shape, level) in LOGS.items():
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter(shape))
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)

@@ -1,0 +1,112 @@
+"""MemoryStore: sessions in the memory of one process, the least recently used first."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from unspool.runtime.session import Session
+from unspool.server.metrics import Metrics
+from unspool.server.models import ServedModel
+from unspool.server.sessions import Entry, SessionStore, make_id, not_found, too_many
+
+#: Seconds between two looks at sessions that nobody uses.
+SWEEP = 10.0
+
+
+@dataclass
+class Kept(Entry):
+    """A session in memory."""
+
+    used: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the request that uses the session
+
+
+class MemoryStore(SessionStore):
+    """All sessions, the least recently used first.
+
+    Args:
+        most: How many there may be.
+        idle: Seconds after which one that is not used is dropped.
+        spare: A session that was used within so many seconds is not dropped to make room.
+        metrics: Counts sessions.
+        clock: Seconds; for tests.
+    """
+
+    def __init__(
+        self, most: int, idle: float, spare: float, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most, self._idle, self._spare, self._clock, self._metrics = most, idle, spare, clock, metrics
+        self._entries: OrderedDict[str, Kept] = OrderedDict()
+        metrics.gauge("unspool_sessions", lambda: len(self._entries))
+
+    async def open(self, owner: bytes, model: ServedModel, session: Session) -> Entry:
+        self.sweep()
+        if len(self._entries) >= self._most and not self._make_room():
+            raise too_many(self._most)
+        entry = Kept(make_id(), owner, model, session, self._clock())
+        self._entries[entry.id] = entry
+        return entry
+
+    async def find(self, name: str, owner: bytes) -> Entry:
+        return self._find(name, owner)
+
+    def _find(self, name: str, owner: bytes) -> Kept:
+        self.sweep()
+        entry = self._entries.get(name)
+        if entry is None or not secrets.compare_digest(entry.owner, owner):
+            raise not_found()
+        entry.used = self._clock()
+        self._entries.move_to_end(name)
+        return entry
+
+    @asynccontextmanager
+    async def using(self, name: str, owner: bytes) -> AsyncIterator[Entry]:
+        """The session, for one request at a time, in the order in which they come."""
+        entry = self._find(name, owner)
+        async with entry.lock:
+            self._find(name, owner)  # it may have been deleted meanwhile
+            try:
+                yield entry
+            finally:
+                entry.used = self._clock()
+
+    async def drop(self, entry: Entry) -> None:
+        self._entries.pop(entry.id, None)
+
+    async def tend(self) -> None:
+        while True:
+            await asyncio.sleep(min(SWEEP, self._idle))
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Drop what has expired."""
+        now = self._clock()
+        while (first := next(iter(self._entries.values()), None)) is not None and now - first.used > self._idle:
+            if first.lock.locked():
+                first.used = now
+                self._entries.move_to_end(first.id)
+            else:
+                self._forget(first, "expired")
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _make_room(self) -> bool:
+        now = self._clock()
+        for entry in self._entries.values():
+            if now - entry.used < self._spare:
+                return False
+            if not entry.lock.locked():
+                self._forget(entry, "evicted")
+                return True
+        return False
+
+    def _forget(self, entry: Kept, reason: str) -> None:
+        del self._entries[entry.id]
+        self._metrics.count("unspool_sessions_dropped_total", reason=reason)

@@ -1,0 +1,126 @@
+// One branch of a text: a session on the server, the tokens that it has read, and what was told about each.
+
+import { events, forget, post } from "./api.js";
+
+const TOP = 8, PIECE = 400;
+
+export class BranchModel {
+  constructor(model, steps = [], read = "") {
+    this.model = model;
+    this.steps = steps; // { token, text, probability, next, values }
+    this.read = read; // the text that its editor has
+    this.session = null;
+    this.weights = new Map(); // number of tokens → how much each of them matters to the one after them
+    this.stopping = null;
+  }
+
+  get ids() { return this.steps.map((step) => step.token); }
+
+  /** Bits per token, of those whose probability is known. */
+  get bits() {
+    const known = this.steps.map((step) => step.probability).filter((one) => typeof one === "number");
+    return known.length ? known.reduce((sum, one) => sum - Math.log2(Math.max(one, 1e-12)), 0) / known.length : null;
+  }
+
+  async open() {
+    this.session = (await post("/v1/sessions", { model: this.model })).id;
+    const ids = this.ids;
+    for (let first = 0; first < ids.length; first += PIECE) {
+      await post(`/v1/sessions/${this.session}/feed`, { input: ids.slice(first, first + PIECE) });
+    }
+  }
+
+  /** Use the session; one that has expired is opened again with what it had read. */
+  async with(use) {
+    if (!this.session) await this.open();
+    try {
+      return await use(`/v1/sessions/${this.session}`);
+    } catch (error) {
+      if (error.code !== "session_not_found") throw error;
+      await this.open();
+      return use(`/v1/sessions/${this.session}`);
+    }
+  }
+
+  /** Read text, or ids, after what there is. */
+  async feed(input) {
+    const pieces = typeof input === "string" ? (input.match(/[^]{1,400}/gu) ?? []) : [input];
+    for (const piece of pieces) {
+      const told = await this.with((path) => post(`${path}/feed`, { input: piece, trace: true, top: TOP }));
+      this.steps.push(...told.trace);
+    }
+  }
+
+  /** Make this the text. Where the old one only became longer, the rest is read; words may change with what follows. */
+  async rewrite(text, characters) {
+    const longer = characters && text.startsWith(this.read) && this.steps.length === [...this.read].length && this.read;
+    if (longer) {
+      const rest = text.slice(this.read.length);
+      this.read = text;
+      if (rest) await this.feed(rest);
+      return;
+    }
+    this.close();
+    this.steps = [];
+    this.weights = new Map();
+    this.read = text;
+    await this.feed(text);
+  }
+
+  /** Write on; `each` is called after every token. Resolves to why it ended. */
+  async write(options, each) {
+    this.stopping = new AbortController();
+    try {
+      const written = this.with(async (path) => {
+        for await (const event of events(`${path}/generate`, { ...options, trace: true, top: TOP }, this.stopping.signal)) {
+          if (event.trace) {
+            this.steps.push(event.trace);
+            each();
+          }
+          if (event.finish_reason) return event.finish_reason;
+        }
+        return "stop";
+      });
+      return await written;
+    } catch (error) {
+      if (error.name !== "AbortError") throw error;
+      // the session may have read tokens that never came here: it is opened again with those that did
+      this.close();
+      return "stopped";
+    } finally {
+      this.stopping = null;
+    }
+  }
+
+  stop() { this.stopping?.abort(); }
+
+  /** Another branch that has the first tokens; at the end of the text the session itself is forked. */
+  async branch(count) {
+    const own = new BranchModel(this.model, this.steps.slice(0, count), this.textOf(count));
+    if (count === this.steps.length && this.session) {
+      own.session = (await this.with((path) => post(`${path}/fork`))).id;
+    }
+    return own;
+  }
+
+  textOf(count) {
+    const texts = this.steps.slice(0, count).map((step) => step.text);
+    return texts.join(this.words ? " " : "");
+  }
+
+  /** How much each of the first tokens matters to the one after them; empty until `weigh` was called. */
+  importance(count) { return this.weights.get(count) ?? []; }
+
+  /** Ask how much each of the first tokens matters to the one after them. */
+  async weigh(count) {
+    if (!count || this.weights.has(count)) return;
+    const first = Math.max(0, count - 512), { weights } = this;
+    const told = await post("/v1/importance", { model: this.model, input: this.ids.slice(first, count) });
+    weights.set(count, [...Array(first).fill(null), ...told.importance]);
+  }
+
+  close() {
+    if (this.session) forget(this.session);
+    this.session = null;
+  }
+}

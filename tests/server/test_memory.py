@@ -1,0 +1,86 @@
+"""What requests leave behind: no cycles, which would stay until the collector comes by."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.server.app import make_app
+from unspool.server.service import Service
+from unspool.server.settings import ServeSettings
+
+Ask = Callable[..., Awaitable[tuple[int, Any]]]
+
+
+def make_ask(app: Any) -> Ask:
+    """Asks the app itself: clients have cycles of their own."""
+
+    async def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        data = b"" if body is None else json.dumps(body).encode()
+        headers = {"host": "127.0.0.1", "content-type": "application/json", "content-length": str(len(data))}
+        scope = {
+            **{"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""},
+            **{"headers": [(name.encode(), value.encode()) for name, value in headers.items()], "root_path": ""},
+        }
+        sent: list[Any] = []
+        waiting = [{"type": "http.request", "body": data, "more_body": False}]
+
+        async def receive() -> Any:
+            return waiting.pop() if waiting else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"] or b"{}")
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/health", None, 200),
+        ("POST", "/v1/sessions/{id}/step", {"inputs": [[1.0], [2.0]]}, 200),
+        ("POST", "/v1/sessions/{id}/step", {"inputs": [["x"]]}, 422),
+        ("POST", "/v1/sessions/{id}/feed", {"input": [[1.0]] * 3}, 200),
+        ("POST", "/v1/sessions/{id}/generate", {}, 422),
+        ("GET", "/v1/sessions/none", None, 404),
+        ("POST", "/v1/sessions", {}, 429),
+        ("POST", "/v1/sessions", {"wrong": 1}, 422),
+        ("POST", "/v1/predict", {"examples": [[[1.0]]]}, 200),
+        ("POST", "/v1/predict", {"examples": {"a": ["x"]}}, 422),
+        ("GET", "/nowhere", None, 404),
+    ],
+)
+def test_requests_leave_no_cycles(exact_sum: Path, method: str, path: str, body: Any, status: int) -> None:
+    service = Service.load([exact_sum], ServeSettings(max_sessions=1, access_log=False))
+    ask = make_ask(make_app(service, "1"))
+
+    async def talk() -> Counter[str]:
+        _, opened = await ask("POST", "/v1/sessions", {})
+        whole = path.replace("{id}", opened["id"])
+        assert (await ask(method, whole, body))[0] == status
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for _ in range(5):
+                await ask(method, whole, body)
+            gc.collect()
+            return Counter(type(one).__name__ for one in gc.garbage)
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+
+    try:
+        left = asyncio.run(talk())
+    finally:
+        service.close()
+    assert sum(left.values()) < 5, left  # that many requests
