@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -21,9 +22,8 @@ SHOWN = (
 )
 
 
-def take_pictures(page: Path) -> list[str]:
-    """A picture of the first figure of each chapter that the page has; their names."""
-    folder = DOCS / "images" / "lab"
+def take_pictures(page: Path, folder: Path, shown: Mapping[str, str]) -> list[str]:
+    """A picture of some figures of a page: name → CSS selector of the figure; the names of those that it has."""
     folder.mkdir(parents=True, exist_ok=True)
     taken = []
     with sync_playwright() as driver:
@@ -31,12 +31,12 @@ def take_pictures(page: Path) -> list[str]:
         tab = browser.new_page(viewport={"width": 900, "height": 900}, color_scheme="light")
         tab.set_default_timeout(120_000)
         tab.goto(page.absolute().as_uri())
-        for name in SHOWN:
-            figure = tab.locator(f"#{name} figure").first
+        for name, selector in shown.items():
+            figure = tab.locator(selector).first
             if not figure.count():
                 continue
             figure.scroll_into_view_if_needed()
-            tab.locator(f"#{name} .plot .main-svg").first.wait_for()
+            figure.locator(".plot .main-svg").first.wait_for()
             figure.screenshot(path=folder / f"{name}.png")
             taken.append(name)
         browser.close()
@@ -54,4 +54,5 @@ def write(names: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    (DOCS / "gallery.md").write_text(write(take_pictures(Path(sys.argv[1]))), encoding="utf-8")
+    figures = {name: f"#{name} figure" for name in SHOWN}
+    (DOCS / "gallery.md").write_text(write(take_pictures(Path(sys.argv[1]), DOCS / "images" / "lab", figures)), "utf-8")

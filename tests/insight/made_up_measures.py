@@ -14,6 +14,7 @@ from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
 from unspool.insight.measures.frequency import Frequency
 from unspool.insight.measures.gates import Gate, Gates
+from unspool.insight.measures.inputs import Inputs
 from unspool.insight.measures.jacobians import Jacobians
 from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
@@ -25,6 +26,11 @@ from unspool.insight.measures.time_constants import Constants, TimeConstants
 from unspool.insight.measures.token_states import TokenStates, link
 from unspool.insight.measures.truncation import Truncation
 from unspool.insight.measures.unit_activity import UnitActivity
+from unspool.insight.points import spectrum
+from unspool.insight.points.continua import Continuum
+from unspool.insight.points.fates import Fates
+from unspool.insight.points.plane import Portrait
+from unspool.insight.points.recall import estimate_recall
 
 LABELS = ("layer 1", "layer 2", "layer 2 ←")
 WORDS = ("the", "cat", "saw", "a", "dog", "near", "house", "and", "ran", "mouse", "sleeps", ".")
@@ -97,34 +103,54 @@ def jacobians(labels: tuple[str, ...] = LABELS, steps: int = 100, lags: int = 32
 
 def lyapunov(labels: tuple[str, ...] = LABELS, width: int = 32) -> Lyapunov:
     exponents = tuple(np.linspace(0.05 - 0.1 * index, -1.5 - index, width) for index in range(len(labels)))
-    return Lyapunov(labels=labels, exponents=exponents, largest=np.array([one[0] for one in exponents]))
+    largest = np.array([one[0] for one in exponents])
+    return Lyapunov(labels, exponents, largest, interval=largest[:, None] + np.array([-0.02, 0.02]))
 
 
-def fixed_points(labels: tuple[str, ...] = LABELS, steps: int = 100, width: int = 16) -> FixedPoints:
+def fixed_points(
+    labels: tuple[str, ...] = LABELS, steps: int = 100, width: int = 16, held: tuple[str, ...] = ("mean input",)
+) -> FixedPoints:
     rng = np.random.default_rng(4)
-    sets = []
+    sets, portraits = [], []
     for label in labels:
         angle = np.linspace(0, 12, steps) + rng.uniform(0, 6, (6, 1))
         radius = np.linspace(2, 0.3, steps)
         paths = np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1)
         paths[0, -20:] = np.nan
-        eigenvalues = rng.normal(size=(4, width)) * 0.5 + 0.4j * rng.normal(size=(4, width))
-        sets.append(
-            PointSet(
-                label=label,
-                points=rng.normal(size=(4, width)),
-                speed=np.array([1e-14, 1e-13, 1e-5, 1e-12]),
-                eigenvalues=eigenvalues,
-                stable=np.array([True, False, False, True]),
-                slow=np.array([False, False, True, False]),
-                axes=np.eye(2, width),
-                centre=np.zeros(width),
-                explained=np.array([0.62, 0.21]),
-                plane=rng.normal(size=(4, 2)),
-                trajectories=paths,
-            )
-        )
-    return FixedPoints(sets=tuple(sets))
+        explained = np.array([0.62, 0.21])
+        portraits.append(Portrait(label, "", np.eye(2, width), np.zeros(width), explained, paths))
+        sets += [_points(label, name, rng, width) for name in held]
+    return FixedPoints(sets=tuple(sets), portraits=tuple(portraits))
+
+
+def _points(label: str, held: str, rng: np.random.Generator, width: int) -> PointSet:
+    eigenvalues = rng.normal(size=(5, width)) * 0.5 + 0.4j * rng.normal(size=(5, width))
+    path = rng.normal(size=(9, width))
+    line = Continuum(path, np.full(9, 1e-18), 1, closed=False, fixed=True, attracting=True, points=40)
+    return PointSet(
+        points=rng.normal(size=(5, width)),
+        residual=np.array([1e-18, 1e-24, 1e-23, 1e-5, 1e-22]),
+        eigenvalues=eigenvalues,
+        stable=np.array([False, True, False, False, True]),
+        slow=np.array([False, False, False, True, False]),
+        kind=("continuum", "stable", "saddle", "slow", "stable"),
+        time_constants=spectrum.time_constants(eigenvalues, 1.0),
+        frequencies=spectrum.frequencies(eigenvalues, 1.0),
+        modes=rng.normal(size=(5, min(8, width), width)).astype(np.complex128),
+        reached=np.array([40, 9, 7, 1, 8]),
+        recall=estimate_recall(np.array([40, 9, 7, 1, 8])),
+        continua=(line,),
+        far=2,
+        fates=Fates(400, 40, 3, 2, 1, 7.0),
+        starts=128,
+        evaluations=65_000,
+        stopped="recall",
+        dt=1.0,
+        label=label,
+        held=held,
+        plane=rng.normal(size=(5, 2)),
+        curves=(path[:, :2],),
+    )
 
 
 def frequency(labels: tuple[str, ...] = LABELS, points: int = 24) -> Frequency:
@@ -141,6 +167,7 @@ def frequency(labels: tuple[str, ...] = LABELS, points: int = 24) -> Frequency:
         phase=phase,
         pole=pole,
         theory=theory,
+        error=np.full(len(labels), 0.03),
     )
 
 
@@ -163,7 +190,19 @@ def gates(labels: tuple[str, ...] = LABELS, steps: int = 100, width: int = 48) -
             quantiles = np.quantile(values, (0, 0.1, 0.5, 0.9, 1), axis=1).T
             edges = np.linspace(0, 1, 21)
             found.append(
-                Gate(label, name, role, values.mean(1), quantiles, edges, counts.mean(0), counts, values[:, :64])
+                Gate(
+                    label,
+                    name,
+                    role,
+                    values.mean(1),
+                    quantiles,
+                    edges,
+                    counts.mean(0),
+                    counts,
+                    values[:, :64],
+                    0.1,
+                    0.2,
+                )
             )
     return Gates(tuple(found))
 
@@ -193,7 +232,15 @@ def participation(labels: tuple[str, ...] = LABELS, width: int = 48) -> Particip
     spectra = tuple((0.5 + 0.15 * index) ** np.arange(width, dtype=np.float64) for index in range(len(labels)))
     spectra = tuple(one / one.sum() for one in spectra)
     ratio = np.array([1 / (one**2).sum() for one in spectra])
-    return Participation(labels, ratio, np.full(len(labels), width), spectra, np.zeros(len(labels)))
+    return Participation(
+        labels, ratio, np.full(len(labels), width), spectra, np.zeros(len(labels)), np.zeros(len(labels))
+    )
+
+
+def inputs(labels: tuple[str, ...] = LABELS, width: int = 12) -> Inputs:
+    sizes = tuple(np.geomspace(0.1, 10 + index, width) for index in range(len(labels)))
+    largest, norm = np.array([one.max() for one in sizes]), np.array([np.linalg.norm(one) for one in sizes])
+    return Inputs(labels, largest, norm, 10 * largest, sizes)
 
 
 def token_states(types: tuple[str, ...] = WORDS) -> TokenStates:

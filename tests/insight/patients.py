@@ -103,6 +103,85 @@ def healthy() -> Patient:
     return Patient(model, _batch())
 
 
+def scaled() -> Patient:
+    """A tanh network that reads numbers a hundred times as large as its weights are made for."""
+    return Patient(_stack("elman"), 100 * _batch())
+
+
+def small_inputs() -> Patient:
+    """An LSTM that reads numbers near zero."""
+    model = _stack("lstm")
+    _fill(model, b_f=2.5)
+    return Patient(model, 1e-3 * _batch())
+
+
+def unequal_inputs() -> Patient:
+    """An LSTM of which one feature varies a thousand times as much as another."""
+    model = _stack("lstm")
+    _fill(model, b_f=2.5)
+    sizes = torch.tensor([1.0, 1.0, 1.0, 1.0, 2.0, 1e-3], dtype=torch.float64)
+    return Patient(model, sizes * _batch())
+
+
+def stuck_shut() -> Patient:
+    """An LSTM whose input gate never opens."""
+    model = _stack("lstm")
+    _fill(model, b_f=2.5, b_i=-15.0)
+    return Patient(model, _batch())
+
+
+def stuck_open() -> Patient:
+    """A GRU whose gate, which lets the new state in, is always open."""
+    model = _stack("gru")
+    _fill(model, b_z=15.0)
+    return Patient(model, _batch())
+
+
+def frozen() -> Patient:
+    """A tanh network that has settled, and hardly reads its input."""
+    model = _stack("elman")
+    with torch.no_grad():
+        layers_of(model)[0].cell_parameters()["W_h"].mul_(1e-6)
+    return Patient(model, _batch())
+
+
+def saturated_cell() -> Patient:
+    """An LSTM that adds up without end, so that tanh(c) is at its limits."""
+    model = _stack("lstm")
+    sign = torch.where(torch.arange(HIDDEN) % 2 == 0, 2.0, -2.0)
+    _fill(model, b_f=4.5, b_i=3.0, b_g=sign)
+    return Patient(model, _batch())
+
+
+def saturated_units() -> Patient:
+    """A tanh network with input weights sixty times as large."""
+    model = _stack("elman")
+    with torch.no_grad():
+        layers_of(model)[0].cell_parameters()["W_h"].mul_(60)
+    return Patient(model, _batch())
+
+
+def forgetful() -> Patient:
+    """Two LSTM layers, of which the lower one forgets at once and the upper one keeps."""
+    model = _stack("lstm", 2)
+    lower, upper = layers_of(model)
+    _fill(upper, b_f=4.0)
+    _fill(lower, b_f=-4.0)
+    with torch.no_grad():
+        for name, value in lower.cell_parameters().items():
+            value.mul_(0.02 if name.startswith("U_") else 1.0)
+    return Patient(model, _batch())
+
+
+def latch() -> Patient:
+    """Saturated tanh units that excite themselves: they hold the sign of the first inputs, and let no gradient pass."""
+    model = _stack("elman")
+    _fill(model, U_h=4 * torch.eye(HIDDEN, dtype=torch.float64), b_h=0.0)
+    x = 0.05 * _batch()
+    x[: STEPS // 4] = 40 * x[: STEPS // 4]
+    return Patient(model, x)
+
+
 #: What the first verdict must be → who gets it.
 PATIENTS: dict[str, Callable[[], Patient]] = {
     "vanishing": vanishing,
@@ -111,5 +190,17 @@ PATIENTS: dict[str, Callable[[], Patient]] = {
     "shut": double_gated,
     "chaotic": chaotic,
     "truncated": truncated,
+    "scaled": scaled,
+    "stuck": stuck_shut,
+    "frozen": frozen,
+    "saturated": saturated_cell,
+    "forgetful": forgetful,
     "healthy": healthy,
+}
+#: Other networks with the same verdicts.
+OTHERS: dict[str, tuple[str, Callable[[], Patient]]] = {
+    "small inputs": ("scaled", small_inputs),
+    "unequal inputs": ("scaled", unequal_inputs),
+    "stuck open": ("stuck", stuck_open),
+    "saturated units": ("saturated", saturated_units),
 }

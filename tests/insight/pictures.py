@@ -7,9 +7,22 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from tests.insight import made_up_looks
 from tests.insight import made_up_measures as made_up
 
-from unspool.insight.figures import dynamics, frequency, gates, gradient, hidden_units, jacobians, memory
+from unspool.insight.figures import (
+    dynamics,
+    fixed_points,
+    frequency,
+    gates,
+    gradient,
+    hidden_units,
+    jacobians,
+    memory,
+    paths,
+    similarity,
+    units,
+)
 
 #: Every picture of layers, with a measure made for some labels.
 OF_LAYERS: dict[str, tuple[Callable[[Any], go.Figure], Callable[[tuple[str, ...]], Any]]] = {
@@ -28,9 +41,14 @@ OF_LAYERS: dict[str, tuple[Callable[[Any], go.Figure], Callable[[tuple[str, ...]
     "sensitivity": (memory.draw_sensitivity, made_up.sensitivity),
     "forgetting": (memory.draw_forgetting, made_up.forgetting),
     "lyapunov": (dynamics.draw_lyapunov, made_up.lyapunov),
-    "eigenvalues": (dynamics.draw_eigenvalues, made_up.fixed_points),
-    "phase portrait": (dynamics.draw_phase_portrait, made_up.fixed_points),
+    "eigenvalues": (fixed_points.draw_eigenvalues, made_up.fixed_points),
+    "phase portrait": (fixed_points.draw_phase_portrait, made_up.fixed_points),
+    "modes at fixed points": (fixed_points.draw_modes, made_up.fixed_points),
     "participation": (hidden_units.draw_participation, made_up.participation),
+    "ablation": (units.draw_ablation, made_up_looks.ablation),
+    "similarity": (similarity.draw_similarity, made_up_looks.similarity),
+    "paths": (paths.draw_paths, made_up_looks.paths),
+    "inputs": (hidden_units.draw_inputs, made_up.inputs),
     "activations": (hidden_units.draw_activations, made_up.activations),
 }
 

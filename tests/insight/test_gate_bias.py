@@ -17,7 +17,7 @@ from unspool.insight.measurements import take_measurements
 from unspool.insight.plan import plan
 from unspool.insight.report.contract import Verdict
 from unspool.insight.subjects.run import take_run
-from unspool.insight.verdicts.gradients import vanishing
+from unspool.insight.verdicts.memory import vanishing
 from unspool.insight.verdicts.rules import Case
 from unspool.runs.train import train
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from unspool.lazy import import_on_use
 
 if TYPE_CHECKING:
+    from unspool.insight.compare import compare_runs as compare_runs
+    from unspool.insight.measures.ablation import measure_ablation as measure_ablation
     from unspool.insight.measures.activation import measure_activations as measure_activations
     from unspool.insight.measures.attenuation import measure_attenuation as measure_attenuation
     from unspool.insight.measures.clusters import measure_clusters as measure_clusters
@@ -19,13 +21,28 @@ if TYPE_CHECKING:
     from unspool.insight.measures.flow import measure_flow as measure_flow
     from unspool.insight.measures.forgetting import measure_forgetting as measure_forgetting
     from unspool.insight.measures.frequency import measure_frequency as measure_frequency
+    from unspool.insight.measures.gates import measure_gates as measure_gates
     from unspool.insight.measures.jacobians import measure_jacobians as measure_jacobians
     from unspool.insight.measures.lyapunov import measure_lyapunov as measure_lyapunov
+    from unspool.insight.measures.participation import measure_participation as measure_participation
+    from unspool.insight.measures.paths import measure_paths as measure_paths
+    from unspool.insight.measures.probes import measure_probe as measure_probe
+    from unspool.insight.measures.roles import find_word as find_word
+    from unspool.insight.measures.roles import measure_roles as measure_roles
+    from unspool.insight.measures.saliency import measure_saliency as measure_saliency
     from unspool.insight.measures.sensitivity import measure_sensitivity as measure_sensitivity
     from unspool.insight.measures.shares import measure_shares as measure_shares
+    from unspool.insight.measures.similarity import compare_states as compare_states
+    from unspool.insight.measures.similarity import linear_cka as linear_cka
+    from unspool.insight.measures.similarity import measure_similarity as measure_similarity
+    from unspool.insight.measures.similarity import rsa as rsa
     from unspool.insight.measures.streams import measure_streams as measure_streams
+    from unspool.insight.measures.surprise import measure_surprise as measure_surprise
     from unspool.insight.measures.time_constants import measure_time_constants as measure_time_constants
+    from unspool.insight.measures.token_states import measure_token_states as measure_token_states
     from unspool.insight.measures.truncation import measure_truncation as measure_truncation
+    from unspool.insight.measures.unit_activity import measure_unit_activity as measure_unit_activity
+    from unspool.insight.measures.units import measure_unit as measure_unit
     from unspool.insight.recording import Recording as Recording
     from unspool.insight.recording import record as record
     from unspool.insight.states import States as States
@@ -33,6 +50,8 @@ if TYPE_CHECKING:
 
 #: Module → the names that it provides here.
 _PROVIDED = {
+    "compare": ("compare_runs",),
+    "measures.ablation": ("measure_ablation",),
     "measures.activation": ("measure_activations",),
     "measures.attenuation": ("measure_attenuation",),
     "measures.clusters": ("measure_clusters",),
@@ -41,13 +60,24 @@ _PROVIDED = {
     "measures.flow": ("measure_flow",),
     "measures.forgetting": ("measure_forgetting",),
     "measures.frequency": ("measure_frequency",),
+    "measures.gates": ("measure_gates",),
     "measures.jacobians": ("measure_jacobians",),
     "measures.lyapunov": ("measure_lyapunov",),
+    "measures.participation": ("measure_participation",),
+    "measures.paths": ("measure_paths",),
+    "measures.probes": ("measure_probe",),
+    "measures.roles": ("find_word", "measure_roles"),
+    "measures.saliency": ("measure_saliency",),
     "measures.sensitivity": ("measure_sensitivity",),
     "measures.shares": ("measure_shares",),
+    "measures.similarity": ("compare_states", "linear_cka", "measure_similarity", "rsa"),
     "measures.streams": ("measure_streams",),
+    "measures.surprise": ("measure_surprise",),
     "measures.time_constants": ("measure_time_constants",),
+    "measures.token_states": ("measure_token_states",),
     "measures.truncation": ("measure_truncation",),
+    "measures.unit_activity": ("measure_unit_activity",),
+    "measures.units": ("measure_unit",),
     "recording": ("Recording", "record"),
     "states": ("States", "extract_states"),
 }

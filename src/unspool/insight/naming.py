@@ -40,7 +40,7 @@ def _place(name: str) -> Place:
     if last in ("ahead", "back"):
         path, _, last = path.rpartition(".")
     stack = path if path != "layers" else ""
-    return Place(stack.removesuffix(".layers"), last.removesuffix("_reverse"))
+    return Place(stack.removesuffix(".layers").removesuffix(".backbone"), last.removesuffix("_reverse"))
 
 
 def _label(place: Place, levels: Sequence[Place], arrow: str) -> str:

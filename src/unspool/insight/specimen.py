@@ -29,6 +29,8 @@ class Specimen:
     course: FollowUp | None = None  # what the training of the run showed; None without a finished run
     forget_bias: float | None = None  # that the gates started with, where it is known
     engine: str = "kernel"  # of the run, whose settings depend on it
+    focus: Callable[[], Recording] | None = None  # records one prediction; None: the loss of the first sequence
+    stand_in: bool = False  # the loss is a random projection of the output: it needs nothing of the input
     find_memory: Callable[[], int | None] = lambda: None  # steps that the data needs remembered; None if not known
 
     @cached_property

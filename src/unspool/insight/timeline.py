@@ -5,11 +5,16 @@ from __future__ import annotations
 from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unspool.cells.cell import check_size
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine
+from unspool.insight.measures.similarity import layer_states
 from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content
+from unspool.insight.sections.similarity import ROWS, tell_moments
 from unspool.insight.subjects.run import find_material, take_learner
 from unspool.language import ENGLISH, Message
 from unspool.learning.contract import Learner
@@ -39,6 +44,7 @@ class Timeline:
         self.every = check_size("every", every)
         self._seen = 0
         self._frames: list[tuple[str, Content]] = []
+        self._states: dict[str, NDArray[np.float64]] = {}  # of the highest layer, by moment
         self._material: Material | None = None
 
     def watch(self, config: Config, task: Task, learner: Learner, run: str | Path, event: Evaluated) -> None:
@@ -51,7 +57,9 @@ class Timeline:
         if self._material is None:
             self._material = find_material(task, learner, config, None, lambda: task)
         specimen = take_learner(learner, config, self._material, run)
-        self._frames.append((Message("step {step:,}", step=event.step), examine(specimen, only=MEASURED)))
+        moment = Message("step {step:,}", step=event.step)
+        self._frames.append((moment, examine(specimen, only=MEASURED)))
+        *_, self._states[moment] = layer_states(specimen.recording, ROWS).values()
 
     def save(self, path: str | Path, spelling: Spelling = PYTHON, language: str = ENGLISH) -> Path | None:
         """Write the page.
@@ -70,6 +78,7 @@ class Timeline:
 
         known = {section.key for _, report in self._frames for section in report.sections}
         shown = [key for key in SHOWN if key in known]
-        page = render_timeline(self._frames, shown, spelling=spelling, language=language)
+        still = tell_moments(self._states)
+        page = render_timeline(self._frames, shown, spelling=spelling, language=language, still=still)
         write_file(Path(path), page.encode())
         return Path(path)

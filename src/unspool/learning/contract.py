@@ -79,3 +79,7 @@ class Learner(nn.Module, ABC):
     def surprise(self, batch: Any) -> NDArray[np.float64] | None:  # noqa: ARG002
         """−log P of each target (time, batch), in nats; None for models that do not predict step by step."""
         return None
+
+    def last_surprise(self, batch: Any) -> Tensor | None:  # noqa: ARG002
+        """−log P of the last target of the first sequence, differentiable; None as for `surprise`."""
+        return None

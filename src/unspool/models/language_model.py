@@ -70,12 +70,19 @@ class LanguageModel(BackboneModel, Learner):
 
     @torch.no_grad()
     def surprise(self, batch: tuple[Tensor, Tensor]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self._nats(*batch).numpy()
+        return found
+
+    def last_surprise(self, batch: tuple[Tensor, Tensor]) -> Tensor:
         ids, targets = batch
+        return self._nats(ids[:, :1], targets[:, :1])[-1, 0]
+
+    def _nats(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """−log P of each target, (time, batch)."""
         output = self.features(self.encode(ids, self.initial_state(ids.shape[1])).sequences[-1])
         logits = functional.linear(output, self.head, self.head_bias)
         nats = functional.cross_entropy(logits.flatten(0, 1).double(), targets.flatten(), reduction="none")
-        found: NDArray[np.float64] = nats.reshape(targets.shape).numpy()
-        return found
+        return nats.reshape(targets.shape)
 
     def encode(self, ids: Tensor, state: Any) -> Reading:
         """Run the recurrent layers over tokens (time, batch)."""

@@ -10,7 +10,17 @@ import pytest
 from tests.insight import made_up_measures as made_up
 from tests.insight.pictures import near
 
-from unspool.insight.figures import dynamics, frequency, gates, gradient, hidden_units, jacobians, memory, text
+from unspool.insight.figures import (
+    dynamics,
+    fixed_points,
+    frequency,
+    gates,
+    gradient,
+    hidden_units,
+    jacobians,
+    memory,
+    text,
+)
 from unspool.insight.figures.canvas import FLOOR, log_colors, numbers, picked
 
 # numbers
@@ -79,29 +89,12 @@ def test_lines_to_compare_with_are_named_in_the_legend_where_no_curve_lies(
     assert not figure.layout.annotations
 
 
-@pytest.mark.parametrize(
-    ("logs", "ticks", "names"),
-    [
-        ([-3.9, -1.2], [-3, -2], ["10<sup>-3</sup>", "10<sup>-2</sup>"]),
-        ([-9, np.nan, 0], [-9, -6, -3, 0], [f"10<sup>{power}</sup>" for power in (-9, -6, -3, 0)]),
-        ([np.log10(0.002), np.log10(0.5)], [-1, -2], ["10<sup>-2</sup>", "10<sup>-1</sup>"]),
-        ([np.log10(0.2), np.log10(0.5)], [np.log10(0.2), np.log10(0.5)], ["0.2", "0.5"]),
-        ([np.log10(5), np.log10(20)], [np.log10(5), np.log10(20)], ["5", "20"]),
-        ([np.log10(1.234), np.log10(1.239)], [np.log10(1.234), np.log10(1.239)], ["1.23", "1.24"]),
-        ([-4.4, -4.2], [-4.4, -4.2], ["4.0·10<sup>-5</sup>", "6.3·10<sup>-5</sup>"]),
-        ([-2.2], [-3, -2], ["10<sup>-3</sup>", "10<sup>-2</sup>"]),
-        ([0.0, 0.0], [0, 1], ["10<sup>0</sup>", "10<sup>1</sup>"]),
-    ],
-)
-def test_scales_of_colour_have_two_ticks_whatever_their_range(
-    logs: list[float], ticks: list[float], names: list[str]
-) -> None:
-    scale = log_colors(logs)
-    assert scale["colorbar"]["tickvals"] == pytest.approx(sorted(ticks))
-    assert scale["colorbar"]["ticktext"] == names
-    assert scale["cmin"] <= min(ticks)
-    assert scale["cmax"] >= max(ticks)
-    assert scale["cmin"] <= np.nanmin(logs) <= np.nanmax(logs) <= scale["cmax"]
+def test_scales_of_color_hold_all_numbers_and_their_ticks() -> None:
+    for logs in ([-3.9, -1.2], [-9, np.nan, 0], [0.69897, 1.30103], [-4.4, -4.2], [-2.2], [0.0, 0.0]):
+        scale = log_colors(logs)
+        assert scale["cmin"] <= np.nanmin(logs) <= np.nanmax(logs) <= scale["cmax"]
+        assert scale["cmin"] - 1e-9 <= min(scale["colorbar"]["tickvals"])
+        assert scale["cmax"] + 1e-9 >= max(scale["colorbar"]["tickvals"])
 
 
 def test_one_way_between_layers_has_a_scale_too() -> None:
@@ -132,7 +125,7 @@ def test_truncation_marks_the_recommended_and_the_used_window() -> None:
     assert used.x == (20, 20)
     assert len(gradient.draw_truncation(truncation).data) == len(figure.data) - 1
     censored = gradient.draw_truncation(dataclasses.replace(truncation, censored=True))
-    assert "more than" in censored.data[-1].name
+    assert "at least" in censored.data[-1].name
 
 
 def test_streams_show_the_matrix() -> None:
@@ -239,31 +232,65 @@ def test_lyapunov_shows_the_spectrum() -> None:
 
 def test_eigenvalues_lie_in_the_plane_with_the_unit_circle() -> None:
     measure = made_up.fixed_points()
-    figure = dynamics.draw_eigenvalues(measure)
+    figure = fixed_points.draw_eigenvalues(measure)
     for dots, one in zip(figure.data, measure.sets, strict=True):
         near(dots.x, one.eigenvalues.real.ravel())
         near(dots.y, one.eigenvalues.imag.ravel())
-        near(dots.customdata, np.abs(one.eigenvalues).ravel())
+        near([row[1] for row in dots.customdata], np.abs(one.eigenvalues).ravel())
+        near([row[2] for row in dots.customdata], one.time_constants.ravel())
     circle = figure.layout.shapes[0]
     assert (circle.type, circle.x0, circle.x1, circle.y0, circle.y1) == ("circle", -1, 1, -1, 1)
     assert figure.layout.yaxis.scaleanchor == "x"
 
 
-def test_phase_portrait_tells_stable_unstable_and_slow_apart() -> None:
+def test_marks_of_one_point_have_one_number_in_all_figures() -> None:
+    measure = made_up.fixed_points(held=("mean input", "zero input"))
+    place: dict[int, float] = {}
+    for trace in fixed_points.draw_phase_portrait(measure).select_traces(lambda trace: trace.meta is not None):
+        assert trace.meta == {"link": 0}
+        place |= {row[0]: row[1] for row in trace.customdata}
+    residuals = np.concatenate([one.residual for one in measure.sets])
+    assert sorted(place) == list(range(1, len(residuals) + 1))
+    near([place[number] for number in sorted(place)], residuals)
+    eigenvalues = np.concatenate([one.eigenvalues for one in measure.sets])
+    taus = np.concatenate([one.time_constants[:, :8] for one in measure.sets])
+    for figure, column, values in (
+        (fixed_points.draw_eigenvalues(measure), 1, np.abs(eigenvalues)),
+        (fixed_points.draw_modes(measure), 1, taus),
+    ):
+        marks: dict[int, list[float]] = {}
+        for trace in figure.data:
+            assert trace.meta == {"link": 0}
+            for row in trace.customdata:
+                marks.setdefault(row[0], []).append(row[column])
+        near(np.array([marks[number] for number in sorted(marks)]), values)
+
+
+def test_modes_that_grow_are_hollow() -> None:
     measure = made_up.fixed_points(("layer 1",))
-    one = measure.sets[0]
-    figure = dynamics.draw_phase_portrait(measure)
-    kinds = {"stable fixed point": [0, 3], "unstable fixed point": [1], "slow point": [2]}
+    (trace,) = fixed_points.draw_modes(measure).data
+    tau = measure.sets[0].time_constants[:, :8].ravel()
+    near(trace.y, np.abs(tau))
+    assert [symbol.endswith("-open") for symbol in trace.marker.symbol] == (tau < 0).tolist()
+
+
+def test_phase_portrait_tells_kinds_of_points_apart() -> None:
+    measure = made_up.fixed_points(("layer 1",))
+    (one,), (portrait,) = measure.sets, measure.portraits
+    figure = fixed_points.draw_phase_portrait(measure)
+    kinds = {"stable fixed point": [1, 4], "saddle": [2], "slow point": [3], "point on a continuum": [0]}
     for name, which in kinds.items():
         dots = next(figure.select_traces({"name": name}))
         near(dots.x, one.plane[which, 0])
         near(dots.y, one.plane[which, 1])
-    symbols = {name: next(figure.select_traces({"name": name})).marker.symbol for name in kinds}
-    assert symbols == {"stable fixed point": "circle", "unstable fixed point": "circle-open", "slow point": "diamond"}
+    symbols = [next(figure.select_traces({"name": name})).marker.symbol for name in kinds]
+    assert symbols == ["circle", "circle-open", "diamond", "square"]
+    line = next(figure.select_traces({"name": "line attractor"}))
+    near(line.x, one.curves[0][:, 0])
     paths = list(figure.select_traces({"name": "path"}))
-    near(paths[0].x, one.trajectories[0, :80, 0])
-    near(paths[1].y, one.trajectories[1, :, 1])
-    assert sum(bool(trace.showlegend) for trace in figure.data) == 5
+    near(paths[0].x, portrait.trajectories[0, :80, 0])
+    near(paths[1].y, portrait.trajectories[1, :, 1])
+    assert sum(bool(trace.showlegend) for trace in figure.data) == 7
 
 
 def test_participation_shows_spectra() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.insight import made_up_measures as made_up
 from tests.insight.pictures import OF_LAYERS, near, texts
 
-from unspool.insight.figures import dynamics, gates, gradient, jacobians, memory, text
+from unspool.insight.figures import dynamics, fixed_points, gates, gradient, jacobians, memory, text
 from unspool.insight.figures.canvas import CELLS, LINE
 from unspool.insight.figures.theme import NEUTRAL, RELAYOUT, style, themed
 
@@ -123,8 +123,8 @@ def test_long_and_wide_measures_stay_small() -> None:
         gates.draw_gate_maps(many),
         gates.draw_gate_histograms(many),
         gates.draw_time_constants(made_up.time_constants(labels, 512)),
-        dynamics.draw_eigenvalues(made_up.fixed_points(labels, 2000, 1024)),
-        dynamics.draw_phase_portrait(made_up.fixed_points(labels, 2000, 1024)),
+        fixed_points.draw_eigenvalues(made_up.fixed_points(labels, 2000, 1024)),
+        fixed_points.draw_phase_portrait(made_up.fixed_points(labels, 2000, 1024)),
         dynamics.draw_lyapunov(made_up.lyapunov(labels, 1024)),
         text.draw_surprise(made_up.surprise(made_up.WORDS * 50)),
         text.draw_unit_activity(made_up.unit_activity(made_up.WORDS * 50, 128)),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unspool.cells import Cell, Elman, Linear
 from unspool.errors import ArgumentError
-from unspool.insight.measures.frequency import LARGEST_POLE, first_order, measure_frequency
+from unspool.insight.measures.frequency import first_order, fit_error, measure_frequency
 from unspool.insight.measures.sensitivity import random_directions
 from unspool.insight.recording import Recording, record
 from unspool.nn import Recurrent, Stack
@@ -125,6 +125,7 @@ def test_linear_stack() -> None:
     np.testing.assert_allclose(found.phase, np.unwrap(np.angle(np.cumprod(transfer, 0))), atol=1e-9)
     np.testing.assert_allclose(found.pole, a, rtol=1e-8)
     np.testing.assert_allclose(found.theory, formula, rtol=1e-8)
+    np.testing.assert_allclose(found.error, 0, atol=1e-8)
 
 
 def test_both_directions() -> None:
@@ -146,11 +147,26 @@ def test_first_order_fit() -> None:
         gain[0] = np.nan
         np.testing.assert_allclose(first_order(omega, gain), (a, c), rtol=1e-9, atol=1e-12)
     assert np.isnan(first_order(omega, np.zeros(9))).all()
-    steeper = 1 / (1 - np.cos(omega) + 1e-9)  # of second order: no pole within the circle fits
-    for sign in (1, -1):  # the mirror image rises towards π
-        a, c = first_order(omega, steeper if sign > 0 else 1 / (1 + np.cos(omega) + 1e-9))
-        assert a == sign * LARGEST_POLE
-        assert math.isfinite(c)
+    for sign in (1, -1):  # of second order: no pole within the circle fits; the mirror image rises towards π
+        assert np.isnan(first_order(omega, 1 / (1 - sign * np.cos(omega) + 1e-9))).all()
+    assert np.isnan(first_order(omega[:2], np.array([2.0, 1.0]))).all()  # two gains are met by some filter
+
+
+def test_the_error_of_a_fit() -> None:
+    gain = np.array([1.0, 2.0, np.nan, 4.0])
+    assert fit_error(gain, gain) == 0
+    assert fit_error(gain, 1.25 * gain) == pytest.approx(0.25)
+    assert math.isnan(fit_error(gain, np.full(4, np.nan)))
+
+
+def test_a_resonance_is_no_filter_of_first_order() -> None:
+    """A rotation by 60° answers best to its own frequency: the nearest filter is off, and says by how much."""
+    module = Recurrent(Linear(), 1, 2, dtype=torch.float64)
+    turn = 0.95 * torch.tensor([[0.5, -(0.75**0.5)], [0.75**0.5, 0.5]], dtype=torch.float64)
+    with torch.no_grad():
+        module.cell_parameters()["U_h"].copy_(turn)
+    found = measure_frequency(recorded(module, torch.randn(200, 2, 1, dtype=torch.float64)))
+    assert not found.error[0] < 0.3  # NaN if there is no stable one at all
 
 
 def test_nothing_to_measure() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from tests.insight.models import loss_of, small_input, small_stack
 from tests.variants import as_state, as_states, each_cell
@@ -124,6 +125,41 @@ def test_wiped_out_directions() -> None:
         module.cell_parameters()["b_h"].copy_(torch.tensor([-1.0, 1.0, 1.0]))
     found = measure_lyapunov(recorded(module, x_of(30)))
     np.testing.assert_allclose(found.exponents[0], [math.log(0.5), math.log(0.5), -np.inf], rtol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1, 2, 6, 12])
+def test_nilpotent_maps_have_no_finite_exponent(size: int) -> None:
+    """A shift register forgets entirely; in another basis its powers are rounding, not a slow decay."""
+    shift = torch.diag(torch.ones(size - 1, dtype=torch.float64), 1)
+    basis = torch.linalg.qr(x_of(size, size, 1)[..., 0]).Q
+    for weights in (shift, basis @ shift @ basis.T):
+        found = measure_lyapunov(recorded(linear(weights), x_of(60)))
+        assert (found.exponents[0] == -np.inf).all()
+        assert (found.interval == -np.inf).all()
+
+
+def test_what_is_nearly_nilpotent_is_not() -> None:
+    shift = torch.diag(torch.ones(5, dtype=torch.float64), 1)
+    shift[-1, 0] = 1e-9  # every sixth power is 1e-9
+    found = measure_lyapunov(recorded(linear(shift), x_of(300)))
+    np.testing.assert_allclose(found.largest, math.log(1e-9) / 6, rtol=0.02)
+
+
+def test_the_interval_is_that_of_the_mean_over_halves_of_rows() -> None:
+    """One unit, whose growth by step is known: Student's interval of the four means of its halves."""
+    module = Recurrent(Elman(), 2, 1, dtype=torch.float64)
+    x = x_of(40)
+    recording = recorded(module, x)
+    found = measure_lyapunov(recording)
+    h, weight = recording.layers[0].after[..., 0], module.cell_parameters()["U_h"].item()
+    growth = np.log(np.abs(weight * (1 - h.detach().numpy() ** 2)))[4:]
+    means = [half.mean() for row in growth.T for half in np.array_split(row, 2)]
+    half = scipy.stats.t.ppf(0.975, 3) * scipy.stats.sem(means)
+    np.testing.assert_allclose(found.interval[0], [growth.mean() - half, growth.mean() + half], rtol=2e-3)
+    quarters = [part.mean() for part in np.array_split(growth[:, 0], 4)]
+    alone = measure_lyapunov(recorded(module, x[:, :1]))
+    half = scipy.stats.t.ppf(0.975, 3) * scipy.stats.sem(quarters)
+    np.testing.assert_allclose(alone.interval[0, 1] - alone.largest[0], half, rtol=2e-3)
 
 
 def test_narrow_work(monkeypatch: pytest.MonkeyPatch) -> None:

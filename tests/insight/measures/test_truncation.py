@@ -104,3 +104,16 @@ def test_refuses_no_windows() -> None:
     recording = record(scalar(0.5), at_the_end(torch.ones(3, 1, 1, dtype=torch.float64)))
     with pytest.raises(ArgumentError, match="limit"):
         measure_truncation(recording, limit=0)
+
+
+@pytest.mark.parametrize(("kept", "bound"), [(0.5, False), (1.0, True)])
+def test_a_window_near_the_end_of_the_data_is_a_lower_bound(kept: float, bound: bool) -> None:
+    """Of 120 steps, a network that keeps everything seems to need some hundred; one that halves needs ten."""
+    layer = Stack("linear", 1, 1, dtype=torch.float64)
+    with torch.no_grad():
+        for name, value in layer.named_parameters():
+            value.fill_(kept if name.endswith("U_h") else 1.0)
+    x = torch.randn(120, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = measure_truncation(record(layer, lambda model: loss_of(model(x)[0])))
+    assert found.censored == bound
+    assert (found.recommended > 60) == bound

@@ -135,3 +135,10 @@ def test_a_timelines_small_charts_are_titled_and_dated() -> None:
     assert "gradient kept per step, layer 1 over training" in {
         attributes.get("aria-label") for _, attributes in page.elements
     }
+
+
+def test_lower_bounds_are_known_by_their_names() -> None:
+    numbers = {"flow": {"labels": ["layer 1", "layer 2"], "horizon": [9, 40], "censored": [False, True]}}
+    assert GLOSSARY.find_bounds(numbers) == {"flow · horizon · layer 2"}
+    assert GLOSSARY.find_bounds({"truncation": {"recommended": 117, "censored": True}}) == {"truncation · recommended"}
+    assert GLOSSARY.find_bounds({"truncation": {"recommended": 17, "censored": False}}) == set()

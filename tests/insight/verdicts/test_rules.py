@@ -8,14 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from tests.insight.patients import PATIENTS
+from tests.insight import patients
+from tests.insight.patients import OTHERS, PATIENTS
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.measurements import Measurements, take_measurements
 from unspool.insight.measures.flow import GradientFlow
-from unspool.insight.measures.forgetting import Forgetting
+from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
 from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
@@ -27,7 +28,10 @@ from unspool.insight.verdicts.rules import Case
 from unspool.nn import Stack
 from unspool.runs.follow_up import FollowUp
 
-MEASURES = ("flow", "forgetting", "truncation", "lyapunov", "activations", "attenuation", "participation")
+MEASURES = (
+    *("flow", "forgetting", "need", "truncation", "lyapunov", "activations", "attenuation", "participation"),
+    *("gates", "input_sizes"),
+)
 
 
 @cache
@@ -66,17 +70,98 @@ def test_a_rule_speaks_of_its_patient_and_not_of_the_healthy_one(name: str) -> N
 @pytest.mark.parametrize("name", PATIENTS)
 def test_what_is_wrong_comes_with_settings_to_change(name: str) -> None:
     *_, verdicts = examined(name)
-    assert bool(verdicts[0].settings) == (name != "healthy")
+    assert bool(verdicts[0].settings) == (name not in ("healthy", "scaled"))  # data is scaled before it is given
     for setting, value in verdicts[0].settings.items():
         written = f'{setting}="{value}"' if isinstance(value, str) else f"{setting}={value}"
         assert f"`{written}`" in verdicts[0].remedy
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_networks_with_the_same_verdicts(name: str) -> None:
+    expected, make = OTHERS[name]
+    specimen = make().specimen()
+    verdicts = judge(specimen, measure(specimen))
+    assert verdicts[0].key == expected, [(one.key, one.evidence) for one in verdicts]
+
+
+def test_a_latch_remembers_without_gradients() -> None:
+    """Also where units saturate: what holds a memory is no fault."""
+    specimen = patients.latch().specimen()
+    said = judge(specimen, measure(specimen))
+    assert [one.key for one in said][:2] == ["healthy", "latched"], [(one.key, one.evidence) for one in said]
+
+
+def test_saturated_chaos_is_no_latch() -> None:
+    """Signs of a random network never settle: states differ for ever, but nothing is held."""
+    patient = patients.chaotic()
+    with torch.no_grad():
+        patients.layers_of(patient.model)[0].cell_parameters()["U_h"].mul_(50)
+    specimen = patient.specimen()
+    said = judge(specimen, measure(specimen))
+    assert "latched" not in [one.key for one in said]
+    assert said[0].severity == "fault"
+
+
+def test_a_relu_network_that_runs_away_is_not_chaotic() -> None:
+    patient = patients.exploding()
+    with torch.no_grad():
+        patients.layers_of(patient.model)[0].cell_parameters()["U_h"].mul_(1.09 / 1.3)
+    specimen = patient.specimen()
+    said = [one.key for one in judge(specimen, measure(specimen))]
+    assert said[0] == "exploding"
+    assert "chaotic" not in said
+
+
+def test_an_exponent_in_doubt_is_no_verdict() -> None:
+    specimen, found, _ = examined("chaotic")
+    lyapunov = found.get(Lyapunov)
+    assert lyapunov is not None
+    doubtful = replace(lyapunov, interval=np.array([[0.01, 0.4]]))
+    said = judge(specimen, changed(found, lyapunov=doubtful))
+    assert "chaotic" not in [one.key for one in said]
+
+
+def test_the_cause_comes_before_its_effects() -> None:
+    *_, verdicts = examined("scaled")
+    assert [one.key for one in verdicts][:3] == ["scaled", "saturated", "vanishing"]
+    assert verdicts[0].severity == "fault"
+    assert "Inputs are badly scaled" in verdicts[1].evidence
+
+
+@pytest.mark.parametrize(("lag", "expected"), [(2, "healthy"), (40, "memory")])
+def test_a_loss_may_need_more_than_a_network_has(lag: int, expected: str) -> None:
+    """An LSTM that remembers some twenty steps, and a loss that asks for the input of some steps ago."""
+    torch.manual_seed(0)
+    model = nn.LSTM(3, 16)
+    with torch.no_grad():
+        dict(model.named_parameters())["bias_hh_l0"][16:32] = 1.0
+    x = torch.randn(72, 16, 3, generator=torch.Generator().manual_seed(0))
+    specimen = take_model(model, x, loss=lambda output: (output[0][lag:, :, :3] - x[:-lag]).square().mean())
+    said = judge(specimen, measure(specimen))
+    assert said[0].key == expected, [(one.key, one.evidence) for one in said]
+
+
+def test_gradients_that_vanish_are_a_note_where_the_loss_needs_no_more() -> None:
+    x = torch.randn(60, 16, 3, generator=torch.Generator().manual_seed(0))
+    for lag, expected in ((1, "note"), (20, "fault")):
+        torch.manual_seed(0)
+
+        def loss(output: tuple[Tensor, Tensor], lag: int = lag) -> Tensor:
+            return (output[0][lag:, :, :3] - x[:-lag]).square().mean()
+
+        specimen = take_model(nn.RNN(3, 16), x, loss=loss)
+        verdict = next(one for one in judge(specimen, measure(specimen)) if one.key == "vanishing")
+        assert verdict.severity == expected
+
+
 def test_nothing_wrong_says_what_was_looked_at() -> None:
     *_, verdicts = examined("healthy")
     assert verdicts[0].severity == "good"
-    assert "flow" in verdicts[0].evidence
-    assert "steps" in verdicts[0].evidence
+    looked, missed = verdicts[0].evidence.split("Not looked for: ")
+    assert "Gradients reach back at least" in looked
+    assert "stuck gates" in looked
+    assert "chaos" in looked
+    assert missed == "a loss that needs a longer memory, truncation, the course of training."
 
 
 def test_windows_that_are_long_enough_are_no_fault() -> None:
@@ -99,17 +184,17 @@ def test_few_directions_are_a_note() -> None:
     assert verdicts[1].settings == {"hidden": 32}
 
 
-def test_saturated_states_are_told_but_of_gated_cells() -> None:
-    for cell, expected in (("elman", "saturated"), ("lstm", None)):
-        torch.manual_seed(0)
-        model = Stack(cell, 3, 16)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if ".W_" in name:
-                    parameter.mul_(60)
-        specimen = take_model(model, torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)))
-        verdict = saturated(Case(specimen, measure(specimen, ("activations",))))
-        assert (None if verdict is None else verdict.key) == expected
+@pytest.mark.parametrize(("cell", "expected"), [("elman", "saturated"), ("lstm", None)])
+def test_saturated_states_are_told_but_not_candidates_of_gated_cells(cell: str, expected: str | None) -> None:
+    torch.manual_seed(0)
+    model = Stack(cell, 3, 16)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".W_" in name:
+                parameter.mul_(60)
+    specimen = take_model(model, torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)))
+    verdict = saturated(Case(specimen, measure(specimen, ("activations",))))
+    assert (None if verdict is None else verdict.key) == expected
 
 
 def test_the_longest_layer_decides_whether_sequences_are_long_enough() -> None:
@@ -143,7 +228,8 @@ def test_what_is_not_known_is_no_sign_of_health() -> None:
         horizon=np.append(flow.horizon, 0),
         censored=np.append(flow.censored, False),
     )
-    assert judge(specimen, changed(found, flow=both))[0].key == "vanishing"
+    without = Measurements({key: value for key, value in found.values.items() if key not in ("flow", "forgetting")})
+    assert judge(specimen, changed(without, flow=both))[0].key == "vanishing"
 
 
 def test_short_sequences_are_not_judged() -> None:
@@ -161,15 +247,6 @@ def test_layers_that_cannot_be_seen_into_are_named() -> None:
     model = nn.ModuleDict({"seen": nn.LSTM(3, 4), "cell": nn.LSTMCell(3, 4)})
     model.forward = lambda x: model["seen"](x)[0]
     assert take_model(model, torch.randn(9, 2, 3)).missing[0].startswith("cell (LSTMCell)")
-
-
-def test_a_latch_remembers_without_gradients() -> None:
-    specimen, found, _ = examined("vanishing")
-    forgetting = found.get(Forgetting)
-    assert forgetting is not None
-    kept = replace(forgetting, horizon=np.array([45]), censored=np.array([True]))
-    said = judge(specimen, changed(found, forgetting=kept))
-    assert [one.key for one in said][:2] == ["healthy", "latched"]
 
 
 def test_what_the_run_showed_comes_with_what_the_network_shows() -> None:

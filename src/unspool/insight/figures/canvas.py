@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.theme import NEUTRAL, SEQUENTIAL, Style, style, themed
+from unspool.insight.figures.ticks import find_ends, log_ticks, powers
 from unspool.language import Message, words
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ Array = NDArray[np.float64]
 REFERENCE = {"color": NEUTRAL, "dash": "dot", "width": 1.5}
 
 _TOP, _BOTTOM, _LEGEND = 44, 44, 24  # pixels: the title, the axis below, a line of the legend
-_ALIKE = 1e-3  # logarithms nearer than this have the same digits
 
 
 def numbers(values: ArrayLike) -> Any:
@@ -66,47 +66,10 @@ def logarithm(values: ArrayLike) -> Array:
     return np.where(fine, np.log10(np.where(fine, array, 1.0)), np.nan)
 
 
-def powers(values: ArrayLike, most: int = 6) -> dict[str, Any]:
-    """Ticks for an axis or color bar that shows logarithms: whole powers of ten, or both ends if fewer than two fit."""
-    ends = _ends(values)
-    if ends is None:
-        return {}
-    low, high = ends
-    first, last = int(np.ceil(low)), int(np.floor(high))
-    if first < last:
-        ticks = list(range(first, last + 1, max(1, -(-(last - first) // (most - 1)))))
-        return {"tickvals": ticks, "ticktext": [f"10<sup>{tick}</sup>" for tick in ticks]}
-    return {"tickvals": [low, high], "ticktext": _tell_apart(ends)}
-
-
-def _tell_apart(ends: Sequence[float]) -> list[str]:
-    """Both ends of an axis, with as many digits as it takes to tell them apart, up to four."""
-    names = [[_antilogarithm(end, digits) for end in ends] for digits in (2, 3, 4)]
-    return next((pair for pair in names if pair[0] != pair[1]), names[-1])
-
-
 def log_colors(values: ArrayLike) -> dict[str, Any]:
     """Options of `color_bar` for logarithms: from the smallest to the largest, with at least two ticks."""
-    ends = _ends(values)
+    ends = find_ends(values)
     return {} if ends is None else {"cmin": ends[0], "cmax": ends[1], "colorbar": powers(ends, most=4)}
-
-
-def _ends(values: ArrayLike) -> tuple[float, float] | None:
-    """The smallest and the largest logarithm; the powers of ten around them if they are nearly equal."""
-    array = np.asarray(values, dtype=np.float64)
-    finite = array[np.isfinite(array)]
-    if not finite.size:
-        return None
-    low, high = float(finite.min()), float(finite.max())
-    around = float(np.floor(low))
-    return (low, high) if high - low > _ALIKE else (around, around + 1)
-
-
-def _antilogarithm(log: float, digits: int) -> str:
-    if -3 <= log < 4:
-        return f"{float(f'{10**log:.{digits}g}'):g}"
-    factor, exponent = f"{10**log:.{digits - 1}e}".split("e")
-    return f"{factor}·10<sup>{int(exponent)}</sup>"
 
 
 def anything(values: ArrayLike) -> bool:
@@ -228,12 +191,10 @@ def color_bar(figure: go.Figure, says: str, **options: Any) -> None:
 
 
 def log_axis(figure: go.Figure, title: str, values: ArrayLike, **place: Any) -> None:
-    """A logarithmic y axis for these values; ticks at 1, 2 and 5 if they are within two decades."""
-    array = raised(values)
-    finite = array[np.isfinite(array)]
-    narrow = finite.size > 0 and finite.max() < 100 * finite.min()
-    ticks = {"dtick": "D2"} if narrow else {"nticks": 7}
-    figure.update_yaxes(type="log", title_text=title, tickformat="~g", **ticks, **place)
+    """A logarithmic y axis for these values and the reference lines of the figure, with ticks at round numbers."""
+    lines = [shape.y0 for shape in figure.layout.shapes if shape.type == "line" and shape.y0 == shape.y1]
+    ends = find_ends(logarithm(raised(np.append(np.asarray(values, dtype=np.float64), lines))))
+    figure.update_yaxes(type="log", title_text=title, **({} if ends is None else log_ticks(*ends)), **place)
 
 
 def level(figure: go.Figure, height: float, text: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import anything, empty, line, log_axis, panels
 from unspool.insight.figures.theme import style
+from unspool.insight.measures.frequency import FITS
 from unspool.language import Message
 
 if TYPE_CHECKING:
@@ -51,13 +52,15 @@ def _name_frequencies(figure: go.Figure, lowest: float) -> None:
 def _draw_layer(figure: go.Figure, frequency: Frequency, index: int) -> None:
     """The four curves of one layer, of which the first is in the legend."""
     look, label, pole = style(index), for_figure(frequency.labels[index]), frequency.pole[index]
-    name = Message("{label} (a = {pole:.3g})", label=label, pole=float(pole)) if np.isfinite(pole) else label
+    fits = bool(frequency.error[index] <= FITS)
+    name = Message("{label} (a = {pole:.3g})", label=label, pole=float(pole)) if fits else label
+    theory = frequency.theory if fits else np.full_like(frequency.theory, np.nan)
     marked: dict[str, Any] = {"mode": "markers+lines", "marker": {"symbol": look.symbol, "size": 6}}
     unnamed = marked | {"showlegend": False}
     thin = {"mode": "lines", "showlegend": False, "line": {"color": look.color, "width": 1}}
     curves = (
         (1, frequency.gains, "measured gain %{customdata:.3g} at ω = %{x:.3f}", True, marked),
-        (1, frequency.theory, "first-order theory %{customdata:.3g} at ω = %{x:.3f}", True, thin),
+        (1, theory, "first-order theory %{customdata:.3g} at ω = %{x:.3f}", True, thin),
         (2, frequency.stack, "gain %{customdata:.3g} at ω = %{x:.3f}", True, unnamed),
         (3, frequency.phase, "phase %{customdata:.3f} rad at ω = %{x:.3f}", False, unnamed),
     )

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.insight.figures.bars import draw_bars
-from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels, powers
+from unspool.insight.figures.canvas import cells, color_bar, empty, logarithm, numbers, panels
 from unspool.insight.figures.theme import PATTERNS, style
+from unspool.insight.figures.ticks import powers
 from unspool.language import Message, listed, words
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ def draw_truncation(truncation: Truncation) -> go.Figure:
     says = "window %{x}: the gradient is off by %{customdata:.3~p}"
     add_lines(figure, truncation.labels, truncation.windows, truncation.bias, says, log=True)
     figure.add_trace(whole_line(truncation.windows, truncation.overall, "all weights", says))
-    bound = Message("more than ") if truncation.censored else ""
+    bound = at_least(truncation.censored)
     heights = raised([np.nanmin(truncation.overall), np.nanmax(truncation.overall)])
     best = Message("recommended window: {bound}{steps}", bound=bound, steps=truncation.recommended)
     marks = [(truncation.recommended, best, "dash")]

@@ -8,13 +8,15 @@ import numpy as np
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.bars import draw_bars
-from unspool.insight.figures.canvas import add_spectra, anything, canvas, empty, log_axis
+from unspool.insight.figures.canvas import add_spectra, anything, canvas, empty, line, log_axis
+from unspool.insight.figures.theme import style
 from unspool.language import Message
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from unspool.insight.measures.activation import Activations
+    from unspool.insight.measures.inputs import Inputs
     from unspool.insight.measures.participation import Participation
 
 
@@ -52,3 +54,18 @@ def draw_activations(activations: Activations) -> go.Figure:
         },
         "The cells of this model have neither tanh nor relu.",
     )
+
+
+def draw_inputs(inputs: Inputs) -> go.Figure:
+    """The size of every feature that a layer reads from the data, on a logarithmic axis."""
+    title = "Size of the input's features"
+    if not any(anything(values) for values in inputs.sizes):
+        return empty(title, "No layer reads the data itself.")
+    figure = canvas(title, legend=len(inputs.labels))
+    for index, (label, values) in enumerate(zip(inputs.labels, inputs.sizes, strict=True)):
+        says = "feature %{x}: %{customdata:.3g}"
+        curve = line(np.arange(1, len(values) + 1), values, for_figure(label), style(index), says, True, mode="markers")
+        figure.add_trace(curve)
+    log_axis(figure, "root mean square", np.concatenate(inputs.sizes))
+    figure.update_xaxes(title_text="feature")
+    return figure

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from unspool.insight.measures.dependence import Dependence
     from unspool.insight.measures.forgetting import Forgetting
+    from unspool.insight.measures.need import Need
     from unspool.insight.measures.sensitivity import Sensitivity
 
 
@@ -59,7 +60,7 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
         col=1,
     )
     figure.update_xaxes(title_text="lag (steps)", row=1, col=1)
-    log_axis(figure, "‖∂ output‖", sensitivity.removed, row=1, col=1)
+    log_axis(figure, "‖∂ output‖", [sensitivity.kernel, *sensitivity.removed], row=1, col=1)
     figure.update_xaxes(title_text="Δ (above 0: accumulates, below: smooths)", row=2, col=1)
     ticks = {"tickvals": list(range(count)), "ticktext": [for_figure(label) for label in sensitivity.labels]}
     figure.update_yaxes(autorange="reversed", showgrid=False, row=2, col=1, **ticks)
@@ -85,6 +86,21 @@ def draw_forgetting(forgetting: Forgetting) -> go.Figure:
     level(figure, HORIZON, Message("forgotten: {part:.0%} left", part=HORIZON))
     figure.update_xaxes(title_text="steps of the common suffix")
     log_axis(figure, "distance of the states (1 at the start)", forgetting.distance)
+    return figure
+
+
+def draw_need(need: Need) -> go.Figure:
+    """The part of the error that an earlier input explains, by lag, beside chance."""
+    title = "Error that an earlier input explains"
+    if not anything(need.explained):
+        return empty(title, "Too few steps have an error.")
+    figure = canvas(title, legend=2)
+    says = "lag %{x}: %{customdata:.3~p}"
+    figure.add_trace(line(need.lags, need.explained, "explained by the input", style(0), says))
+    chance = np.full(len(need.lags), need.chance)
+    figure.add_trace(line(need.lags, chance, "chance", style(1), says, mode="lines", line=REFERENCE))
+    figure.update_xaxes(title_text="lag (steps)")
+    figure.update_yaxes(title_text="fraction of the variance, R²", tickformat=".3~p", rangemode="tozero")
     return figure
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import REFERENCE, anything, canvas, cells, color_bar, empty, line, numbers
+from unspool.insight.figures.ribbon import SHORT, TOKENS, draw_ribbon
 from unspool.insight.figures.theme import MARKER, style
 from unspool.language import Message
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from unspool.insight.measures.token_states import TokenStates
     from unspool.insight.measures.unit_activity import UnitActivity
 
-_TOKENS = 320  # of a text; the rest is left out, as every n-th token would not be a text
 _AT_ONCE = 32  # tokens in view before the reader drags
-_SHORT = 12  # characters of a token in a cell or on an axis
 
 
 def draw_surprise(surprise: Surprise) -> go.Figure:
@@ -28,44 +27,16 @@ def draw_surprise(surprise: Surprise) -> go.Figure:
     title = "Surprise of each token"
     if not len(surprise.nats):
         return empty(title, "No token was predicted.")
-    nats = np.asarray(surprise.nats, dtype=np.float64)[:_TOKENS]
-    whole = surprise.tokens[:_TOKENS]
-    usual = np.percentile([len(token) for token in whole], 90)
-    across = int(np.clip(64 // (usual + 1), 6, 32))
-    lines = -(-len(nats) // across)
-    short = [for_figure(token, _SHORT, token=True) for token in whole]
+    nats = np.asarray(surprise.nats, dtype=np.float64)
     template = "{token}: {value:.3g} nats"
-    says = [
+    hover = [
         Message(template, token=for_figure(token, token=True), value=float(value))
-        for token, value in zip(whole, nats, strict=True)
+        for token, value in zip(surprise.tokens[:TOKENS], nats, strict=False)
     ]
-    highest = np.nanmax(nats, where=np.isfinite(nats), initial=0.0)
-    filled = np.full(lines * across, np.nan)
-    filled[: len(nats)] = np.where(np.isposinf(nats), highest, nats)  # a token of probability 0 gets a color too
-    missing = [""] * (lines * across - len(nats))
-    figure = canvas(title, height=30 + 26 * lines)
-    figure.add_heatmap(
-        z=numbers(filled.reshape(lines, across)),
-        text=_lines(short + missing, across),
-        customdata=_lines(says + missing, across),
-        texttemplate="%{text}",
-        textfont_color="#1b1f24",
-        coloraxis="coloraxis",
-        xgap=1,
-        ygap=2,
-        hoverongaps=False,
-        hovertemplate="%{customdata}<extra></extra>",
-    )
-    color_bar(
-        figure, Message("surprise in nats (mean {mean:.3g})", mean=float(surprise.mean)), cmin=0, colorscale=MARKER
-    )
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False, autorange="reversed")
-    return figure
-
-
-def _lines(values: list[str], across: int) -> list[list[str]]:
-    return [values[first : first + across] for first in range(0, len(values), across)]
+    highest = np.nanmax(nats[:TOKENS], where=np.isfinite(nats[:TOKENS]), initial=0.0)
+    filled = np.where(np.isposinf(nats), highest, nats)  # a token of probability 0 gets a color too
+    says = Message("surprise in nats (mean {mean:.3g})", mean=float(surprise.mean))
+    return draw_ribbon(title, surprise.tokens, filled, hover, says, cmin=0, colorscale=MARKER)
 
 
 def draw_surprise_by_position(surprise: Surprise) -> go.Figure:
@@ -89,7 +60,7 @@ def draw_unit_activity(activity: UnitActivity) -> go.Figure:
     title = "Activity of hidden units over the text"
     if not len(activity.tokens) or not anything(activity.values):
         return empty(title, "There is no text to show.")
-    texts = activity.tokens[:_TOKENS]
+    texts = activity.tokens[:TOKENS]
     units, _ = cells(len(activity.units), len(texts))
     bound = float(np.nanmax(np.abs(activity.values[:, units]), initial=0.0)) or 1.0
     figure = canvas(title, height=60 + 22 * len(units))
@@ -103,7 +74,7 @@ def draw_unit_activity(activity: UnitActivity) -> go.Figure:
         hovertemplate="%{y} at %{text}: %{z:.3f}<extra></extra>",
     )
     color_bar(figure, "activity (drag to see more text)", cmin=-bound, cmax=bound)
-    short = [for_figure(token, _SHORT, token=True) for token in texts]
+    short = [for_figure(token, SHORT, token=True) for token in texts]
     figure.update_layout(dragmode="pan")
     figure.update_xaxes(
         tickvals=list(range(len(texts))),
@@ -126,7 +97,7 @@ def draw_token_map(states: TokenStates) -> go.Figure:
     figure.add_scatter(
         x=numbers(states.centres2d[:, 0]),
         y=numbers(states.centres2d[:, 1]),
-        text=[for_figure(kind, _SHORT, token=True) for kind in states.types],
+        text=[for_figure(kind, SHORT, token=True) for kind in states.types],
         customdata=np.asarray(states.counts).tolist(),
         mode="markers+text",
         textposition=["top center", "bottom center"] * (len(states.types) // 2)
@@ -166,7 +137,7 @@ def draw_dendrogram(states: TokenStates) -> go.Figure:
         line={"color": look.color, "width": 1.5},
         hovertemplate="joined at distance %{x:.3g}<extra></extra>",
     )
-    names = [for_figure(states.types[place], _SHORT, token=True) for place in np.asarray(states.order)]
+    names = [for_figure(states.types[place], SHORT, token=True) for place in np.asarray(states.order)]
     figure.update_yaxes(tickvals=list(range(count)), ticktext=names, showgrid=False, range=[-0.7, count - 0.3])
     figure.update_xaxes(title_text="distance at which clusters join", rangemode="tozero")
     return figure

@@ -1,8 +1,9 @@
 """The look of every figure: colors, fonts, line styles, and the light and the dark template.
 
-The categorical colors are those of Okabe and Ito, which color-blind people can distinguish; each series also has its
-own dash and marker, for print in gray. Backgrounds are transparent and neutral lines mid-gray, so that a figure works
-on white and on black. Only the template changes, by `themed` or in the browser by `Plotly.relayout` with `RELAYOUT`.
+The categorical colors are those of Okabe and Ito, which color-blind people can distinguish, with a lighter blue, as
+theirs is faint on black; each series also has its own dash and marker, for print in gray. Backgrounds are transparent
+and neutral lines mid-gray, so that a figure works on white and on black. Only the template changes, by `themed` or in
+the browser by `Plotly.relayout` with `RELAYOUT`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Style(NamedTuple):
         return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_COLORS = ("#1F83C9", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 #: Fills of bars, for print in gray.
@@ -39,6 +40,10 @@ PATTERNS = ("", "/", ".", "x", "-", "+")
 SEQUENTIAL = "Cividis"
 #: The same behind black letters.
 MARKER = ((0.0, "#f3f3f3"), (0.5, "#fdc983"), (1.0, "#e8762c"))
+#: Numbers of both signs behind black letters: below zero blue, above it orange.
+DIVERGING = ((0.0, "#5fa9dd"), (0.5, "#f3f3f3"), (1.0, "#e8762c"))
+#: Letters on those.
+INK = "#1b1f24"
 #: For reference lines: readable on white and on black.
 NEUTRAL = "#808080"
 

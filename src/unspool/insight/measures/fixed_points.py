@@ -1,200 +1,281 @@
-"""Fixed and slow points of each layer: where its state stays, or nearly stays, while the input is held at its mean.
+"""Fixed and slow points of a model: where its state stays, or nearly stays, while the input is held constant.
 
-From many starts, ½‖F(s) − s‖² is minimized by damped Newton steps (Levenberg and Marquardt). The eigenvalues of the
-Jacobian at a point say what happens near it: if all are inside the unit circle, the state returns to it.
+Layers that are stacked move together, so that their points are those of the joint state of all of them. The eigenvalues
+of the joint Jacobian at a point say what happens near it: if all are inside the unit circle, the state returns to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
 
-from unspool.errors import ArgumentError
-from unspool.insight.measures.jacobians import longest_rows
-from unspool.insight.recorded_layer import RecordedLayer
-from unspool.insight.recording import Recording
+from unspool.errors import ArgumentError, ArgumentTypeError
+from unspool.insight.points.counted_map import Map
+from unspool.insight.points.found import Points
+from unspool.insight.points.held import Held, Tokens, hold, make_starts
+from unspool.insight.points.plane import Portrait, draw_portrait, find_plane
+from unspool.insight.points.search import Starts, search
+from unspool.insight.points.system import System, find_systems
+from unspool.insight.recording import Recording, record
+from unspool.language import words
+from unspool.nn.leaves import leaves
 
 Array = NDArray[np.float64]
-#: One step of n states, (n, states) → (n, states); differentiable.
-Map = Callable[[Tensor], Tensor]
+Inputs = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 
-#: A point is fixed if its speed is at most this, for states of size 1.
-FIXED = 1e-16
-#: A point that is not fixed is slow if its speed is at most this.
-SLOW = 1e-5
-#: Points nearer to each other than this, for states of size 1, are one.
-SAME = 1e-3
-ITERATIONS = 60
-#: Starts × width³ for a whole recording; above it there are fewer starts.
-WORK = 4 * 512**3
-FEWEST_STARTS = 4
-#: At most this many sequences are drawn, and this many recorded states determine the plane.
-TRAJECTORIES, STATES = 8, 4096
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """The fixed and slow points of a map, the slowest first."""
-
-    points: Array  # (n, states)
-    speed: Array  # (n,): ½‖F(s) − s‖²
-    eigenvalues: NDArray[np.complex128]  # (n, states), of the Jacobian there, the largest first
-    stable: NDArray[np.bool_]  # (n,): all eigenvalues within the unit circle
-    slow: NDArray[np.bool_]  # (n,): not fixed, but nearly
+STARTS = 1024
+#: Evaluations of a search of one recording: so many at most; of wide states, for which each takes longer, fewer.
+MOST_EVALUATIONS, WORK = 2_000_000, 2.0e10
+#: What a search at one held input takes at least: so many, and so many per state. Fewer inputs are held if needed.
+FEWEST_EVALUATIONS, FEWEST_JACOBIANS = 6_000, 30
+#: The part of them that the first held input gets; the others share the rest.
+FIRST = 0.5
+#: Steps and sequences of the noise over which a layer without data is run.
+NOISE = (48, 8)
 
 
 @dataclass(frozen=True, eq=False)
 class PointSet(Points):
-    """The points of one layer, and the plane of its states' first two principal components.
+    """The points of one system of layers at one held input.
 
-    A layer that never ran has no points, and its plane is NaN. For a single state the second axis is zero.
+    Attributes:
+        label: of the system, such as `layer 1 to layer 2`.
+        held: what its input is held at, such as `mean input`.
+        plane: the points in the plane of the system's portrait, (n, 2).
+        curves: the paths of the continua there, each (k, 2).
     """
 
     label: str
-    axes: Array  # (2, states)
-    centre: Array  # (states,): the mean state
-    explained: Array  # (2,): fraction of the variance along each axis
-    plane: Array  # (n, 2): the points there
-    trajectories: Array  # (sequences, steps, 2): recorded states there, in the order of the run; NaN after the end
+    held: str
+    plane: Array
+    curves: tuple[Array, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPoints:
-    """The fixed and slow points of every layer."""
+    """The fixed and slow points of a model.
+
+    Attributes:
+        sets: one per system of layers and held input.
+        portraits: one per system: the plane that its states vary in most, and recorded paths there.
+    """
 
     sets: tuple[PointSet, ...]
+    portraits: tuple[Portrait, ...]
+
+    def of(self, portrait: Portrait) -> list[PointSet]:
+        """The sets of one system."""
+        return [one for one in self.sets if one.label == portrait.label]
 
 
-def measure_fixed_points(recording: Recording, starts: int = 64) -> FixedPoints:
-    """Points of every layer, searched from recorded states, with and without noise, and from the origin."""
-    if starts < 1:
-        raise ArgumentError.of("starts", starts, "is not a count", "Give an integer of at least 1")
-    return FixedPoints(tuple(_of_layer(layer, starts, len(recording.layers)) for layer in recording.layers))
+def find_points(
+    subject: nn.Module | Recording | Map,
+    inputs: Inputs | None = None,
+    *,
+    dt: float = 1.0,
+    starts: int | ArrayLike | Tensor = STARTS,
+    seed: int = 0,
+    budget: int | None = None,
+) -> FixedPoints:
+    """Find the fixed and slow points of a recurrent layer, a stack of them, a recorded model, or any map.
+
+    Starts are drawn until the points that were reached only once say that nothing new is expected. All is computed in
+    float64, with Jacobians by the equations of the cell.
+
+    Args:
+        subject: a recurrent layer of `unspool.nn` or `torch.nn`, of any number of layers; a recording of a model; or a
+            differentiable function of states, (n, states) → (n, states).
+        inputs: what the lowest layer reads, constantly: a vector; several, (n, input) or by name; or sequences as the
+            layer reads them, with three axes, whose mean and zero are held and whose states are starts. By default
+            zero, and of a recording its mean input and zero.
+        dt: time between steps, for time constants and frequencies.
+        starts: random starts at most; or the states to start from, (n, states), and no others.
+        seed: of the random starts.
+        budget: evaluations of the map at most, for all systems and inputs together; a Jacobian counts as one per state.
+            By default up to 2 million; fewer if states are wide, so that it takes seconds.
+
+    Returns:
+        The points, one set per system of layers and held input. Stacked layers are one system. Directions of
+        bidirectional layers are systems by themselves, held at their mean input above the lowest layer.
+
+    Example:
+        >>> layer = unspool.nn.Recurrent("gru", 3, 16)
+        >>> found = unspool.insight.find_points(layer, inputs=torch.zeros(3), dt=0.02)
+        >>> one = found.sets[0]
+        >>> one.points.shape, one.kind, one.time_constants[0, :3], one.recall.share  # doctest: +SKIP
+        ((1, 16), ('stable',), array([0.047, 0.031, 0.031]), 1.0)
+    """
+    _check(dt, starts, budget)
+    if isinstance(subject, Recording):
+        return measure_fixed_points(subject, starts, _named(inputs), dt=dt, seed=seed, budget=budget)
+    if isinstance(subject, nn.Module):
+        recording, given = _run_layer(subject, inputs, seed)
+        return measure_fixed_points(recording, starts, given, dt=dt, seed=seed, budget=budget)
+    if not callable(subject):
+        raise ArgumentTypeError.of("subject", subject, "has no steps", "Give a layer, a recording or a function")
+    if isinstance(starts, int) or inputs is not None:
+        raise ArgumentError.of(
+            "starts", starts, "does not tell the states of a function", "Give states, (n, states), and no `inputs`"
+        )
+    return _of_map(subject, torch.as_tensor(starts, dtype=torch.float64), dt, budget)
 
 
-def _of_layer(layer: RecordedLayer, starts: int, layers: int) -> PointSet:
-    states = layer.after[layer.live]
-    width = states.shape[-1]
-    count = min(starts, max(FEWEST_STARTS, WORK // (layers * max(width, 1) ** 3)))
-    if len(states) and bool(states.isfinite().all()):
-        mean = layer.x[layer.live].mean(0, keepdim=True)
-        found = find_points(lambda s: layer.advance(mean.expand(len(s), -1), s), _starts(states, count))
+def _check(dt: float, starts: int | ArrayLike | Tensor, budget: int | None) -> None:
+    if not (isinstance(dt, int | float) and math.isfinite(dt) and dt > 0):
+        raise ArgumentError.of("dt", dt, "is not a positive number", "Give the time between steps, such as `dt=0.02`")
+    if isinstance(starts, int):
+        if starts < 1:
+            raise ArgumentError.of("starts", starts, "is not a count", "Give an integer of at least 1")
+    elif torch.as_tensor(starts).dim() != 2 or not len(torch.as_tensor(starts)):
+        shape = tuple(torch.as_tensor(starts).shape)
+        raise ArgumentError.of("starts", shape, "is no shape of starts", "Give a count, or states of shape (n, states)")
+    if budget is not None and budget < 1:
+        raise ArgumentError.of("budget", budget, "allows no evaluation", "Give such as `budget=100_000`")
+
+
+def measure_fixed_points(
+    recording: Recording,
+    starts: int | ArrayLike | Tensor = STARTS,
+    inputs: Mapping[str, Tensor] | None = None,
+    *,
+    tokens: Tokens | None = None,
+    dt: float = 1.0,
+    seed: int = 0,
+    budget: int | None = None,
+) -> FixedPoints:
+    """Points of all layers of a recording, searched from recorded states, near them, and from a wide box.
+
+    Args:
+        recording: the model.
+        starts: random starts at most, or the states to start from.
+        inputs: what is held, by name; by default the mean input, the commonest tokens, and zero, as far as the budget
+            allows.
+        tokens: that the model read, [time][sequence].
+        dt: time between steps.
+        seed: of the random starts.
+        budget: evaluations at most.
+
+    Returns:
+        The points, and the planes to draw them in.
+    """
+    _check(dt, starts, budget)
+    systems = find_systems(recording)
+    sets: list[PointSet] = []
+    portraits = []
+    for system in systems:
+        portrait = draw_portrait(system)
+        portraits.append(portrait)
+        width = sum(system.widths)
+        allowed = (budget or _usual_budget(width)) // len(systems)
+        fewest = FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width
+        states = system.after[system.live]
+        if not len(states) or not bool(states.isfinite().all()):
+            continue
+        held = hold(system, inputs, tokens)
+        if inputs is None:
+            held = held[: 1 + int((1 - FIRST) * allowed / fewest)]
+        if budget is None:
+            allowed = max(allowed, fewest)
+        for one, part in zip(held, _parts(len(held)), strict=True):
+            sets.append(_of_system(system, portrait, one, _starts(system, starts, seed), int(part * allowed), dt))
+    return FixedPoints(tuple(sets), tuple(portraits))
+
+
+def _usual_budget(width: int) -> int:
+    return min(MOST_EVALUATIONS, int(WORK / max(1, width) ** 2))
+
+
+def _parts(count: int) -> list[float]:
+    """The part of the budget of each held input."""
+    return [1.0] if count == 1 else [FIRST, *[(1 - FIRST) / (count - 1)] * (count - 1)]
+
+
+def _starts(system: System, starts: int | ArrayLike | Tensor, seed: int) -> Starts:
+    if isinstance(starts, int):
+        return make_starts(system, starts, seed)
+    given = torch.as_tensor(starts, dtype=torch.float64)
+    width = sum(system.widths)
+    if given.shape[-1] != width:
+        raise ArgumentError.of(
+            "starts", tuple(given.shape), f"does not fit {system.label}", f"Give states of width {width}, or a count"
+        )
+    return Starts(given, None, len(given), make_starts(system, 1, seed).spread)
+
+
+def _of_system(system: System, portrait: Portrait, held: Held, starts: Starts, budget: int, dt: float) -> PointSet:
+    x = held.x.double().unsqueeze(0)
+    if x.shape[-1] != system.x.shape[-1]:
+        raise ArgumentError.of(
+            "inputs", tuple(held.x.shape), f"does not fit {system.label}", f"Give vectors of width {system.x.shape[-1]}"
+        )
+    found = search(lambda states: system.advance(x.expand(len(states), -1), states), starts, budget, dt)
+    return _placed(found, portrait, held.name)
+
+
+def _placed(found: Points, portrait: Portrait, held: str) -> PointSet:
+    curves = tuple(portrait.show(one.path) for one in found.continua)
+    return PointSet(**vars(found), label=portrait.label, held=held, plane=portrait.show(found.points), curves=curves)
+
+
+def _of_map(step: Map, starts: Tensor, dt: float, budget: int | None) -> FixedPoints:
+    spread = float((starts - starts.mean(0)).square().sum(-1).mean().sqrt())
+    centre, axes, explained = find_plane(starts)
+    portrait = Portrait("map", "", axes, centre, explained, np.zeros((0, 0, 2)))
+    begin = Starts(starts, None, len(starts), spread if spread > 1e-6 else 1.0)
+    found = search(step, begin, budget or _usual_budget(starts.shape[-1]), dt)
+    return FixedPoints((_placed(found, portrait, "no input"),), (portrait,))
+
+
+def _named(inputs: Inputs | None) -> dict[str, Tensor] | None:
+    """Held inputs by name."""
+    if inputs is None:
+        return None
+    if isinstance(inputs, Mapping):
+        return {name if isinstance(name, str) else str(name): _vector(x) for name, x in inputs.items()}
+    rows = torch.as_tensor(inputs, dtype=torch.float64).detach()
+    if rows.dim() == 1:
+        return {"held input": rows}
+    if rows.dim() == 2 and len(rows):
+        return {f"input {number}": row for number, row in enumerate(rows, 1)}
+    raise ArgumentError.of(
+        "inputs", tuple(rows.shape), "are no held inputs", "Give a vector, or several of shape (n, input)"
+    )
+
+
+def _vector(x: ArrayLike | Tensor) -> Tensor:
+    row = torch.as_tensor(x, dtype=torch.float64).detach()
+    if row.dim() != 1:
+        raise ArgumentError.of("inputs", tuple(row.shape), "is no vector", "Give one vector per name")
+    return row
+
+
+def _run_layer(layer: nn.Module, inputs: Inputs | None, seed: int) -> tuple[Recording, dict[str, Tensor] | None]:
+    """The layer run over its data, or over noise, and the inputs to hold; None for those of the data."""
+    width = getattr(layer, "input_size", None)
+    if not isinstance(width, int):
+        raise ArgumentError.of(
+            "subject",
+            type(layer).__name__,
+            "does not tell the width of its input",
+            "Give a recurrent layer, or a recording of the model: `find_points(record(model, run))`",
+        )
+    parameter = next(layer.parameters(), torch.zeros(0))
+    if not isinstance(inputs, Mapping) and inputs is not None and torch.as_tensor(inputs).dim() == 3:
+        sequences, given = torch.as_tensor(inputs).detach().to(parameter), None
     else:
-        found = find_points(lambda s: s, states[:0])
-    centre, axes, explained = _plane(states)
-    rows = longest_rows(layer, TRAJECTORIES)
-    ways = np.full((len(rows), len(layer.x), 2), np.nan)
-    for number, row in enumerate(rows):
-        way = layer.after[layer.live[:, row], row].numpy()
-        ways[number, : len(way)] = ((way[::-1] if layer.reverse else way) - centre) @ axes.T
-    return PointSet(
-        **vars(found),
-        label=layer.label,
-        axes=axes,
-        centre=centre,
-        explained=explained,
-        plane=(found.points - centre) @ axes.T,
-        trajectories=ways,
-    )
+        generator = torch.Generator().manual_seed(seed)
+        sequences = torch.randn(*NOISE, width, generator=generator).to(parameter)
+        given = _named(inputs) or {words("zero input"): torch.zeros(width, dtype=torch.float64)}
+    return record(layer, lambda model: sum_up(model(sequences))), given
 
 
-def _starts(states: Tensor, count: int) -> Tensor:
-    """The origin, then recorded states, every second one with noise as large as the spread of the states."""
-    generator = torch.Generator().manual_seed(0)
-    chosen = states[torch.randint(len(states), (count,), generator=generator)]
-    spread = (states - states.mean(0)).square().mean().sqrt()
-    noise = torch.randn(chosen.shape, dtype=chosen.dtype, generator=generator) * spread
-    noise[::2] = 0
-    chosen = chosen + noise
-    chosen[0] = 0
-    return chosen
-
-
-def find_points(step: Map, starts: Tensor) -> Points:
-    """The fixed and slow points of any map, searched from these starts, (n, states)."""
-    states, speed = _descend(step, starts.double())
-    size = 1 + states.norm(dim=-1)
-    keep = speed <= SLOW  # false for NaN
-    order = [int(n) for n in torch.argsort(speed, stable=True) if keep[n]]
-    chosen: list[int] = []
-    for n in order:
-        if all((states[n] - states[other]).norm() > SAME * size[n] for other in chosen):
-            chosen.append(n)
-    points = states[chosen]
-    eigenvalues = torch.linalg.eigvals(_jacobians(step, points))
-    eigenvalues = eigenvalues.gather(-1, torch.argsort(eigenvalues.abs(), dim=-1, descending=True))
-    return Points(
-        points.numpy(),
-        speed[chosen].numpy(),
-        eigenvalues.numpy(),
-        (eigenvalues.abs() < 1).all(-1).numpy(),
-        (speed[chosen] > FIXED * size[chosen].square()).numpy(),
-    )
-
-
-def _descend(step: Map, states: Tensor) -> tuple[Tensor, Tensor]:
-    """From each start to a minimum of ½‖F(s) − s‖², and its value there."""
-    states = states.clone()
-    rest = step(states).detach() - states
-    speed = rest.square().sum(-1) / 2
-    damping = torch.full_like(speed, 1e-3)
-    identity = torch.eye(states.shape[-1], dtype=states.dtype)
-    for _ in range(ITERATIONS):
-        arrived = speed <= 1e-12 * FIXED * (1 + states.square().sum(-1))
-        going = (~arrived & (damping < 1e8) & speed.isfinite()).nonzero().squeeze(1)
-        if not len(going):
-            break
-        slope = _jacobians(step, states[going]) - identity
-        going, slope = going[fine := slope.isfinite().all(-1).all(-1)], slope[fine]
-        square = slope.mT @ slope
-        scale = square.diagonal(dim1=-2, dim2=-1).mean(-1).clamp(min=1e-300)
-        damped = square + (damping[going] * scale)[:, None, None] * identity
-        factor, failed = torch.linalg.cholesky_ex(damped)
-        move = torch.cholesky_solve(-(slope.mT @ rest[going].unsqueeze(-1)), factor).squeeze(-1)
-        move[failed > 0] = torch.nan  # not better, so that the damping grows
-        trial = states[going] + move
-        rest_there = step(trial).detach() - trial
-        speed_there = rest_there.square().sum(-1) / 2
-        better = speed_there < speed[going]  # false for NaN
-        states[going[better]], rest[going[better]] = trial[better], rest_there[better]
-        speed[going[better]] = speed_there[better]
-        damping[going] *= torch.where(better, 0.1, 10.0)
-        damping.clamp_(min=1e-15)
-    return states, speed
-
-
-def _jacobians(step: Map, states: Tensor) -> Tensor:
-    """∂F/∂s at n states: (n, states, states)."""
-    count, width = states.shape
-    old = states.detach().requires_grad_()
-    with torch.enable_grad():
-        new = step(old)
-    if not count or not new.requires_grad:
-        return states.new_zeros(count, width, width)
-    basis = torch.eye(width, dtype=states.dtype).unsqueeze(1).expand(width, count, width)
-    (found,) = torch.autograd.grad(new, old, basis, is_grads_batched=True)
-    return found.transpose(0, 1)
-
-
-def _plane(states: Tensor) -> tuple[Array, Array, Array]:
-    """Center, axes and fractions of variance of the first two principal components."""
-    width = states.shape[-1]
-    values = states[:: -(-len(states) // STATES) if len(states) else 1].numpy()
-    if not len(values) or not np.isfinite(values).all():
-        return np.full(width, np.nan), np.full((2, width), np.nan), np.full(2, np.nan)
-    centre = values.mean(0)
-    _, sizes, directions = np.linalg.svd(values - centre, full_matrices=False)
-    axes, explained = np.zeros((2, width)), np.zeros(2)
-    count = min(2, len(sizes))
-    variance = np.square(sizes)
-    axes[:count] = directions[:count]
-    # The sign of an axis is arbitrary: make its largest part positive.
-    axes *= np.where(axes[np.arange(2), np.abs(axes).argmax(1)] < 0, -1.0, 1.0)[:, None]
-    if variance.sum() > 0:
-        explained[:count] = variance[:count] / variance.sum()
-    return centre, axes, explained
+def sum_up(output: object) -> Tensor:
+    """One number that depends on all states: a recording needs a loss, and its points do not depend on which."""
+    floating = [tensor for tensor in leaves(output) if tensor.is_floating_point()]
+    return torch.stack([tensor.double().sum() for tensor in floating]).sum()

@@ -21,6 +21,10 @@ Places = tuple[Tensor, Tensor]
 
 #: A gradient is gone when less than this fraction of it is left.
 HORIZON = 0.01
+#: A horizon beyond this fraction of the lags that the data shows is only a lower bound: few steps are left to tell.
+SHOWN = 0.9
+#: Shorter horizons are told from few lags, too.
+SHOWN_AT_LEAST = 8
 #: Lags that are followed by default.
 LIMIT = 200
 #: Steps × parameters to follow gradients through: sources are sampled to stay below, and lags end at twice it.
@@ -43,7 +47,7 @@ class GradientFlow:
     survival: Array  # (layers, lags)
     rate: Array  # (layers,): factor per step; NaN if fewer than two lags are known
     horizon: NDArray[np.int64]  # (layers,): the last lag before survival first falls below HORIZON
-    censored: NDArray[np.bool_]  # (layers,): survival did not fall below HORIZON within the known lags
+    censored: NDArray[np.bool_]  # (layers,): `horizon` is only a lower bound, at or near the last known lag
 
 
 def measure_flow(recording: Recording, gradient: Gradient | None = None, limit: int | None = None) -> GradientFlow:
@@ -115,10 +119,16 @@ def _norms(gradients: Tensor, live: Tensor) -> Array:
 def _horizon(survival: Array) -> tuple[int, bool]:
     with np.errstate(invalid="ignore"):
         below = np.flatnonzero(survival < HORIZON)
-    if len(below):
-        return int(below[0]) - 1, False
     known = np.flatnonzero(~np.isnan(survival))
+    if len(below):
+        horizon = int(below[0]) - 1
+        return horizon, near_the_end(horizon, len(known))
     return int(known.max(initial=0)), bool(len(known))
+
+
+def near_the_end(horizon: int, known: int) -> bool:
+    """Whether the data ends so soon after a horizon that it is only a lower bound."""
+    return horizon > max(SHOWN * known, SHOWN_AT_LEAST)
 
 
 def _survival(recording: Recording, limit: int | None) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspool.errors import ArgumentError
-from unspool.insight.measures.flow import FLOOR, HORIZON, factor_per_step, norm_of, padded
+from unspool.insight.measures.flow import FLOOR, HORIZON, factor_per_step, near_the_end, norm_of, padded
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recorder import Edit
 from unspool.insight.recording import Recording
@@ -32,7 +32,7 @@ class Forgetting:
     distance: Array  # (layers, steps)
     rate: Array  # (layers,): factor per step; NaN if fewer than two steps are known
     horizon: NDArray[np.int64]  # (layers,): the first step from which distance stays below HORIZON; else the last step
-    censored: NDArray[np.bool_]  # (layers,): there is no such step, or nothing could be measured
+    censored: NDArray[np.bool_]  # (layers,): there is no such step or it is near the last, or nothing was measured
 
 
 def measure_forgetting(recording: Recording, prefix: int | None = None) -> Forgetting:
@@ -117,4 +117,6 @@ def _horizon(distance: Array) -> tuple[int, bool]:
     if not len(known):
         return 0, True
     last_above = int(np.flatnonzero(np.nan_to_num(distance, nan=0.0) >= HORIZON).max())
-    return (int(known[-1]), True) if last_above == known[-1] else (last_above + 1, False)
+    if last_above == known[-1]:
+        return int(known[-1]), True
+    return last_above + 1, near_the_end(last_above + 1, len(known))

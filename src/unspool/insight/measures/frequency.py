@@ -2,7 +2,7 @@
 
 Small sinusoids are added to the recorded input. The response is followed to first order, exactly, and its amplitude is
 fitted by least squares after the transient has decayed. It is compared with the gain of the first-order filter
-h = a h + x, c/√(1 − 2a cos ω + a²), with the best-fitting a and c.
+h = a h + x, c/√(1 − 2a cos ω + a²), with the best-fitting a and c, and with the error of that fit.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Slot = tuple[int, int]
 DIRECTIONS = 2
 #: An amplitude is fitted over at least this many steps.
 LEAST_STEPS = 4
-#: A fitted pole is at most this: at 1 the gain at frequency 0 is infinite.
-LARGEST_POLE = 1 - 1e-6
+#: A filter with a larger error than this does not describe a layer.
+FITS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,9 @@ class Frequency:
     gains: Array  # (layers, frequencies): output of the layer over its own input, root mean square over directions
     stack: Array  # (layers, frequencies): output of the layer over the input at the entrance
     phase: Array  # (layers, frequencies): of `stack`, each output with the sign that it has at the lowest frequency
-    pole: Array  # (layers,): a of the first-order filter that fits `gains`
+    pole: Array  # (layers,): a of the first-order filter nearest to `gains`; NaN if no stable filter is
     theory: Array  # (layers, frequencies): that filter's gain
+    error: Array  # (layers,): of the fit, exp of the root mean square of ln(gain / theory), less 1
 
 
 def measure_frequency(recording: Recording, count: int = 12) -> Frequency:
@@ -70,13 +71,15 @@ def measure_frequency(recording: Recording, count: int = 12) -> Frequency:
     stack, phase = _through_the_stack(recording, entrance, omega)
     fits = [first_order(omega, gain) for gain in gains]
     theory = np.array([scale * _filter(a, omega) for a, scale in fits])
-    return Frequency(labels, omega, gains, stack, phase, np.array([a for a, _ in fits]), theory)
+    errors = np.array([fit_error(gain, fitted) for gain, fitted in zip(gains, theory, strict=True)])
+    return Frequency(labels, omega, gains, stack, phase, np.array([a for a, _ in fits]), theory, errors)
 
 
 def _nothing(labels: tuple[str, ...]) -> Frequency:
     """The response of layers in which no frequency could be measured."""
     none = np.full((len(labels), 0), np.nan)
-    return Frequency(labels, np.full(0, np.nan), none, none, none, np.full(len(labels), np.nan), none)
+    unknown = np.full(len(labels), np.nan)
+    return Frequency(labels, np.full(0, np.nan), none, none, none, unknown, none, unknown)
 
 
 def steady_span(layers: list[RecordedLayer], steps: int) -> range:
@@ -97,20 +100,29 @@ def amplitudes(signal: Array, omega: float, steps: range) -> Complex:
 
 
 def first_order(omega: Array, gain: Array) -> tuple[float, float]:
-    """The a and c of the filter whose gain is nearest; NaN if there is no gain to fit.
+    """The a and c of the filter whose gain is nearest; NaN if there are no three gains to fit, or no stable filter.
 
     1/g² = p − q cos ω is a line in cos ω, with p = (1 + a²)/c² and q = 2a/c²; that gives a. Of a and 1/a, whose gains
     have the same shape, it is the one inside the unit circle. Then c is the geometric mean of what is left.
     """
     some = np.isfinite(gain) & (gain > 0)
-    if some.sum() < 2:
+    if some.sum() < 3:  # two gains are met by some filter, whatever they are
         return math.nan, math.nan
     square = np.square(gain[some])
     table = np.stack([square, -square * np.cos(omega[some])], -1)
     (p, q), *_ = np.linalg.lstsq(table, np.ones(len(table)), rcond=None)
-    a = float(q / (p + math.sqrt(p * p - q * q))) if abs(q) < p else math.copysign(1.0, square[0] - square[-1])
-    a = min(max(a, -LARGEST_POLE), LARGEST_POLE)
+    if abs(q) >= p:  # steeper than any such filter
+        return math.nan, math.nan
+    a = float(q / (p + math.sqrt(p * p - q * q)))
     return a, float(np.exp(np.log(gain[some] / _filter(a, omega[some])).mean()))
+
+
+def fit_error(gain: Array, fitted: Array) -> float:
+    """The typical relative error of a fit, exp of the root mean square of ln(gain / fitted), less 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.log(gain / fitted)
+    known = apart[np.isfinite(apart)]
+    return float(np.expm1(np.sqrt(np.square(known).mean()))) if len(known) else math.nan
 
 
 def _filter(a: float, omega: Array) -> Array:

@@ -19,6 +19,10 @@ QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 BINS = 20
 #: Units that are kept one by one.
 SHOWN = 64
+#: A gate that is always below this, or always above 1 less it, switches nothing and passes 1 % of a gradient.
+STUCK = 0.01
+#: A gate that keeps the state is stuck open if what it lets go of over the whole sequence is less than this.
+LETS_GO = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,10 @@ class Gate:
     histogram: Array  # (20,): fractions of all steps, sequences and units
     over_time: Array  # (time, 20): fractions of sequences and units, by step
     units: Array  # (time, n): the first 64 units, each a mean over sequences
+    stuck_shut: float  # fraction of units that are below STUCK at every step
+    stuck_open: (
+        float  # fraction of units that are above 1 − STUCK at every step; for a gate that keeps, yet nearer to 1
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +90,7 @@ def _gate(layer: RecordedLayer, name: str, role: str) -> Gate:
         counts[step] = np.histogram(now.clip(0, 1), edges)[0]
         units[step] = now[:, :SHOWN].mean(0)
     size = live.sum(1, keepdims=True) * float(width)
+    shut, wide = _stuck(values[live], layer.cell.keeps.get(name, 0), int(live.sum(0).max(initial=0)))
     return Gate(
         label=layer.label,
         name=name,
@@ -92,7 +101,21 @@ def _gate(layer: RecordedLayer, name: str, role: str) -> Gate:
         histogram=_fractions(counts.sum(0), size.sum()),
         over_time=_fractions(counts, size),
         units=units,
+        stuck_shut=shut,
+        stuck_open=wide,
     )
+
+
+def _stuck(values: Array, keeps: int, steps: int) -> tuple[float, float]:
+    """Fractions of units that are shut at every place, and open at every place.
+
+    A state that is kept for long is no fault: where a gate keeps, it must let go of next to nothing over all steps.
+    """
+    if not len(values):
+        return np.nan, np.nan
+    kept = min(STUCK, LETS_GO / max(1, steps))
+    shut, wide = kept if keeps < 0 else STUCK, kept if keeps > 0 else STUCK
+    return float((values < shut).all(0).mean()), float((values > 1 - wide).all(0).mean())
 
 
 def _fractions(counts: Array, size: Array) -> Array:

@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 TOLERANCE = 0.01
 #: Windows that are measured by default.
 LIMIT = 256
+#: A window that is longer than this fraction of the longest sequence is only a lower bound: it is short of 1 % because
+#: few steps are left that could have longer paths, and with as many steps as the sequence nothing can be lost.
+SHOWN = 0.5
 #: Steps × parameters to follow gradients through in all; large networks have fewer windows measured.
 WORK = 2e10
 
@@ -37,7 +40,7 @@ class Truncation:
     bias: Array  # (layers, windows)
     overall: Array  # (windows,): over the parameters of all layers
     recommended: int  # the smallest window whose overall bias is at most TOLERANCE; the last one if none is
-    censored: bool  # no window's overall bias is at most TOLERANCE
+    censored: bool  # `recommended` is only a lower bound: no window is enough, or the sequences are too short to tell
     bptt: int | None = None  # the window of the run's training; None: all steps, or unknown
 
     @property
@@ -70,13 +73,15 @@ def measure_truncation(
     overall = _ratio(_together(remaining), _together(sizes))
     enough = np.flatnonzero(np.nan_to_num(overall, nan=np.inf) <= TOLERANCE)
     windows = np.arange(1, remaining.shape[1] + 1, dtype=np.int64)
+    recommended = int(windows[enough[0]] if len(enough) else windows[-1])
+    longest = max(int(layer.live.sum(0).max()) for layer in recording.layers)
     return Truncation(
         labels=recording.labels,
         windows=windows,
         bias=_ratio(remaining, sizes[:, None]),
         overall=overall,
-        recommended=int(windows[enough[0]] if len(enough) else windows[-1]),
-        censored=not len(enough),
+        recommended=recommended,
+        censored=not len(enough) or recommended > max(1, SHOWN * longest),
         bptt=bptt,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from unspool.insight.report.advice import PYTHON, Spelling
@@ -13,6 +14,7 @@ from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import Place, ShownVerdicts, place_section, show_verdicts
 from unspool.insight.report.plain import fit, to_json
+from unspool.insight.report.ranges import share_scales
 from unspool.insight.report.scalars import Glossary
 from unspool.language import ENGLISH, Message, Translator
 
@@ -99,9 +101,14 @@ def _compare_section(key: str, runs: Sequence[Run]) -> Topic:
     sides: list[tuple[Run, Section | None, list[Place]]] = []
     data: dict[str, str] = {}
     found = [run.report.find_section(key) for run in runs]
+    shared = [
+        share_scales(filter(None, figures))
+        for figures in zip_longest(*(one.figures for one in found if one is not None))
+    ]
     for run, section in zip(runs, found, strict=True):
         drawn = {} if section is None else place_section(section, f"{run.letter.lower()}-")
-        data |= {f"data-{place.name}": embed_figure(figure) for place, figure in drawn.items()}
+        pairs = zip(drawn.items(), shared, strict=False)
+        data |= {f"data-{place.name}": embed_figure(figure, scales) for (place, figure), scales in pairs}
         sides.append((run, section, list(drawn)))
     return Topic(next(section for section in found if section is not None), sides, data)
 
@@ -132,6 +139,7 @@ def _number_rows(a: Content, b: Content) -> Iterator[Row]:
     """Numbers that both runs have, and key numbers that one has: its layers may have other names."""
     glossary = Glossary((*a.scalars, *b.scalars))
     one, other = glossary.find(a.numbers), glossary.find(b.numbers)
+    bounds = glossary.find_bounds(a.numbers), glossary.find_bounds(b.numbers)
     for name in glossary.sort({**one, **other}):
         if name in one and name in other:
             difference = format_difference(one[name], other[name])
@@ -139,7 +147,10 @@ def _number_rows(a: Content, b: Content) -> Iterator[Row]:
             difference = ABSENT
         else:
             continue
-        cells = tuple(format_number(side[name]) if name in side else ABSENT for side in (one, other))
+        cells = tuple(
+            ("≥ " if name in lower else "") + format_number(side[name]) if name in side else ABSENT
+            for side, lower in zip((one, other), bounds, strict=True)
+        )
         yield Row(glossary.words(name), (cells[0], cells[1]), difference, "number")
 
 

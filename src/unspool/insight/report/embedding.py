@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from plotly.graph_objects import Figure
 
@@ -19,10 +20,10 @@ UNDRAWABLE = re.compile(
 FLAT = ("heatmap", "treemap")
 
 
-def embed_figure(figure: Figure, ranges: Mapping[str, list[float]] = MappingProxyType({})) -> str:
-    """A figure as JSON for a script element, with `ranges` for axes that have none of their own.
+def embed_figure(figure: Figure, shared: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> str:
+    """A figure as JSON for a script element, with the scales that it shares with others, as `share_scales` finds them.
 
-    A figure that the page's policy would leave empty is an error.
+    An axis with a range of its own keeps it. A figure that the page's policy would leave empty is an error.
     """
     for trace in figure.data:
         if trace.type not in FLAT and UNDRAWABLE.fullmatch(trace.type):
@@ -31,6 +32,17 @@ def embed_figure(figure: Figure, ranges: Mapping[str, list[float]] = MappingProx
             )
     drawing = json.loads(figure.to_json())
     drawing["layout"].pop("template", None)  # the page has one for light and one for dark
-    for axis, each in ranges.items():
-        drawing["layout"].setdefault(axis, {}).setdefault("range", each)
+    for name, scale in shared.items():
+        _merge(drawing["layout"].setdefault(name, {}), scale)
     return to_json(drawing)
+
+
+def _merge(part: dict[str, Any], scale: Mapping[str, Any]) -> None:
+    """Put a shared scale into an axis or color axis."""
+    if "range" in part:
+        return
+    for key, value in scale.items():
+        if isinstance(value, Mapping):
+            part.setdefault(key, {}).update(value)
+        else:
+            part[key] = value

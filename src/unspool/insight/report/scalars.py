@@ -27,6 +27,7 @@ class Scalar:
         name: the field that holds it, such as `horizon`; within a report after its measure, `flow · horizon`.
         words: its name for people; None for an input of the measure, which says nothing about a network: not shown.
         rank: its place among all, the most wanted first; those below 10 are key numbers.
+        bound: the field that says whether the number is only a lower bound; None if there is none.
 
     Example:
         >>> Scalar("horizon", "gradient horizon (steps)", rank=0).words
@@ -36,6 +37,7 @@ class Scalar:
     name: str
     words: str | None
     rank: int = 100
+    bound: str | None = None
 
 
 class Glossary:
@@ -49,8 +51,20 @@ class Glossary:
 
         A list of up to 16 numbers beside `labels` of the same length gives one number for each label.
         """
-        found = dict(_scalars(to_plain(numbers), ()))
+        found = {name: float(value) for name, value in _leaves(to_plain(numbers), ()) if _is_single(value)}
         return {name: found[name] for name in self.sort(found) if not self._is_input(name)}
+
+    def find_bounds(self, numbers: Mapping[str, Any]) -> set[str]:
+        """The names of those single numbers that are only lower bounds."""
+        flags = {name for name, value in _leaves(to_plain(numbers), ()) if value is True}
+        return {
+            f"{scalar.name}{name.removeprefix(flag)}"
+            for scalar in self._known
+            if scalar.bound is not None
+            for flag in [BETWEEN.join([*scalar.name.split(BETWEEN)[:-1], scalar.bound])]
+            for name in flags
+            if name == flag or name.startswith(f"{flag}{BETWEEN}")
+        }
 
     def sort(self, names: Iterable[str]) -> list[str]:
         """Names in the order in which people look for them; those without words last, as they stand."""
@@ -88,13 +102,18 @@ class Glossary:
         )
 
 
-def _scalars(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Whatever is no dict, by its name."""
     if isinstance(value, dict):
         for key, inner in value.items():
             for label, item in _items(inner, value.get("labels")):
-                yield from _scalars(item, (*path, str(key), *label))
-    elif value in ("inf", "-inf") or is_number(value):
-        yield BETWEEN.join(part.replace("_", " ") for part in path), float(value)
+                yield from _leaves(item, (*path, str(key), *label))
+    else:
+        yield BETWEEN.join(part.replace("_", " ") for part in path), value
+
+
+def _is_single(value: Any) -> bool:
+    return value in ("inf", "-inf") or is_number(value)
 
 
 def _items(value: Any, labels: Any) -> list[tuple[tuple[str, ...], Any]]:

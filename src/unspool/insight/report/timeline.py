@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from plotly.graph_objects import Figure, Scatter
 
 from unspool.errors import ArgumentError, UnknownNameError
@@ -17,8 +16,9 @@ from unspool.insight.report.advice import PYTHON, Spelling
 from unspool.insight.report.contract import Content, Section
 from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
-from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, show_verdicts
+from unspool.insight.report.parts import Place, ShownVerdicts, place_figure, place_section, show_verdicts
 from unspool.insight.report.plain import to_json
+from unspool.insight.report.ranges import share_scales
 from unspool.insight.report.scalars import Glossary
 from unspool.language import ENGLISH, Message, Translator
 
@@ -50,6 +50,7 @@ def render_timeline(
     scalars: Sequence[str] | None = None,
     spelling: Spelling = PYTHON,
     language: str = ENGLISH,
+    still: Sequence[Section] = (),
 ) -> str:
     """Reports that were taken during training as one page with a slider.
 
@@ -61,6 +62,7 @@ def render_timeline(
             change.
         spelling: how settings are written; by default as in Python.
         language: of all texts, a key of `unspool.language.LANGUAGES`.
+        still: sections about all moments together, whose figures do not move.
 
     Returns:
         A whole document that loads nothing.
@@ -77,6 +79,8 @@ def render_timeline(
     glossary = Glossary(scalar for _, report in kept for scalar in report.scalars)
     charts = _draw_charts(kept, _choose_scalars(kept, glossary, scalars), glossary, translate)
     data |= _embed_charts(charts.values())
+    about_all = [(one := section.translated(translate), place_section(one)) for section in still]
+    data |= {f"data-{place.name}": embed_figure(figure) for _, drawn in about_all for place, figure in drawn.items()}
     data["timeline"] = to_json({"frames": [name[:NAME] for name, _ in kept]})
     title = kept[-1][1].title
     return render_document(
@@ -91,6 +95,7 @@ def render_timeline(
         moments=[Moment(name, show_verdicts(report, spelling, translate)) for name, report in kept],
         lines=_place_charts(charts, glossary, translate),
         sections=[(section, _place(section)) for section in chosen],
+        still=[(section, list(drawn)) for section, drawn in about_all],
     )
 
 
@@ -163,43 +168,13 @@ def _embed(frames: Frames, keys: Sequence[str]) -> dict[str, str]:
         series = [_figures_of(report, key) for _, report in frames]
         for number in range(max(map(len, series))):
             drawn = {moment: figures[number] for moment, figures in enumerate(series) if number < len(figures)}
-            ranges = _common_ranges(drawn.values())
-            data |= {f"data-{key}-{number}-{at}": embed_figure(figure, ranges) for at, figure in drawn.items()}
+            shared = share_scales(drawn.values())
+            data |= {f"data-{key}-{number}-{at}": embed_figure(figure, shared) for at, figure in drawn.items()}
     return data
 
 
 def _figures_of(report: Content, key: str) -> tuple[Figure, ...]:
     return next((section.figures for section in report.sections if section.key == key), ())
-
-
-def _common_ranges(figures: Iterable[Figure]) -> dict[str, list[float]]:
-    """Of each axis with lines or points, the range of all frames: the data moves, the axis does not."""
-    found: dict[str, list[float]] = {}
-    for figure in figures:
-        for name, values in _axis_values(figure):
-            found.setdefault(name, []).extend(values)
-    return {
-        name: [min(values) - 0.04 * span, max(values) + 0.04 * span]
-        for name, values in found.items()
-        if values and (span := max(values) - min(values)) > 0
-    }
-
-
-def _axis_values(figure: Figure) -> Iterator[tuple[str, list[float]]]:
-    """What is drawn along each axis by lines and points."""
-    for trace in figure.data:
-        if trace.type == "scatter":
-            for letter in "xy":
-                name = f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}"
-                yield name, _numbers(trace[letter], figure.layout[name].type == "log")
-
-
-def _numbers(values: Any, logarithm: bool) -> list[float]:
-    if values is None or any(isinstance(each, str) for each in values):
-        return []
-    array = np.asarray(values, dtype=np.float64)
-    finite = array[np.isfinite(array) & ((array > 0) | (not logarithm))]
-    return [float(each) for each in (np.log10(finite) if logarithm else finite)]
 
 
 def _draw_charts(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from unspool.insight.figures.dynamics import draw_eigenvalues, draw_phase_portrait
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from unspool.insight.figures.fixed_points import draw_eigenvalues, draw_modes, draw_phase_portrait
 from unspool.insight.measure import Measure
 from unspool.insight.measures.fixed_points import FixedPoints, PointSet, measure_fixed_points
 from unspool.insight.report.contract import Section
-from unspool.insight.sections.formula import formula, frac, norm, sup
-from unspool.language import Message
+from unspool.insight.sections.formula import formula, frac, norm, row, sup
+from unspool.language import Message, words
 
 
 def tell(found: FixedPoints) -> Section:
@@ -17,30 +22,110 @@ def tell(found: FixedPoints) -> Section:
         "Where the state settles",
         "Which states does the network move towards?",
         "With a constant input, a network moves towards states that no longer change, or drifts slowly along others. "
-        "These states are its memories. The plane shows the two directions in which states vary most, with the paths "
-        "that the data took. A fixed point is stable if all eigenvalues of its Jacobian are inside the unit circle. An "
-        "eigenvalue outside drives the state away; one near the circle moves it slowly, which is memory.",
+        "These states are its memories. Stacked layers move together, so the points are those of the joint state of "
+        "all of them. The plane shows the two directions in which states vary most, with the paths that the data took. "
+        "A fixed point is stable if all eigenvalues of its joint Jacobian are inside the unit circle. An eigenvalue "
+        "outside drives the state away; one near the circle moves it slowly, which is memory: each eigenvalue is a "
+        "mode with the time constant τ = −Δt / ln|λ|. Point at a mark to see which marks belong to the same point.\n\n"
+        "Starts are drawn until the points that were reached only once say that nothing new is expected. The share "
+        "that was found is an estimate by this count (Chao's). It cannot know points that no start leads to.",
         formula(
-            sup("h", "∗"), "= F(", sup("h", "∗"), ", mean x)", ",", "q(h) =", frac("1", "2"), sup(norm("F(h) - h"), "2")
+            sup("s", "∗"),
+            "=",
+            row("F(", sup("s", "∗"), ", x)"),
+            ",",
+            row("q(s)"),
+            "=",
+            frac("1", "2"),
+            sup(norm("F(s) - s"), "2"),
         ),
-        lambda: (draw_phase_portrait(found), draw_eigenvalues(found)),
-        tuple(map(_finding, found.sets)),
+        lambda: (draw_phase_portrait(found), draw_eigenvalues(found), draw_modes(found)),
+        tuple(_findings(found)),
     )
 
 
-def _finding(one: PointSet) -> str:
+def _findings(found: FixedPoints) -> Iterator[str]:
+    for portrait in found.portraits:
+        for one in found.of(portrait):
+            yield from _of_set(one)
+        if portrait.alone:
+            yield Message("{label} is searched by itself: {why}.", label=portrait.label, why=words(portrait.alone))
+
+
+def _of_set(one: PointSet) -> Iterator[str]:
+    label = Message("{label}, {held}", label=one.label, held=one.held)
+    yield Message("{label}: {points} {search}", label=label, points=_count(one), search=_tell_search(one))
+    for continuum in one.continua:
+        yield Message(
+            "{label}: {count} start(s) arrived at a {kind}, and not at single points.",
+            label=label,
+            count=continuum.points,
+            kind=words(continuum.kind),
+        )
+    yield from _tell_fates(one, label)
+    slowest = _slowest(one)
+    if slowest is not None:
+        yield Message(
+            "{label}: the slowest mode at a stable point has the time constant {tau:.3g} {time}.",
+            label=label,
+            tau=slowest,
+            time=words("step(s)" if one.dt == 1 else "units of time"),
+        )
+
+
+def _count(one: PointSet) -> str:
+    if not one.kind:
+        return words("no fixed or slow point was found.")
     return Message(
-        "{label}: {stable} stable, {unstable} unstable and {slow} slow point(s) at the mean input.",
-        label=one.label,
-        stable=int(one.stable.sum()),
-        unstable=int((~one.stable & ~one.slow).sum()),
-        slow=int(one.slow.sum()),
+        "{stable} stable, {saddle} saddle, {unstable} unstable and {slow} slow point(s).",
+        **{kind: one.kind.count(kind) for kind in ("stable", "saddle", "unstable", "slow")},
     )
+
+
+def _tell_search(one: PointSet) -> str:
+    made = {"starts": one.starts, "evaluations": one.evaluations}
+    if one.stopped == "budget":
+        ended = "The search stopped at its limit of {evaluations:,} evaluations, after {starts} starts;"
+    else:
+        ended = "The search made {starts} starts and {evaluations:,} evaluations;"
+    share = one.recall.share
+    if math.isnan(share):
+        told: str = words("what it missed cannot be estimated.")
+    else:
+        told = Message("by estimate it found {share:.0%} of all points.", share=share)
+    return Message("{ended} {told}", ended=Message(ended, **made), told=told)
+
+
+def _tell_fates(one: PointSet, label: str) -> Iterator[str]:
+    fates = one.fates
+    every = fates.settled + fates.cycling + fates.moving + fates.escaped
+    if fates.cycling:
+        yield Message(
+            "{label}: {count} of {every} paths end in a cycle of about {period:.0f} steps, and not in a point.",
+            label=label,
+            count=fates.cycling,
+            every=every,
+            period=fates.period,
+        )
+    for count, template in (
+        (fates.moving, "{label}: {count} of {every} paths still move after {steps} steps, without a period."),
+        (fates.escaped, "{label}: {count} of {every} paths run away: their states grow without bound."),
+        (one.far, "{label}: {count} start(s) of the solver arrived where no state comes; these points are left out."),
+    ):
+        if count:
+            yield Message(template, label=label, count=count, every=every, steps=fates.steps)
+
+
+def _slowest(one: PointSet) -> float | None:
+    """The longest time constant at a stable point."""
+    tau = one.time_constants[np.array(one.kind) == "stable"]
+    longest = float(tau.max()) if tau.size else 0.0
+    return longest if 0 < longest < math.inf else None
 
 
 FIXED_POINTS = Measure(
     key="fixed_points",
     weight=5,
-    measure=lambda specimen: measure_fixed_points(specimen.recording),
+    measure=lambda specimen: measure_fixed_points(specimen.recording, tokens=specimen.tokens),
     tell=tell,
 )

@@ -67,7 +67,7 @@ FLOW = Measure(
     measure=lambda specimen: measure_flow(specimen.recording, specimen.gradient, LAGS),
     tell=tell,
     scalars=(
-        Scalar("horizon", "gradient horizon (steps)", rank=0),
+        Scalar("horizon", "gradient horizon (steps)", rank=0, bound="censored"),
         Scalar("rate", "gradient kept per step", rank=10),
     ),
     timeline="shown",

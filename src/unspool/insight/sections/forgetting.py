@@ -51,7 +51,7 @@ FORGETTING = Measure(
     measure=lambda specimen: measure_forgetting(specimen.recording),
     tell=tell,
     scalars=(
-        Scalar("horizon", "forgetting horizon (steps)", rank=1),
+        Scalar("horizon", "forgetting horizon (steps)", rank=1, bound="censored"),
         Scalar("rate", "difference kept per step", rank=11),
     ),
     timeline="measured",

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from html import escape
+from itertools import groupby
 
 _PIECES = re.compile(r"[A-Za-zα-ωΑ-Ωℓ∂∞]+|[0-9.]+|\s+|.")
 
 
 def formula(*parts: str) -> str:
-    """An equation of parts, each MathML from a function here or text such as "h = f"."""
-    return f'<math display="block">{row(*parts)}</math>'
+    """An equation of parts, each MathML from a function here or text such as "h = f".
+
+    A part "," ends an equation, and the next one begins, so that a narrow page can put it on a line of its own.
+    """
+    equations = [[*some] for ends, some in groupby(parts, key=lambda part: part == ",") if not ends]
+    return "".join(f'<math display="block">{row(*some)}</math>' for some in equations)
 
 
 def row(*parts: str) -> str:
@@ -66,5 +71,7 @@ def _part(text: str) -> str:
 
 def _element(piece: str) -> str:
     """A number, a letter or an operator."""
+    if piece in "()|":  # else they grow as tall as the highest part beside them
+        return f'<mo stretchy="false">{piece}</mo>'
     kind = "mn" if piece[0].isdigit() else "mi" if piece[0].isalpha() or piece in "∂∞" else "mo"
     return f"<{kind}>{escape(piece)}</{kind}>"

@@ -6,12 +6,12 @@ import numpy as np
 
 from unspool.insight.figures.frequency import draw_bode
 from unspool.insight.measure import Measure
-from unspool.insight.measures.frequency import Frequency, measure_frequency
+from unspool.insight.measures.frequency import FITS, Frequency, measure_frequency
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, root, row, sup
 from unspool.insight.specimen import Specimen
-from unspool.language import Message
+from unspool.language import Message, words
 
 #: Frequencies to measure; fewer for long sequences, as each takes a run over all steps.
 WAVES, FEWEST_WAVES = 12, 4
@@ -33,7 +33,8 @@ def tell(found: Frequency) -> Section:
         "Does a layer respond to what is slow or to what is fast?",
         "A small sine wave is added to the input, and its amplitude is measured after every layer. A layer that keeps "
         "its state is a low-pass filter: slow waves pass, fast ones are smoothed away. The thin lines show the formula "
-        "of a first-order filter with the best-fitting pole a. In a stack the gains multiply.",
+        "of a first-order filter with the best-fitting pole a, where its error is at most 10 %. In a stack the gains "
+        "multiply.",
         formula("g(ω) =", frac("1", root(row("1 - 2a cos ω +", sup("a", "2"))))),
         lambda: (draw_bode(found),),
         tuple(_findings(found)),
@@ -42,19 +43,25 @@ def tell(found: Frequency) -> Section:
 
 def _findings(found: Frequency) -> list[str]:
     lines: list[str] = []
-    for label, pole, stack in zip(found.labels, found.pole, found.stack, strict=True):
-        if np.isfinite(pole) and np.isfinite(stack).any():
-            slow = stack[0] / stack[-1] if stack[-1] else np.inf
+    for label, pole, error, stack in zip(found.labels, found.pole, found.error, found.stack, strict=True):
+        if np.isfinite(stack).any():
             lines.append(
                 Message(
-                    "{label}: fits a filter with a = {pole:.2f}; the slowest waves pass {slow:.2g} times as well as "
-                    "the fastest.",
+                    "{label}: {fit}; the slowest waves pass {slow:.2g} times as well as the fastest.",
                     label=label,
-                    pole=pole,
-                    slow=slow,
+                    fit=_fit(float(pole), float(error)),
+                    slow=stack[0] / stack[-1] if stack[-1] else np.inf,
                 )
             )
     return lines
+
+
+def _fit(pole: float, error: float) -> Message:
+    if np.isnan(pole):
+        return words("no stable filter of first order fits")
+    if error > FITS:
+        return Message("no filter of first order fits (the nearest is off by {error:.0%})", error=error)
+    return Message("fits a filter with a = {pole:.2f} (within {error:.1%})", pole=pole, error=error)
 
 
 FREQUENCY = Measure(
@@ -62,5 +69,8 @@ FREQUENCY = Measure(
     weight=6,
     measure=measure,
     tell=tell,
-    scalars=(Scalar("pole", "pole of the frequency response", rank=17),),
+    scalars=(
+        Scalar("pole", "pole of the nearest filter", rank=17),
+        Scalar("error", "relative error of that filter", rank=18),
+    ),
 )

@@ -21,7 +21,8 @@ def tell(found: Lyapunov) -> Section:
         "Do small differences grow or fade?",
         "Lyapunov exponents are the mean rates at which small differences of the state grow, one for each direction. "
         "If all are below zero, the network settles and forgets. If the largest is above zero, every difference grows: "
-        "chaos. Memory lasts longest near zero; an orthogonal linear network has all exponents at zero.",
+        "chaos. Memory lasts longest near zero; an orthogonal linear network has all exponents at zero. The interval "
+        "of the largest is that of its mean over sequences and their halves.",
         formula(
             sub("λ", "i"),
             "=",
@@ -38,19 +39,29 @@ def tell(found: Lyapunov) -> Section:
         ),
         lambda: (draw_lyapunov(found),),
         tuple(
-            Message(_motion(largest), label=label, largest=float(largest))
-            for label, largest in zip(found.labels, found.largest, strict=True)
-            if np.isfinite(largest)
+            _finding(label, float(largest), *map(float, interval))
+            for label, largest, interval in zip(found.labels, found.largest, found.interval, strict=True)
+            if not np.isnan(largest)
         ),
     )
 
 
-def _motion(largest: float) -> str:
-    if largest > CHAOS:
-        return "{label}: the largest exponent is {largest:+.3f} nats per step; nearby states move apart."
-    if largest < -CHAOS:
-        return "{label}: the largest exponent is {largest:+.3f} nats per step; nearby states move together."
-    return "{label}: the largest exponent is {largest:+.3f} nats per step; nearby states keep their distance."
+def _finding(label: str, largest: float, low: float, high: float) -> Message:
+    if largest == -np.inf:
+        return Message("{label}: the largest exponent is −∞: the steps remove every difference entirely.", label=label)
+    known = Message(" ({low:+.3f} to {high:+.3f})", low=low, high=high) if np.isfinite([low, high]).all() else ""
+    return Message(_motion(low, high), label=label, largest=largest, interval=known)
+
+
+def _motion(low: float, high: float) -> str:
+    """What the interval shows; NaN, as after a single step, decides nothing."""
+    if low > CHAOS:
+        return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; nearby states move apart."
+    if high < -CHAOS:
+        return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; nearby states move together."
+    if low >= -CHAOS and high <= CHAOS:
+        return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; states keep their distance."
+    return "{label}: the largest exponent is {largest:+.3f}{interval} nats per step; the data does not decide its sign."
 
 
 LYAPUNOV = Measure(

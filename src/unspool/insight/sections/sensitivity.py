@@ -42,7 +42,7 @@ def tell(found: Sensitivity) -> Section:
         tuple(
             Message(ACCUMULATES if delta > 0 else SMOOTHS, label=label, delta=float(delta))
             for label, delta in zip(found.labels, found.delta, strict=True)
-            if np.isfinite(delta)
+            if np.isfinite(delta) and delta  # a layer beside the path from input to output adds nothing
         ),
     )
 

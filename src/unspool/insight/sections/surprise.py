@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unspool.insight.figures.text import draw_surprise, draw_surprise_by_position
 from unspool.insight.measure import Measure
 from unspool.insight.measures.surprise import Surprise, measure_surprise
@@ -18,9 +20,16 @@ def applies(specimen: Specimen) -> bool:
 
 
 def measure(specimen: Specimen) -> Surprise:
-    """The surprise of the tokens within their sequences."""
+    """The surprise of the tokens within their sequences.
+
+    At each step the model predicts the token of the next one, so the surprise of step t belongs to token t + 1. The
+    last prediction has no token here; it counts in the means.
+    """
     assert specimen.surprise is not None
-    return measure_surprise(specimen.text, specimen.surprise, specimen.recording.layers[-1].live.numpy())
+    live = specimen.recording.layers[-1].live.numpy()
+    whole = measure_surprise(specimen.text, specimen.surprise, live)
+    shown = measure_surprise(specimen.text[1:], specimen.surprise[:-1], live[1:])
+    return replace(whole, tokens=shown.tokens, nats=shown.nats, worst=shown.worst)
 
 
 def tell(found: Surprise) -> Section:

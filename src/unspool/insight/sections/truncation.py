@@ -43,11 +43,13 @@ def tell(found: Truncation) -> Section:
 
 
 def _findings(found: Truncation) -> Iterator[str]:
-    windows = len(found.windows)
     enough = "{steps} steps are enough for a gradient within 1 % of the full one."
     if found.censored:
-        enough = "More than {steps} steps are needed for a gradient within 1 % of the full one."
-    yield Message(enough, steps=windows if found.censored else found.recommended)
+        enough = (
+            "At least {steps} steps are needed for a gradient within 1 % of the full one; the data has too few steps "
+            "to tell whether they are enough."
+        )
+    yield Message(enough, steps=found.recommended)
     if found.lost is not None:
         off = "With this run's `bptt={bptt}` the gradient is off by {lost:.1%}."
         yield Message(off, bptt=found.bptt, lost=found.lost)
@@ -59,7 +61,7 @@ TRUNCATION = Measure(
     measure=lambda specimen: measure_truncation(specimen.recording, specimen.gradient, WINDOWS, specimen.bptt),
     tell=tell,
     scalars=(
-        Scalar("recommended", "recommended window (steps)", rank=2),
+        Scalar("recommended", "recommended window (steps)", rank=2, bound="censored"),
         Scalar("bptt", "training window (steps)", rank=20),
     ),
     timeline="shown",

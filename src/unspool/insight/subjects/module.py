@@ -13,11 +13,14 @@ from torch.nn.utils.rnn import PackedSequence
 from unspool.errors import ArgumentError, ArgumentTypeError
 from unspool.insight.recording import Recording, record
 from unspool.insight.specimen import Specimen
+from unspool.insight.subjects.parameters import tell_parameters
 from unspool.language import Message, listed, words
 from unspool.nn.drop_in import DropIn
 from unspool.nn.leaves import leaves
 
 Loss = Callable[[Any], Tensor]
+#: What is followed if there is no loss.
+PROJECTION = "a random projection of the output"
 
 
 def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int | None = None) -> Specimen:
@@ -53,7 +56,8 @@ def take_model(model: nn.Module, batch: Any, loss: Loss | None = None, bptt: int
     of = Message("{what}, {loss:.4g}", what=words(followed[0]), loss=float(recording.loss.detach()))
     facts = (*_describe(model, recording), ("gradient of", of))
     title = Message("X-ray of {name}", name=type(model).__name__)
-    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)))
+    stand_in = followed[0] == PROJECTION
+    return Specimen(recording, title, facts, bptt=bptt, missing=tuple(_unseen(model)), stand_in=stand_in)
 
 
 def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
@@ -63,7 +67,7 @@ def _follow(output: Any, loss: Loss | None) -> tuple[Tensor, str]:
     own = output.get("loss") if isinstance(output, Mapping) else output
     if isinstance(own, Tensor) and not own.dim():
         return own, "the loss"
-    return project(output), "a random projection of the output"
+    return project(output), PROJECTION
 
 
 def _refuse_without_steps(recording: Recording) -> None:
@@ -81,7 +85,7 @@ def _describe(model: nn.Module, recording: Recording) -> tuple[tuple[str, str], 
         ("model", type(model).__name__),
         ("cells", ", ".join(dict.fromkeys(layer.equations.title for layer in recording.layers))),
         ("layers", listed(widths)),
-        ("parameters", f"{sum(parameter.numel() for parameter in model.parameters()):,}"),
+        ("parameters", tell_parameters(model)),
         ("data", Message("{sequences} sequence(s) of {steps} steps", sequences=sequences, steps=steps)),
     )
 

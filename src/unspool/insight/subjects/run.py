@@ -13,6 +13,7 @@ from unspool.insight.data_memory import measure_memory
 from unspool.insight.recording import record
 from unspool.insight.report.advice import Retrain
 from unspool.insight.specimen import Specimen
+from unspool.insight.subjects.parameters import tell_parameters
 from unspool.language import Message, words
 from unspool.learning.contract import Learner
 from unspool.learning.device import to_device_of
@@ -112,14 +113,18 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         loss: Tensor = model(batch, state).loss
         return loss
 
-    recording = record(learner, look)
+    def look_closer(model: nn.Module) -> Tensor:
+        found: Tensor = model.last_surprise(batch)  # type: ignore[operator]
+        return found
+
+    recording, surprise = record(learner, look), learner.surprise(batch)
     steps, sequences = max((layer.live.shape for layer in recording.layers), key=lambda shape: shape[0])
     model = config.model
     facts = (
         ("run", str(run)),
         ("task", config.task.name),
         ("model", model.describe()),
-        ("parameters", f"{sum(parameter.numel() for parameter in learner.parameters()):,}"),
+        ("parameters", tell_parameters(learner)),
         ("data", _describe(material, sequences, steps)),
         ("loss", f"{float(recording.loss.detach()):.4g}"),
     )
@@ -128,7 +133,8 @@ def take_learner(learner: Learner, config: Config, material: Material, run: str 
         title=Message("X-ray of {name}", name=Path(run).name),
         facts=facts,
         tokens=material.tokens,
-        surprise=learner.surprise(batch),
+        surprise=surprise,
+        focus=None if surprise is None else lambda: record(learner, look_closer),
         bptt=_bptt(config),
         retrain=Retrain.of(run),
         missing=material.missing,

@@ -1,20 +1,25 @@
-"""Rules about units and gates: dead, saturated, closed on both sides, few directions in use."""
+"""Rules about units: dead, saturated, frozen, few directions in use."""
 
 from __future__ import annotations
 
-from unspool.insight.measures.activation import Activations
-from unspool.insight.measures.attenuation import Attenuation
+from collections.abc import Iterator
+
+import numpy as np
+
+from unspool.insight.measures.activation import Activations, Activity
 from unspool.insight.measures.participation import Participation
+from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.report.contract import Verdict
+from unspool.insight.verdicts.memory import latched
 from unspool.insight.verdicts.rules import Case, percent
-from unspool.language import Message
+from unspool.language import Message, words
 
 #: Fraction of relu units that are zero at every step, above which they are missed.
 DEAD = 0.25
 #: Fraction of a tanh's values that are so near ±1 that no gradient passes.
 SATURATED = 0.5
-#: Fraction of steps and units at which the gates on both sides of two layers are closed.
-SHUT = 0.4
+#: Fraction of units that do not move, above which a state is frozen.
+STILL = 0.9
 #: Directions of the state that are used, as a fraction of the units.
 FEW = 0.05
 #: Below this number of units a small fraction means nothing.
@@ -43,11 +48,13 @@ def dead(case: Case) -> Verdict | None:
 
 
 def saturated(case: Case) -> Verdict | None:
-    """Tanh states at their limits most of the time; in gated cells, whose gates carry the state, it does no harm."""
+    """Tanh values at their limits most of the time, unless they are a latch.
+
+    In a cell whose gates carry the state only a tanh of the state itself counts, as tanh(c) of an LSTM: behind it
+    everything that the gates do is lost. A candidate value at its limits does no harm there.
+    """
     found = case.found.get(Activations)
-    if found is None or case.gated:
-        return None
-    worst = max((one for one in found.values if one.function == "tanh"), key=lambda one: one.saturated, default=None)
+    worst = max(_judged(case, found), key=lambda one: one.saturated, default=None) if found is not None else None
     if worst is None or not worst.saturated > SATURATED:
         return None
     evidence = Message(
@@ -57,32 +64,51 @@ def saturated(case: Case) -> Verdict | None:
         part=percent(worst.saturated),
         name=worst.name,
     )
+    title, section = "Units are saturated", "activations"
+    if _layer(case, worst.label).cell.keeps:
+        remedy = (
+            "Let the cell forget what it has added up: `forget_bias=1.0`. Lower `lr`, and scale inputs whose size is "
+        )
+        remedy += "far from 1."
+        return Verdict("saturated", "warning", title, evidence, words(remedy), {"forget_bias": 1.0}, section)
     remedy = (
         'Lower `lr`, or start from smaller weights with `init="orthogonal"`. Scale inputs whose size is far from 1.'
     )
     settings = {"init": "orthogonal"}
-    return Verdict("saturated", "warning", "Units are saturated", evidence, remedy, settings, "activations")
+    return latched(case, evidence) or Verdict("saturated", "warning", title, evidence, remedy, settings, section)
 
 
-def shut(case: Case) -> Verdict | None:
-    """The output gate of a layer and the input gate of the next are closed at the same time."""
-    found = case.found.get(Attenuation)
-    worst = max(found.pairs, key=lambda pair: pair.closed, default=None) if found is not None else None
-    if worst is None or not worst.closed > SHUT:
+def _judged(case: Case, found: Activations) -> Iterator[Activity]:
+    """The tanh functions whose limits stop gradients."""
+    for one in found.values:
+        layer = _layer(case, one.label)
+        if one.function == "tanh" and (
+            not layer.cell.keeps or one.name in {f"tanh({state})" for state in layer.widths}
+        ):
+            yield one
+
+
+def _layer(case: Case, label: str) -> RecordedLayer:
+    return next(layer for layer in case.specimen.recording.layers if layer.label == label)
+
+
+def frozen(case: Case) -> Verdict | None:
+    """A state that does not move although the input does."""
+    found = case.found.get(Participation)
+    if found is None or not np.isfinite(found.still).any():
+        return None
+    worst = int(np.nanargmax(found.still))
+    if not found.still[worst] > STILL:
         return None
     evidence = Message(
-        "Between {lower} and {upper}, the output gate below and the input gate above are both under ½ at {part} of all "
-        "steps and units. The signal is attenuated twice.",
-        lower=worst.lower,
-        upper=worst.upper,
-        part=percent(worst.closed),
+        "In {label}, {part} of the units do not follow the input: with different inputs they differ by less than a "
+        "thousandth of their size.",
+        label=found.labels[worst],
+        part=percent(float(found.still[worst])),
     )
-    remedy = (
-        "Penalize gates that are closed on both sides with `gate_penalty=0.1`, or keep the lower output gate open with "
-        '`cell="lstm-open"`.'
-    )
-    title = "Gates are closed on both sides"
-    return Verdict("shut", "warning", title, evidence, remedy, {"gate_penalty": 0.1}, "attenuation")
+    remedy = 'Start from other weights: `init="orthogonal"`. Look for inputs and weights of sizes far from 1.'
+    settings = {"init": "orthogonal"}
+    return Verdict("frozen", "fault", "The state is frozen", evidence, remedy, settings, "participation")
 
 
 def idle(case: Case) -> Verdict | None:

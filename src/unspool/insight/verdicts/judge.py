@@ -1,36 +1,122 @@
-"""Judge: all rules in the order of their importance."""
+"""Judge: all rules in the order of their importance, causes before their effects."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unspool.insight.measurements import Measurements
+from unspool.insight.measures.activation import Activations
+from unspool.insight.measures.attenuation import Attenuation
 from unspool.insight.measures.flow import GradientFlow
+from unspool.insight.measures.forgetting import Forgetting
+from unspool.insight.measures.gates import Gates
+from unspool.insight.measures.inputs import Inputs
+from unspool.insight.measures.lyapunov import Lyapunov
+from unspool.insight.measures.participation import Participation
+from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
 from unspool.insight.specimen import Specimen
-from unspool.insight.verdicts.activity import dead, idle, saturated, shut
-from unspool.insight.verdicts.dynamics import chaotic
-from unspool.insight.verdicts.gradients import SHORTEST_SEQUENCE, exploding, truncated, vanishing
+from unspool.insight.verdicts.activity import dead, frozen, idle, saturated
+from unspool.insight.verdicts.dynamics import chaotic, undecided_layers
+from unspool.insight.verdicts.gates import shut, stuck
+from unspool.insight.verdicts.gradients import exploding, truncated
+from unspool.insight.verdicts.inputs import scaled
+from unspool.insight.verdicts.memory import SHORTEST_SEQUENCE, forgetful, short_memory, vanishing
 from unspool.insight.verdicts.rules import Case, Rule
 from unspool.insight.verdicts.training import training
 from unspool.language import Message, at_least, listed, words
 
-#: First what stops learning, then what limits it, then what is worth knowing.
-RULES: tuple[Rule, ...] = (dead, chaotic, exploding, saturated, vanishing, truncated, shut, training, idle)
+
+@dataclass(frozen=True)
+class Check:
+    """A rule, with what it looks for and whether it could look."""
+
+    rule: Rule
+    about: str  # what it looks for, in a few words
+    possible: Callable[[Case], bool]
+
+
+def _measured(*kinds: type) -> Callable[[Case], bool]:
+    """Whether all of these numbers are there."""
+    return lambda case: all(case.found.get(kind) is not None for kind in kinds)
+
+
+def _decided(case: Case) -> bool:
+    return _measured(Lyapunov)(case) and not undecided_layers(case)
+
+
+def _reads_data(case: Case) -> bool:
+    found = case.found.get(Inputs)
+    return found is not None and bool(found.labels)
+
+
+def _knows_window(case: Case) -> bool:
+    found = case.found.get(Truncation)
+    return found is not None and found.lost is not None
+
+
+#: First what causes other things, then what stops learning, what limits it, and what is worth knowing.
+CHECKS: tuple[Check, ...] = (
+    Check(scaled, "badly scaled inputs", _reads_data),
+    Check(dead, "dead units", _measured(Activations)),
+    Check(chaotic, "chaos", _decided),
+    Check(exploding, "exploding gradients", _measured(GradientFlow)),
+    Check(stuck, "stuck gates", _measured(Gates)),
+    Check(frozen, "a frozen state", _measured(Participation)),
+    Check(saturated, "saturated units", _measured(Activations)),
+    Check(vanishing, "vanishing gradients", _measured(GradientFlow, Forgetting)),
+    Check(short_memory, "a loss that needs a longer memory", lambda case: case.need is not None),
+    Check(truncated, "truncation", _knows_window),
+    Check(forgetful, "layers that forget", _measured(Lyapunov)),
+    Check(shut, "gates closed on both sides", _measured(Attenuation)),
+    Check(training, "the course of training", lambda case: case.specimen.course is not None),
+    Check(idle, "few directions in use", _measured(Participation)),
+)
+RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
 ORDER = ("fault", "warning", "note", "good")
+
+_STATES = ("vanishing", "forgetful", "memory", "frozen", "shut", "truncated")
+#: What a verdict may be the cause of: it then comes first, and is as important.
+EFFECTS: Mapping[str, Sequence[str]] = {
+    "scaled": ("dead", "exploding", "stuck", "saturated", *_STATES),
+    "dead": _STATES,
+    "stuck": ("saturated", *_STATES),
+    "frozen": ("vanishing", "forgetful", "memory"),
+    "saturated": ("vanishing", "forgetful", "memory", "frozen"),
+}
 
 
 def judge(specimen: Specimen, found: Measurements) -> tuple[Verdict, ...]:
     """What is wrong, the most important first; or that nothing was found."""
     case = Case(specimen, found)
     verdicts = [verdict for rule in RULES if (verdict := rule(case)) is not None]
-    verdicts.sort(key=lambda verdict: ORDER.index(verdict.severity))
+    verdicts = _put_causes_first(list({verdict.key: verdict for verdict in reversed(verdicts)}.values())[::-1])
     verdicts = [verdict for place, verdict in enumerate(verdicts) if not _contradicts(verdict, verdicts[:place])]
     if any(verdict.severity in ("fault", "warning") for verdict in verdicts):
         return tuple(verdicts)
     return (_nothing_wrong(case), *verdicts)
+
+
+def _put_causes_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts by severity; a cause is as severe as its effects, and an effect says that it may be one."""
+    severity = {verdict.key: verdict.severity for verdict in verdicts}
+    judged = []
+    for verdict in verdicts:
+        effects = [severity[key] for key in EFFECTS.get(verdict.key, ()) if key in severity]
+        judged.append(replace(verdict, severity=min([verdict.severity, *effects], key=ORDER.index)))
+    judged.sort(key=lambda verdict: ORDER.index(verdict.severity))
+    return [_as_effect(verdict, judged[:place]) for place, verdict in enumerate(judged)]
+
+
+def _as_effect(verdict: Verdict, earlier: Sequence[Verdict]) -> Verdict:
+    cause = next((one for one in earlier if verdict.key in EFFECTS.get(one.key, ())), None)
+    if cause is None or verdict.severity == "note":
+        return verdict
+    text = "{evidence} This may be an effect of what is named above: {cause}."
+    return replace(verdict, evidence=Message(text, evidence=verdict.evidence, cause=words(cause.title)))
 
 
 def _contradicts(verdict: Verdict, earlier: Sequence[Verdict]) -> bool:
@@ -40,16 +126,24 @@ def _contradicts(verdict: Verdict, earlier: Sequence[Verdict]) -> bool:
 
 
 def _nothing_wrong(case: Case) -> Verdict:
-    measured = listed(words(key.replace("_", " ")) for key in case.found.values)
-    evidence = Message("Measured: {measured}.", measured=measured) if measured else words("Nothing could be measured.")
     if case.steps < SHORTEST_SEQUENCE:
-        few = "The longest sequence has {steps} step(s), too few to show memory. {evidence}"
-        evidence = Message(few, steps=case.steps, evidence=evidence)
+        evidence = Message("The longest sequence has {steps} step(s), too few to show memory.", steps=case.steps)
         remedy = Message("Give sequences of at least {steps} steps.", steps=SHORTEST_SEQUENCE)
         return Verdict("short", "note", "Sequences are too short to judge", evidence, remedy)
-    evidence = _tell_reach(case.found.get(GradientFlow), evidence)
+    evidence = _tell_reach(case.found.get(GradientFlow), _tell_checks(case))
     remedy = words("Nothing in the dynamics of the network needs to change.")
     return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)
+
+
+def _tell_checks(case: Case) -> Message:
+    """What was looked for, and what could not be."""
+    looked = listed(words(check.about) for check in CHECKS if check.possible(case))
+    if not looked:
+        return words("Nothing could be measured.")
+    missed = listed(words(check.about) for check in CHECKS if not check.possible(case))
+    if not missed:
+        return Message("Looked for, over this data: {looked}.", looked=looked)
+    return Message("Looked for, over this data: {looked}. Not looked for: {missed}.", looked=looked, missed=missed)
 
 
 def _tell_reach(flow: GradientFlow | None, evidence: Message) -> Message:

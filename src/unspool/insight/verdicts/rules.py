@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.insight.measurements import Measurements
+from unspool.insight.measures.need import Need
 from unspool.insight.report.contract import Verdict
 from unspool.insight.specimen import Specimen
 
@@ -23,6 +24,12 @@ class Case(NamedTuple):
     def steps(self) -> int:
         """Length of the longest sequence that any layer read."""
         return max(int(layer.live.sum(0).max()) for layer in self.specimen.recording.layers)
+
+    @property
+    def need(self) -> Need | None:
+        """What the loss needs of earlier inputs; None if that is not known."""
+        found = self.found.get(Need)
+        return found if found is not None and found.known else None
 
     @property
     def gated(self) -> bool:

@@ -77,7 +77,7 @@ def equilibria(alpha: tuple[float, float], a: tuple[float, float], c: float) -> 
 def search(alpha: tuple[float, float], a: tuple[float, float], c: float) -> lab.Found:
     """Fixed points of the joint map from a grid of starts, with the eigenvalues of the differential equation there."""
     side = torch.linspace(-2.0, 2.0, 9, dtype=torch.float64)
-    found = find_points(system(alpha, a, c, DT), torch.cartesian_prod(side, side))
+    (found,) = find_points(system(alpha, a, c, DT), starts=torch.cartesian_prod(side, side), dt=DT).sets
     fixed = ~found.slow
     order = np.lexsort(found.points[fixed].round(9).T[::-1])
     return {

@@ -40,6 +40,20 @@ const unspool = (() => {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
     }
     layout.margin ??= { l: 56, r: 16 };
+    if (layout.coloraxis?.colorbar?.orientation === "h") layout.coloraxis.colorbar.len = 1;
+    for (const note of layout.annotations ?? []) note.font = { ...note.font, size: 10 };
+    for (const [name, axis] of Object.entries(layout)) {
+      if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
+    }
+  }
+
+  // A long name in two lines, broken at the space nearest to its middle.
+  function halve(text) {
+    if (text.length <= 16 || text.includes("<")) return text;
+    const spaces = [...text.matchAll(/ /g)].map((each) => each.index);
+    const far = (place) => Math.abs(place - text.length / 2);
+    const place = spaces.sort((one, other) => far(one) - far(other))[0];
+    return place ? `${text.slice(0, place)}<br>${text.slice(place + 1)}` : text;
   }
 
   function prepare(figure, place) {
@@ -57,11 +71,35 @@ const unspool = (() => {
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
 
+  // Marks that belong to one point stand out, in all figures of the measure, while the pointer is on one of them.
+  const measured = (place) => place.dataset.figure.replace(/-\d+$/, "");
+  const linked = (place) => (place.data ?? []).flatMap((trace, index) => (trace.meta?.link === undefined ? [] : [index]));
+  function single(beside, number) {
+    for (const place of places.filter((each) => measured(each) === measured(beside))) {
+      const traces = linked(place);
+      if (!traces.length) continue;
+      const chosen = traces.map((index) => {
+        if (number === null) return null;
+        const { customdata, meta } = place.data[index];
+        return customdata.flatMap((row, mark) => (row[meta.link] === number ? [mark] : []));
+      });
+      Plotly.restyle(place, { selectedpoints: chosen }, traces);
+    }
+  }
+  function link(place) {
+    if (!linked(place).length) return;
+    place.on("plotly_hover", ({ points: [point] }) => {
+      if (point.data.meta?.link !== undefined) single(place, point.customdata[point.data.meta.link]);
+    });
+    place.on("plotly_unhover", () => single(place, null));
+  }
+
   function draw(place) {
     if (drawn.has(place)) return;
     drawn.add(place);
     const figure = prepare(read(`data-${place.dataset.figure}`), place);
     Plotly.newPlot(place, figure.data, figure.layout, config);
+    link(place);
     place.dispatchEvent(new Event("drawn"));
   }
 

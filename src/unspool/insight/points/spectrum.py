@@ -1,0 +1,73 @@
+"""Spectrum: the linearized modes of a map at its points: eigenvalues, directions, time constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+#: Modes whose directions are kept per point, those with the largest eigenvalues.
+MODES = 8
+#: A product that leaves no more than this of a power has annihilated it: rounding grows from power to power.
+VANISHED = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """The modes at n points, the largest eigenvalue first."""
+
+    eigenvalues: Complex  # (n, states)
+    modes: Complex  # (n, at most MODES, states): right eigenvectors of length 1
+
+
+def find_spectra(matrices: Tensor) -> Spectra:
+    """Eigenvalues and leading eigenvectors of Jacobians, (n, states, states)."""
+    count, width = matrices.shape[:2]
+    kept = min(MODES, width)
+    values, modes = np.zeros((count, width), complex), np.zeros((count, kept, width), complex)
+    for n, matrix in enumerate(matrices):
+        found, directions = torch.linalg.eig(matrix)
+        if is_nilpotent(matrix):  # a solver finds the roots of rounding errors instead of 0
+            found = torch.zeros_like(found)
+        order = torch.argsort(found.abs(), descending=True, stable=True)
+        values[n], modes[n] = found[order].numpy(), directions[:, order[:kept]].T.numpy()
+    return Spectra(values, modes)
+
+
+def is_nilpotent(matrix: Tensor) -> bool:
+    """Whether some power of a matrix is 0 up to rounding: whether one more product leaves nothing of what was there."""
+    width, largest = len(matrix), float(torch.linalg.matrix_norm(matrix))
+    if largest == 0:
+        return True
+    scaled = matrix / largest
+    sums = float(scaled.trace().abs()), float((scaled * scaled.T).sum().abs())
+    if max(sums) > 8 * width * torch.finfo(matrix.dtype).eps:  # of the eigenvalues and their squares: no product needed
+        return False
+    power = scaled
+    for _ in range(width - 1):
+        power = power @ scaled
+        size = float(torch.linalg.matrix_norm(power))
+        if not size > VANISHED:
+            return True
+        power = power / size  # so that small powers do not underflow
+    return False
+
+
+def time_constants(eigenvalues: Complex, dt: float) -> Array:
+    """−dt / ln|λ|: the time in which a mode decays to 1/e; negative if it grows, inf if |λ| = 1, and 0 if λ = 0."""
+    with np.errstate(divide="ignore"):
+        logarithm = np.log(np.abs(eigenvalues))
+        found: Array = np.where(logarithm == 0, np.inf, -dt / np.where(logarithm == 0, 1.0, logarithm))
+    return found
+
+
+def frequencies(eigenvalues: Complex, dt: float) -> Array:
+    """|arg λ| / 2π dt: turns per unit of time; 0 of a mode that does not turn, ½ per step of one that alternates."""
+    found: Array = np.abs(np.angle(eigenvalues)) / (2 * np.pi * dt)
+    return found

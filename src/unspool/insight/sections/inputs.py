@@ -1,0 +1,47 @@
+"""The sizes of inputs in the report."""
+
+from __future__ import annotations
+
+from unspool.insight.figures.hidden_units import draw_inputs
+from unspool.insight.measure import Measure
+from unspool.insight.measures.inputs import Inputs, measure_inputs
+from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
+from unspool.insight.sections.formula import formula, sub
+from unspool.language import Message
+
+
+def tell(found: Inputs) -> Section:
+    """How large the numbers are that the lowest layers read."""
+    findings = (
+        Message(
+            "{label}: the largest feature has a size of {largest:.3g}, all together {norm:.3g} per step; features vary "
+            "by up to {unequal:.3g} times as much as others.",
+            label=label,
+            largest=float(largest),
+            norm=float(norm),
+            unequal=float(unequal),
+        )
+        for label, largest, norm, unequal in zip(found.labels, found.largest, found.norm, found.unequal, strict=True)
+    )
+    return Section(
+        "input_sizes",
+        "What the network reads",
+        "Are the inputs of a size that the network can use?",
+        "Initial weights are drawn for inputs of a size near 1. Much larger inputs drive gates and units to their "
+        "limits, where no gradient passes; much smaller ones are not noticed. Sizes are root mean squares over steps "
+        "and sequences.",
+        formula("a = W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b"),
+        lambda: (draw_inputs(found),),
+        tuple(findings),
+    )
+
+
+INPUTS = Measure(
+    key="input_sizes",
+    measure=lambda specimen: measure_inputs(specimen.recording),
+    tell=tell,
+    shows=lambda found: bool(found.labels),  # an embedding is learned, so its size is not the data's
+    scalars=(Scalar("largest", "size of the largest input feature", rank=30),),
+    timeline="measured",
+)
