@@ -16,7 +16,10 @@ from starlette.testclient import TestClient
 from tests.server.serving import LOCAL, client_of, opened, refused, talking
 
 import unspool
+from unspool.runtime.explaining import TOGETHER
+from unspool.runtime.pooled import PooledPlayer
 from unspool.server import run_calls, schemas
+from unspool.server.jobs import Course
 from unspool.server.schema import check
 from unspool.server.traces import MOST_STEPS, SHOWN
 
@@ -164,6 +167,25 @@ def test_any_input_is_explained_or_refused(client: TestClient, route: str, task:
     answer = client.post(route, json={"model": task, "input": given})
     if answer.status_code != 200:
         refused(answer, 422)
+
+
+@pytest.mark.parametrize("route", ["/v1/trace", "/v1/importance"])
+def test_explanations_come_in_pieces(client: TestClient, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn of the worker is a few rows of the explanation, so that sessions step in between."""
+    turns: list[Course] = []
+    advance = Course.advance
+    monkeypatch.setattr(Course, "advance", lambda job: (turns.append(job), advance(job))[1])
+    answer = client.post(route, json={"model": "classify", "input": "red " * 100})
+    assert answer.status_code == 200
+    assert len(turns) > 100 // TOGETHER
+
+
+def test_a_mistake_of_the_server_is_not_told_as_one_of_the_input(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(PooledPlayer, "score", lambda *_: {}["none"])
+    refused(client.post("/v1/importance", json={"model": "classify", "input": "red hot"}), 500, "internal_error")
+    assert "KeyError" in caplog.text
 
 
 def test_what_is_known_about_models(client: TestClient) -> None:

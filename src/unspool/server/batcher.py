@@ -30,8 +30,8 @@ log = logging.getLogger("unspool.server")
 class Batcher:
     """The worker of one model.
 
-    A turn is one call, one piece of a feed, and one step of all sessions in the batch; so none waits for more than a
-    turn while there is room, and for `TURN` steps of a full batch otherwise.
+    A turn is one call or a piece of it, one piece of a feed, and one step of all sessions in the batch; so none waits
+    for more than a turn while there is room, and for `TURN` steps of a full batch otherwise.
 
     Args:
         name: The model's.
@@ -186,13 +186,16 @@ class Batcher:
 
     def _answer(self, job: Call) -> None:
         try:
-            if not job.cancelled:
-                value = job.function()
-                self._outbox.append((job, lambda: job.result.set_result(value)))
-                return
-            raise asyncio.CancelledError
+            if job.cancelled:
+                raise asyncio.CancelledError
+            job.advance()
         except (Exception, asyncio.CancelledError) as error:
             self._end([job], error)
+            return
+        if job.done:
+            self._outbox.append((job, _ending(job, job.value)))
+        else:
+            self._calls.append(job)
 
     def _read_on(self, job: Feed) -> None:
         try:
