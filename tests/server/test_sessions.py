@@ -282,3 +282,12 @@ def test_more_outputs_than_an_answer_has_are_refused_and_change_nothing(
     assert client.get(f"/v1/sessions/{session}").json()["position"] == 0
     assert len(call(client, session, "step", inputs=[one] * 3)["outputs"]) == 3
     assert len(call(client, session, "step", inputs=[one] * 4, outputs="last")["outputs"]) == 1
+
+
+def test_the_tokens_of_a_text_can_be_fed_in_parts(client: TestClient, player: RunPlayer) -> None:
+    text = "the quick fox " * 400
+    answer = client.post("/v1/tokens", json={"model": "run", "input": text}).json()
+    check(schemas.TOKENS, answer)
+    assert answer["tokens"] == player.encode(text)[:, 0].tolist()
+    assert client.post("/v1/tokens", json={"model": "run", "input": ""}).json()["tokens"] == []
+    refused(client.post("/v1/tokens", json={"model": "sum", "input": "the"}), 422)

@@ -125,6 +125,7 @@ CURVES = record(
     },
     *("curves", "best_step", "baselines"),
 )
+TOKENS = record({"model": TEXT, "tokens": array(WHOLE)}, "model", "tokens")
 LINK = record({"url": TEXT}, "url")
 
 
@@ -182,6 +183,11 @@ def completion_body(settings: ServeSettings) -> Schema:
     }
     own["n"] = {**own["n"], "default": 1}
     return record({**own, **sampling(settings)}, "model")
+
+
+def tokens_body() -> Schema:
+    """Of a text whose tokens are wanted; its length is limited by that of bodies alone."""
+    return record({"model": TEXT, "input": TEXT}, "input")
 
 
 def session_body() -> Schema:
