@@ -20,6 +20,7 @@ from unspool.runtime.explaining import TOGETHER
 from unspool.runtime.pooled import PooledPlayer
 from unspool.server import run_calls, schemas
 from unspool.server.jobs import Course
+from unspool.server.run_files import read_curves
 from unspool.server.schema import check
 from unspool.server.traces import MOST_STEPS, SHOWN
 
@@ -222,6 +223,14 @@ def test_curves_are_those_of_the_log(client: TestClient, book: Path) -> None:
     (curve,) = [one for one in told["curves"] if one["name"] == "validation loss"]
     assert dict(zip(curve["steps"], curve["values"], strict=True)) == expected
     assert told["best_step"] == events[-1]["best_step"]
+
+
+def test_a_log_with_absurd_numbers_has_the_curves_of_the_others(tmp_path: Path) -> None:
+    events = [{"event": "stepped", "step": step, "loss": 10**400 if step == 2 else 1.5} for step in (1, 2, 3)]
+    lines = [json.dumps(one) for one in events]
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, "[1]", '{"event": "st']), encoding="utf-8")
+    (curve,) = read_curves(tmp_path)["curves"]
+    assert curve == {"name": "training loss", "steps": [1, 3], "values": [1.5, 1.5]}
 
 
 REPORT = "<!doctype html><title>report</title><script>1</script>"
