@@ -107,6 +107,28 @@ def test_a_mistake_of_one_job_stays_with_it(batchers: Any, player: RunPlayer) ->
     asyncio.run(run())
 
 
+def test_a_mistake_at_the_beginning_or_the_end_of_a_job_is_told(
+    batchers: Any, player: RunPlayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(Steps):
+        def finish(self) -> Any:
+            raise ValueError("no end")
+
+    async def run() -> None:
+        batcher, session = batchers(), player.start()
+        async with asyncio.timeout(30):
+            with pytest.raises(ValueError, match="no end"):
+                await batcher.run(Endless(session, [1], "last"))
+            with monkeypatch.context() as patch:
+                patch.setattr(session, "lend", lambda: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await batcher.run(Steps(session, [1], "last"))
+            assert len(await batcher.run(Steps(session, [1], "last"))) == 1
+        assert batcher.alive
+
+    asyncio.run(run())
+
+
 def test_a_call_in_pieces_lets_others_have_their_turn_and_ends_where_it_is_cancelled(
     batchers: Any, player: RunPlayer
 ) -> None:

@@ -118,8 +118,10 @@ class Batcher:
     # ── the thread ──
 
     def _work(self) -> None:
-        while self._admit():
+        while True:
             try:
+                if not self._admit():
+                    break
                 self._take_turn()
             except Exception as error:  # the thread must outlive any mistake: it has the jobs of many
                 log.exception("the worker of %s failed", self.name)
@@ -135,11 +137,19 @@ class Batcher:
                 self._changed.wait()
             self._rotate()
             joining = self._begin() if self._news else []
-        self._together.join([job.session for job in joining])
-        self._batch += joining
-        for job in joining:
-            job.turns = 0
+        self._join(joining)
         return not self._closing
+
+    def _join(self, jobs: Sequence[Stepping]) -> None:
+        try:
+            self._together.join([job.session for job in jobs])
+        except Exception as error:
+            log.exception("sessions of %s cannot step together", self.name)
+            self._end(jobs, error)
+            return
+        self._batch += jobs
+        for job in jobs:
+            job.turns = 0
 
     def _begin(self) -> list[Stepping]:
         """Let jobs begin whose sessions are free; returns those that join the batch."""
@@ -266,8 +276,12 @@ class Batcher:
     def _finish(self, jobs: Sequence[Stepping]) -> None:
         self._leave(jobs)
         for job in jobs:
-            value = job.finish()
-            self._outbox.append((job, _ending(job, value)))
+            try:
+                action = _ending(job, job.finish())
+            except Exception as error:
+                log.exception("a job of %s has no end", self.name)
+                action = _failing(job, error)
+            self._outbox.append((job, action))
 
     def _end(self, jobs: Sequence[Job], error: BaseException) -> None:
         """Give jobs up."""
