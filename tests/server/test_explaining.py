@@ -18,6 +18,7 @@ from tests.server.serving import LOCAL, client_of, opened, refused, talking
 import unspool
 from unspool.runtime.explaining import TOGETHER
 from unspool.runtime.pooled import PooledPlayer
+from unspool.runtime.stack import StackPlayer
 from unspool.server import run_calls, schemas
 from unspool.server.jobs import Course
 from unspool.server.run_files import read_curves
@@ -59,6 +60,19 @@ def test_a_traced_feed_tells_probabilities_and_states_of_every_step(client: Test
     plain = player.start()
     plain.feed(TEXT)
     assert state == plain.save()
+
+
+def test_a_trace_runs_once_and_holds_the_session_meanwhile(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    player = unspool.load(book)
+    session, alone, inputs, ran = player.start(), player.start(), player.encode(TEXT), list[bool]()
+    session.feed("a ")
+    alone.feed("a ")
+    run = StackPlayer.run
+    monkeypatch.setattr(StackPlayer, "run", lambda *given: (ran.append(session._lock.locked()), run(*given))[1])
+    session.trace(inputs)
+    assert ran == [True]
+    alone.read(inputs)
+    assert session.save() == alone.save()
 
 
 def test_what_was_read_before_gives_the_first_token_its_probability(client: TestClient) -> None:
