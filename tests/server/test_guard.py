@@ -23,6 +23,7 @@ from unspool.server.refusals import RefusalError
 from unspool.server.service import Service
 from unspool.server.sessions import MOST_WAITING, Entry
 from unspool.server.settings import ServeSettings, gather
+from unspool.server.strict_json import parse
 
 ONE, OTHER = "first-token-1", "other-token-2"
 
@@ -181,6 +182,12 @@ def test_secrets_are_not_logged(book: Path, caplog: pytest.LogCaptureFixture) ->
 def test_json_is_strict(client: TestClient, body: bytes, status: int, code: str) -> None:
     answer = client.post("/v1/completions", content=body, headers={"content-type": "application/json"})
     refused(answer, status, code)
+
+
+def test_a_minus_sign_is_no_digit() -> None:
+    assert parse(b"[-1234567890123456789, 1e100]") == [-1234567890123456789, 1e100]
+    with pytest.raises(RefusalError, match="more than 19 digits"):
+        parse(b"-12345678901234567890")
 
 
 def test_bodies_of_another_kind_or_without_end_are_refused(client: TestClient) -> None:
