@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -315,3 +315,15 @@ def test_files_come_with_a_strict_policy_and_none_leads_outside(url: str) -> Non
         assert "http" not in own.text.replace("http://www.w3.org/2000/svg", "")
     for name in ("..%2fpage_calls.py", "page_calls.py", "%2e%2e/app.py", "index.html%00"):
         assert httpx.get(f"{url}/page/{name}").status_code == 404
+
+
+def test_a_long_text_is_encoded_as_a_whole_and_read_in_parts(browser: Browser, url: str, runs: list[Path]) -> None:
+    text = "the quick fox " * 40
+    with opened(browser, url, "book") as page:
+        asked: list[Any] = []
+        page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith("/feed") else None)
+        page.get_by_role("textbox", name="Text").fill(text)
+        wait_for(page, f"document.querySelector('.strip').textContent === {text!r}")
+        fed = [token for body in asked for token in body["input"]]
+        assert fed == unspool.load(runs[0]).encode(text)[:, 0].tolist()
+        assert len(asked) == 2
