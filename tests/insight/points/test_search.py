@@ -50,6 +50,18 @@ def from_starts(step: Callable[[Tensor], Tensor], starts: Tensor) -> PointSet:
     return found
 
 
+@pytest.mark.parametrize(
+    ("beside", "kind"), [(1.01, "line of unstable points"), (1.5, "line of unstable points"), (0.99, "line attractor")]
+)
+def test_a_line_attracts_only_if_states_beside_it_come_nearer(beside: float, kind: str) -> None:
+    found = from_starts(
+        partial(apply, torch.diag(torch.tensor([1.0, beside], dtype=torch.float64))),
+        2 * torch.rand(64, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 1,
+    )
+    (line,) = found.continua
+    assert (line.kind, line.attracting) == (kind, beside < 1)
+
+
 def test_a_line_attractor_is_one_and_not_hundreds_of_points() -> None:
     matrix = turned([1.0, 0.8, 0.6, 0.4, -0.3])
     found = look(lambda s: s @ matrix.T, 5)
