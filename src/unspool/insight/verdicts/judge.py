@@ -95,7 +95,11 @@ CHECKS: tuple[Check, ...] = (
     Check(frozen, "a frozen state", _compares_units),
     Check(saturated, "saturated units", _measured(Activations)),
     Check(vanishing, "vanishing gradients", lambda case: bool(known_horizons(case).any())),
-    Check(short_memory, "a loss that needs a longer memory", lambda case: case.need is not None and _follows_gradients(case)),
+    Check(
+        short_memory,
+        "a loss that needs a longer memory",
+        lambda case: case.need is not None and _follows_gradients(case),
+    ),
     Check(truncated, "truncation", _knows_window),
     Check(forgetful, "layers that forget", compares_layers),
     Check(shut, "gates closed on both sides", _has_layers_in_sequence),

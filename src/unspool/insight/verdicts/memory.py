@@ -52,7 +52,7 @@ def vanishing(case: Case) -> Verdict | None:
 
 
 def known_horizons(case: Case) -> NDArray[np.bool_]:
-    """Of which layers it is known how far gradients reach; not of one that no loss reaches directly, or of few steps."""
+    """Whether it is known of each layer how far gradients reach; not if no loss reaches it, or it has few steps."""
     flow = case.found.get(GradientFlow)
     if flow is None or case.steps < SHORTEST_SEQUENCE:
         return np.zeros(0, bool)
