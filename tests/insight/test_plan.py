@@ -252,6 +252,18 @@ def test_a_memory_that_may_be_longer_does_not_close_gates(tmp_path: Path) -> Non
     assert "may be longer than the" in next(one.reason for one in found.proposals if one.setting == "bptt")
 
 
+def test_a_proposal_is_known_as_enough_by_its_flag_and_not_by_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspool.tasks.lm._explain_bptt", lambda *_: "In other words.")
+    chance = np.random.default_rng(0)
+    words = ["".join("abcdefghijklmnop"[one] for one in chance.integers(0, 16, 5)) for _ in range(150)]
+    found = plan(write(tmp_path / "words.txt", " ".join(words[one] for one in chance.zipf(1.3, 1500) % 150)))
+    assert "may be longer than the" in next(one.reason for one in found.proposals if one.setting == "bptt")
+    known = plan(write(tmp_path / "near.txt", "ab" * 2000))
+    assert next(one.reason for one in known.proposals if one.setting == "bptt") == "In other words."
+
+
 def test_one_is_singular(tmp_path: Path) -> None:
     found = plan(write(tmp_path / "near.txt", "ab" * 2000))
     assert found.memory == 1

@@ -56,8 +56,8 @@ def by_hand_step(
     """One step of one row (width,), head by head, on the keys and values of each layer's past; and its own."""
 
     def norm(module: Any, v: Tensor) -> Tensor:
-        centred = v - v.mean()
-        normed: Tensor = centred / (centred.square().mean() + 1e-5).sqrt() * module.weight + module.bias
+        centerd = v - v.mean()
+        normed: Tensor = centerd / (centerd.square().mean() + 1e-5).sqrt() * module.weight + module.bias
         return normed
 
     h, new, width, size = x, [], layer.width, layer.width // layer.num_heads

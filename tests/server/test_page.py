@@ -59,7 +59,7 @@ def write(page: Page, count: int) -> None:
 
 def test_text_is_read_written_and_explained_token_by_token(browser: Browser, url: str, runs: list[Path]) -> None:
     with opened(browser, url, "book") as page:
-        page.get_by_role("textbox", name="Text").fill("the lazy ")
+        page.get_by_role("textbox", name="Prompt").fill("the lazy ")
         wait_for(page, "document.querySelector('.strip').textContent === 'the lazy '")
         assert page.locator(".next .bars li").count() == 8
         write(page, 20)
@@ -83,7 +83,7 @@ def test_text_typed_just_before_generate_is_kept(browser: Browser, url: str, run
     with opened(browser, url, "book") as page:
         page.get_by_label("Max tokens").fill("20")
         page.get_by_label("Seed").fill("1")
-        page.get_by_role("textbox", name="Text").fill("a dog ")
+        page.get_by_role("textbox", name="Prompt").fill("a dog ")
         wait_for(page, "document.querySelector('.strip').textContent === 'a dog '")
         page.evaluate("""() => {
           const editor = document.querySelector("article textarea");
@@ -159,7 +159,7 @@ def test_every_kind_of_model_answers_as_one_types(browser: Browser, url: str, ta
 
 def test_probabilities_are_shown_after_every_token(browser: Browser, url: str, runs: list[Path]) -> None:
     with opened(browser, url, "classify") as page:
-        page.get_by_role("textbox", name="Text").fill("red hot cold")
+        page.get_by_role("textbox", name="Prompt").fill("red hot cold")
         wait_for_tokens(page, 3)
         found = unspool.load(runs[1]).predict(["red"])[0]
         page.locator(".token").first.click()
@@ -231,7 +231,7 @@ def test_all_is_done_by_keyboard(browser: Browser, url: str) -> None:
         go_to("spinbutton", "Max tokens")
         page.keyboard.press("Control+A")
         page.keyboard.type("6")
-        go_to("textbox", "Text")
+        go_to("textbox", "Prompt")
         page.keyboard.press("End")
         page.keyboard.type("lazy")
         wait_for_tokens(page, 8)

@@ -140,10 +140,10 @@ def _lower_one(graph: Graph, symbol: Symbol, inputs: tuple[Node, ...], states: l
 def _lower_normalise(graph: Graph, symbol: Symbol, v: Node) -> Node:
     """(v − mean) / √(variance + ε), over the units of a row."""
     assert symbol.width is not None
-    centred = graph.node("subtract", v, graph.mean(v, symbol.width))
-    variance = graph.mean(graph.node("multiply", centred, centred), symbol.width)
+    centerd = graph.node("subtract", v, graph.mean(v, symbol.width))
+    variance = graph.mean(graph.node("multiply", centerd, centerd), symbol.width)
     deviation = graph.node("sqrt", graph.node("add", variance, graph.constant(symbol.detail)))
-    return graph.node("divide", centred, deviation)
+    return graph.node("divide", centerd, deviation)
 
 
 def order(roots: Iterable[Node]) -> tuple[Node, ...]:

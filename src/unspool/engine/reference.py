@@ -27,8 +27,8 @@ def _linear(operands: Sequence[Array], matrices: Sequence[Array], bias: Array | 
 
 
 def _normalise(v: Array, epsilon: float) -> Array:
-    centred = v - v.mean(-1, keepdims=True)
-    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon))
+    centerd = v - v.mean(-1, keepdims=True)
+    return np.asarray(centerd / np.sqrt((centerd**2).mean(-1, keepdims=True) + epsilon))
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {

@@ -30,8 +30,6 @@ DEEPEST = 4
 HEAD = 1
 #: What a GRU has of an LSTM.
 FEWER = "three quarters of the parameters of an LSTM."
-#: How a task says that its default is enough for a memory.
-DEFAULT_ENOUGH = "The default, and enough"
 #: Why to compare with models without memory.
 MEMORYLESS = "No step, or only the one before, tells of the next: see whether models without memory do as well."
 
@@ -161,7 +159,7 @@ def _open(proposals: Sequence[Proposal], needed: DataMemory) -> list[Proposal]:
     if needed.known is not None:
         return list(proposals)
     reason = f"The default: the memory may be longer than the {needed.steps} that were measured."
-    return [one._replace(reason=reason) if one.reason.startswith(DEFAULT_ENOUGH) else one for one in proposals]
+    return [one._replace(reason=reason) if one.enough else one for one in proposals]
 
 
 def _cell(memory: int | None) -> Proposal:

@@ -37,8 +37,8 @@ def _less_equal(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
 
 
 def _normalise(v: Tensor, epsilon: float) -> Tensor:
-    centred = v - v.mean(-1, keepdim=True)
-    return centred / torch.sqrt((centred * centred).mean(-1, keepdim=True) + epsilon)
+    centerd = v - v.mean(-1, keepdim=True)
+    return centerd / torch.sqrt((centerd * centerd).mean(-1, keepdim=True) + epsilon)
 
 
 OPERATIONS: dict[str, Callable[..., object]] = {

@@ -85,6 +85,7 @@ class Proposal(NamedTuple):
     setting: str
     value: str | int | float | bool
     reason: str
+    enough: bool = False  # the default, because it is enough for the memory: not said where that may be longer
 
 
 class WholeSequence(NamedTuple):

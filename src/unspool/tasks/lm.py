@@ -213,7 +213,7 @@ class LanguageModelling(Task):
         reason = _explain_bptt(wanted, memory)
         if bptt < wanted:
             reason = f"All that the text allows; {wanted} would be better."
-        found = [Proposal("bptt", bptt, reason)]
+        found = [Proposal("bptt", bptt, reason, enough=memory > 0 and bptt == wanted == FEWEST)]
         if not given and targets // batch_size < bptt:
             fewer = max(1, targets // bptt)
             reason = f"The text in a batch of {batch_size} would be shorter than {bptt} steps."

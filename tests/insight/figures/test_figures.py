@@ -323,7 +323,7 @@ def test_unit_activity_is_shown_over_tokens() -> None:
 def test_token_map_and_dendrogram() -> None:
     states = made_up.token_states(("a", "b", "c", "d"))
     dots = text.draw_token_map(states).data[0]
-    near(np.stack([dots.x, dots.y], -1), states.centres2d)
+    near(np.stack([dots.x, dots.y], -1), states.centers2d)
     assert list(dots.text) == ["a", "b", "c", "d"]
     figure = text.draw_dendrogram(states)
     assert list(figure.layout.yaxis.ticktext) == [states.types[leaf] for leaf in states.order]

@@ -77,8 +77,8 @@ def test_a_period_in_numbers_is_found_as_such(period: int) -> None:
     steps = 40 * period
     found = measure_autocorrelation([np.tile(wave, steps // period)[:, None]], 10 * period)
     np.testing.assert_allclose(found.values[period - 1 :: period], 1.0, rtol=1e-10)
-    centred = wave - wave.mean()
-    exact = centred @ np.roll(centred, -1) / (centred @ centred)
+    centerd = wave - wave.mean()
+    exact = centerd @ np.roll(centerd, -1) / (centerd @ centerd)
     assert found.values[10 * period - period] == pytest.approx(exact, abs=2 / 30)
     assert (found.memory, found.repeats) == (period, True)
 

@@ -78,9 +78,9 @@ def test_every_point_of_a_stack_is_what_it_says(cell: Cell) -> None:
     assert portrait.alone == ""
     longest = LENGTHS.index(5)
     way = torch.cat([layer.after[:, longest] for layer in recording.layers], -1).numpy()
-    np.testing.assert_allclose(portrait.trajectories[0], (way - portrait.centre) @ portrait.axes.T, atol=1e-12)
+    np.testing.assert_allclose(portrait.trajectories[0], (way - portrait.center) @ portrait.axes.T, atol=1e-12)
     np.testing.assert_allclose(
-        found.sets[0].plane, (found.sets[0].points - portrait.centre) @ portrait.axes.T, atol=1e-12
+        found.sets[0].plane, (found.sets[0].points - portrait.center) @ portrait.axes.T, atol=1e-12
     )
     assert np.isnan(portrait.trajectories[-1, 1:]).all()  # the row of one step
 
@@ -150,7 +150,7 @@ def test_bistable_scalar() -> None:
     tau = [-0.5 / math.log(factor) for factor in (slope, 1.5, slope)]
     np.testing.assert_allclose(points.time_constants[order, 0], tau, rtol=1e-8)
     assert not points.slow.any()
-    assert (points.stopped, points.recall.share) == ("recall", 1.0)
+    assert (points.stopped, points.recall.fraction) == ("recall", 1.0)
     np.testing.assert_array_equal(portrait.axes, [[1.0], [0.0]])
     np.testing.assert_allclose(portrait.explained, [1.0, 0.0])
 
@@ -281,7 +281,7 @@ def test_nothing_to_search() -> None:
     x = torch.randn(4, 1, 2, dtype=torch.float64)
     none = measure_fixed_points(recorded(module, x, [0]))
     assert none.sets == ()
-    assert np.isnan(none.portraits[0].centre).all()
+    assert np.isnan(none.portraits[0].center).all()
     (one, _) = measure_fixed_points(recorded(module, x[:1])).sets
     assert len(one.points) == 1
     with torch.no_grad():

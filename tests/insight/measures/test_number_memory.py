@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from tests.insight.known_systems import make_autoregression, make_season, make_slow_waves
 
+from unspool.insight.measures import number_memory
 from unspool.insight.measures.number_memory import measure_numbers, measure_partial
 
 
@@ -50,6 +52,20 @@ def test_the_order_of_an_autoregression_is_found(name: str, steps: int) -> None:
 @pytest.mark.parametrize("steps", [300, 1000])
 def test_a_season_with_a_trend_is_its_period(period: int, steps: int) -> None:
     assert [find_memory(make_season(period, steps, seed)) for seed in range(3)] == [period] * 3
+
+
+def test_a_long_season_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix of all steps by all phases would take 27 MB."""
+    monkeypatch.setattr(number_memory, "_common_season", lambda _: 168)  # which takes as much for any length
+    values = make_season(168, 20_000, 0)
+    tracemalloc.start()
+    try:
+        found = find_memory(values)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == 168
+    assert peak < 10e6
 
 
 def test_a_wave_without_noise_is_known_from_two_steps() -> None:

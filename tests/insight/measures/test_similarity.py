@@ -48,6 +48,14 @@ def test_rotation_shift_and_scale_change_nothing(measure) -> None:  # type: igno
     assert measure(x, stretched) < 0.9
 
 
+@pytest.mark.parametrize("measure", [linear_cka, rsa])
+@pytest.mark.parametrize(("scale", "shift"), [(1, 1e8), (1, -1e6), (1e-13, 0), (1e-200, 0), (1e200, 0), (1e-6, 1)])
+def test_neither_do_extremes(measure, scale: float, shift: float) -> None:  # type: ignore[no-untyped-def]
+    x, y = draw(), draw(seed=3) + draw()
+    assert measure(x, scale * x + shift) == pytest.approx(1.0, abs=1e-6)
+    assert measure(y, scale * x + shift) == pytest.approx(measure(y, x), abs=1e-6)
+
+
 def test_what_does_not_vary_cannot_be_compared() -> None:
     flat = np.full((40, 2), 0.1)
     assert np.isnan(linear_cka(draw(), flat))

@@ -107,9 +107,9 @@ def test_clusters_are_scipys(count: int) -> None:
     found = measure_token_states(echo([points.tolist()]), names)
     np.testing.assert_allclose(found.linkage, expected, rtol=1e-10)
     assert found.order.tolist() == hierarchy.leaves_list(expected).tolist()
-    centred = points - points.mean(0)
+    centerd = points - points.mean(0)
     np.testing.assert_allclose(
-        (found.centres2d**2).sum(0), np.linalg.eigvalsh(centred.T @ centred)[::-1][:2], rtol=1e-9, atol=1e-12
+        (found.centers2d**2).sum(0), np.linalg.eigvalsh(centerd.T @ centerd)[::-1][:2], rtol=1e-9, atol=1e-12
     )
 
 
@@ -117,12 +117,12 @@ def test_few_types() -> None:
     none = measure_token_states(echo([[[1.0, 2.0]]]), [["a"]])
     assert (none.types, none.counts.tolist(), none.order.tolist(), none.example) == (("a",), [1], [0], ())
     assert none.linkage.shape == (0, 4)
-    assert none.centres2d.tolist() == [[0, 0]]
+    assert none.centers2d.tolist() == [[0, 0]]
     assert math.isnan(none.same)
     assert math.isnan(none.other)
     line = measure_token_states(echo([[[1.0]], [[3.0]], [[-1.0]]]), [["a"], ["b"], ["b"]])
     assert line.types == ("b", "a")
-    assert line.centres2d.tolist() == [[0, 0], [0, 0]]
+    assert line.centers2d.tolist() == [[0, 0], [0, 0]]
     assert (line.same, line.other) == (2, 1)
     assert line.example == ("b", "a b", "a b b")
 
@@ -131,7 +131,7 @@ def test_no_tokens_at_all() -> None:
     model, x = small_stack(Elman()), small_input(Elman(), steps=2, rows=2)
     found = measure_token_states(recorded(model, x, [0, 0]), [["", ""], ["", ""]])
     assert (found.types, found.example, found.order.tolist()) == ((), (), [])
-    assert (found.centres2d.shape, found.linkage.shape) == ((0, 2), (0, 4))
+    assert (found.centers2d.shape, found.linkage.shape) == ((0, 2), (0, 4))
 
 
 def test_the_most_frequent_types() -> None:

@@ -20,7 +20,7 @@ def test_the_estimate_follows_the_truth(draws: int) -> None:
         counts = np.bincount(rng.integers(30, size=draws), minlength=30)
         found = estimate_recall(counts[counts > 0])
         truth.append((counts > 0).mean())
-        told.append(found.share)
+        told.append(found.fraction)
         new.append(found.new)
         unseen.append((counts == 0).mean())  # the probability that the next draw is new
     assert abs(np.nanmean(told) - np.mean(truth)) < 0.06
@@ -29,10 +29,10 @@ def test_the_estimate_follows_the_truth(draws: int) -> None:
 
 def test_closed_forms() -> None:
     assert estimate_recall(np.array([5, 3, 1, 1, 2])).total == 5 + 1 * 2 / (2 * 2)
-    assert estimate_recall(np.array([4, 4])).share == 1.0
+    assert estimate_recall(np.array([4, 4])).fraction == 1.0
     assert estimate_recall(np.array([0, 4])).found == 2  # one by a guided start
-    assert math.isnan(estimate_recall(np.array([1])).share)  # a single start tells nothing of others
-    assert math.isnan(estimate_recall(np.zeros(0, np.int64)).share)
+    assert math.isnan(estimate_recall(np.array([1])).fraction)  # a single start tells nothing of others
+    assert math.isnan(estimate_recall(np.zeros(0, np.int64)).fraction)
 
 
 def test_time_constants_and_frequencies() -> None:

@@ -50,6 +50,26 @@ def from_starts(step: Callable[[Tensor], Tensor], starts: Tensor) -> PointSet:
     return found
 
 
+def test_where_the_jacobian_is_not_finite_stability_is_unknown() -> None:
+    found = from_starts(lambda s: s.abs().sqrt(), torch.zeros(4, 2, dtype=torch.float64))
+    assert found.kind == ("unknown",)
+    assert found.points.tolist() == [[0, 0]]
+    assert np.isnan(found.eigenvalues).all()
+    assert not found.stable.any()
+
+
+@pytest.mark.parametrize(
+    ("beside", "kind"), [(1.01, "line of unstable points"), (1.5, "line of unstable points"), (0.99, "line attractor")]
+)
+def test_a_line_attracts_only_if_states_beside_it_come_nearer(beside: float, kind: str) -> None:
+    found = from_starts(
+        partial(apply, torch.diag(torch.tensor([1.0, beside], dtype=torch.float64))),
+        2 * torch.rand(64, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 1,
+    )
+    (line,) = found.continua
+    assert (line.kind, line.attracting) == (kind, beside < 1)
+
+
 def test_a_line_attractor_is_one_and_not_hundreds_of_points() -> None:
     matrix = turned([1.0, 0.8, 0.6, 0.4, -0.3])
     found = look(lambda s: s @ matrix.T, 5)
@@ -57,7 +77,7 @@ def test_a_line_attractor_is_one_and_not_hundreds_of_points() -> None:
     assert (line.kind, line.dimension) == ("line attractor", 1)
     assert found.kind == ("continuum",)
     assert line.points == found.reached[0] == found.starts > 100
-    assert found.recall.share == 1.0
+    assert found.recall.fraction == 1.0
     _, vectors = np.linalg.eigh(matrix.numpy())
     assert np.abs(line.path @ vectors[:, :-1]).max() < 1e-9  # the eigenvector of 1 is the last
     along = line.path @ vectors[:, -1]
@@ -119,7 +139,7 @@ def test_a_limit_cycle_is_said() -> None:
     np.testing.assert_allclose(found.frequencies[0], 0.7 / (2 * math.pi), rtol=1e-9)
     clock = look(lambda s: torch.cat([step(s[:, :2]), s[:, 2:] + 0.1 * torch.ones_like(s[:, 2:])], -1), 3)
     assert clock.kind == ()  # no fixed point at all
-    assert math.isnan(clock.recall.share)
+    assert math.isnan(clock.recall.fraction)
     alternating = look(lambda s: torch.tanh(-3 * s + 0.1), 1)
     assert (alternating.fates.cycling, alternating.fates.period) == (33, 2)
 
@@ -234,4 +254,4 @@ def test_a_trained_flip_flop_has_a_stable_point_per_memory() -> None:
     read = head.double()(stable).sign().int().tolist()
     assert len(read) == 8
     assert {tuple(row) for row in read} == {(a, b, c) for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)}
-    assert found.recall.share > 0.9
+    assert found.recall.fraction > 0.9

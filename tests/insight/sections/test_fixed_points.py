@@ -55,6 +55,16 @@ def test_a_search_says_what_it_found_and_how() -> None:
     assert "2 start(s) of the solver arrived where no state comes" in said[5]
 
 
+def test_points_of_unknown_stability_are_counted() -> None:
+    (one,) = one_set().sets
+    changes = {"kind": ("unknown", *one.kind[1:]), "eigenvalues": one.eigenvalues.copy()}
+    changes["eigenvalues"][0] = np.nan
+    told = tell(one_set(**changes))
+    assert "1 point(s) where the Jacobian is not finite: whether they are stable is not known." in told.findings[0]
+    assert len(told.draw()) == 3
+    assert "1 个点的雅可比矩阵不是有限值" in Translator("zh")(told.findings[0])
+
+
 def test_a_search_that_was_stopped_says_so() -> None:
     assert "The search stopped at its limit of 65,000 evaluations" in tell(one_set(stopped="budget")).findings[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cache
 
@@ -161,7 +162,10 @@ def test_nothing_wrong_says_what_was_looked_at() -> None:
     assert "Gradients reach back at least" in looked
     assert "stuck gates" in looked
     assert "chaos" in looked
-    assert missed == "a loss that needs a longer memory, truncation, the course of training."
+    assert missed == (
+        "a loss that needs a longer memory, truncation, layers that forget, gates closed on both sides, "
+        "the course of training."
+    )  # it has one layer
 
 
 def test_windows_that_are_long_enough_are_no_fault() -> None:
@@ -268,3 +272,73 @@ def test_no_two_verdicts_contradict_each_other() -> None:
     larger = replace(specimen, course=FollowUp("The losses are close.", {"hidden": 512}))
     verdicts = judge(larger, found)
     assert [one.settings["hidden"] for one in verdicts if "hidden" in one.settings] == [512]
+    (idle,) = (one for one in verdicts if one.key == "idle")
+    assert "move in about 1.2 directions" in idle.evidence
+    assert idle.remedy.startswith("First do what is said above (Training can be improved)")
+
+
+def test_a_remedy_that_conflicts_comes_second_and_its_verdict_stays() -> None:
+    """A relu network of which half the units never fire, and the others forget at once."""
+    patient = patients.dead()
+    with torch.no_grad():
+        patients.layers_of(patient.model)[0].cell_parameters()["U_h"].zero_()
+    specimen = patient.specimen()
+    verdicts = {one.key: one for one in judge(specimen, measure(specimen))}
+    assert verdicts["dead"].settings == {"cell": "elman"}
+    vanishing = verdicts["vanishing"]
+    assert (vanishing.severity, dict(vanishing.settings)) == ("fault", {})  # gates are nothing to an elman cell
+    assert "less than 1 % of a gradient is left" in vanishing.evidence
+    assert vanishing.remedy.startswith("First do what is said above (Units are dead), then look again.")
+
+
+def test_what_was_not_measured_is_not_called_healthy() -> None:
+    specimen, *_ = examined("healthy")
+    (verdict,) = judge(specimen, measure(specimen, ("forgetting",)))
+    assert (verdict.key, verdict.severity, verdict.title) == ("unjudged", "note", "Not judged")
+    assert "Not looked for: badly scaled inputs, dead units" in verdict.evidence
+    ran = replace(specimen, course=FollowUp("A larger model can learn more.", {"hidden": 512}, flawed=False))
+    assert [one.key for one in judge(ran, measure(ran, ("forgetting",)))] == ["unjudged", "training"]
+
+
+def test_what_was_looked_for_is_what_its_rule_could_judge() -> None:
+    specimen, found, _ = examined("healthy")
+    flow = found.get(GradientFlow)
+    assert flow is not None
+    alone = judge(specimen, Measurements({"flow": flow}))[0].evidence
+    assert "Looked for, over this data: exploding gradients, vanishing gradients." in alone
+    unknown = replace(flow, survival=np.full_like(flow.survival, np.nan))
+    assert judge(specimen, Measurements({"flow": unknown}))[0].key == "unjudged"
+
+
+def test_chaos_in_one_layer_does_not_hide_gradients_that_explode_in_another() -> None:
+    specimen, found, _ = examined("exploding")
+    flow, (layer,) = found.get(GradientFlow), specimen.recording.layers
+    chaos = examined("chaotic")[1].get(Lyapunov)
+    calm = found.get(Lyapunov)
+    assert flow is not None
+    assert chaos is not None
+    assert calm is not None
+    restless = examined("chaotic")[0].recording.layers[0]
+    recording = copy(specimen.recording)
+    recording.layers = [restless, layer]
+    both = replace(specimen, recording=recording)
+    two = changed(
+        Measurements({}),
+        flow=replace(
+            flow,
+            labels=("lower", "upper"),
+            survival=np.vstack([flow.survival, flow.survival]),
+            rate=np.repeat(flow.rate, 2),
+            horizon=np.repeat(flow.horizon, 2),
+            censored=np.repeat(flow.censored, 2),
+        ),
+        lyapunov=replace(
+            calm,
+            labels=("lower", "upper"),
+            largest=np.append(chaos.largest, calm.largest),
+            interval=np.vstack([chaos.interval, calm.interval]),
+        ),
+    )
+    said = {one.key: one.evidence for one in judge(both, two)}
+    assert "In lower" in said["chaotic"]
+    assert "In upper" in said["exploding"]

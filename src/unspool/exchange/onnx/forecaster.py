@@ -57,8 +57,8 @@ def _relate(graph: GraphBuilder, network: Forecaster, past: str, future: str, un
 
 def _deviation(graph: GraphBuilder, values: str, unit: str) -> str:
     """√(variance of the past + (0.1 unit)²), (batch, targets)."""
-    centred = graph.add("Sub", values, graph.add("ReduceMean", values, axes=[0], keepdims=1))
-    variance = graph.add("ReduceMean", graph.add("Mul", centred, centred), axes=[0], keepdims=0)
+    centerd = graph.add("Sub", values, graph.add("ReduceMean", values, axes=[0], keepdims=1))
+    variance = graph.add("ReduceMean", graph.add("Mul", centerd, centerd), axes=[0], keepdims=0)
     least = graph.add("Mul", unit, graph.floats(LEAST_DEVIATION))
     return graph.add("Sqrt", graph.add("Add", variance, graph.add("Mul", least, least)))
 

@@ -80,11 +80,11 @@ class StepEmitter:
 
     def _normalise(self, v: str, epsilon: float) -> str:
         """(v − mean) / √(variance + ε), over the units of a row."""
-        centred = self.graph.add("Sub", v, self.graph.add("ReduceMean", v, axes=[-1], keepdims=1))
-        square = self.graph.add("Mul", centred, centred)
+        centerd = self.graph.add("Sub", v, self.graph.add("ReduceMean", v, axes=[-1], keepdims=1))
+        square = self.graph.add("Mul", centerd, centerd)
         variance = self.graph.add("ReduceMean", square, axes=[-1], keepdims=1)
         deviation = self.graph.add("Sqrt", self.graph.add("Add", variance, self.graph.floats(epsilon)))
-        return self.graph.add("Div", centred, deviation)
+        return self.graph.add("Div", centerd, deviation)
 
     def _for_every_row(self, node: Symbol, value: str, state: str) -> str:
         """A new state (batch, width), also where it depends on nothing that has rows."""

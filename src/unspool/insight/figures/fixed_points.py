@@ -37,6 +37,7 @@ _LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
     "unstable": ("unstable fixed point", {"symbol": "circle-open-dot", "size": 12, "line_width": 2}),
     "slow": ("slow point", {"symbol": "diamond", "size": 7}),
     "continuum": ("point on a continuum", {"symbol": "square", "size": 8}),
+    "unknown": ("point of unknown stability", {"symbol": "x", "size": 9}),
 }
 
 

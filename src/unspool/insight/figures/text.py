@@ -95,8 +95,8 @@ def draw_token_map(states: TokenStates) -> go.Figure:
         return empty(title, "There are no tokens to show.")
     figure = canvas(title, height=420)
     figure.add_scatter(
-        x=numbers(states.centres2d[:, 0]),
-        y=numbers(states.centres2d[:, 1]),
+        x=numbers(states.centers2d[:, 0]),
+        y=numbers(states.centers2d[:, 1]),
         text=[for_figure(kind, SHORT, token=True) for kind in states.types],
         customdata=np.asarray(states.counts).tolist(),
         mode="markers+text",

@@ -48,11 +48,6 @@ class Context:
     probed: str = ""  # why no recurrent network was tried; empty if it was, or where none is
     lines: bool = False  # each line is judged by itself
 
-    @property
-    def entropy(self) -> float:
-        """The loss without any context."""
-        return self.losses[0]
-
     def share(self, place: int) -> float:
         """The fraction of the gain that the steps at a place have."""
         return (self.losses[0] - self.losses[place]) / self.gain if self.gain > 0 else 0.0

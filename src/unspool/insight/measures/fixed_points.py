@@ -108,7 +108,7 @@ def find_points(
         >>> layer = unspool.nn.Recurrent("gru", 3, 16)
         >>> found = unspool.insight.find_points(layer, inputs=torch.zeros(3), dt=0.02)
         >>> one = found.sets[0]
-        >>> one.points.shape, one.kind, one.time_constants[0, :3], one.recall.share  # doctest: +SKIP
+        >>> one.points.shape, one.kind, one.time_constants[0, :3], one.recall.fraction  # doctest: +SKIP
         ((1, 16), ('stable',), array([0.047, 0.031, 0.031]), 1.0)
     """
     _check(dt, starts, budget)
@@ -225,8 +225,8 @@ def _placed(found: Points, portrait: Portrait, held: str) -> PointSet:
 
 def _of_map(step: Map, starts: Tensor, dt: float, budget: int | None) -> FixedPoints:
     spread = float((starts - starts.mean(0)).square().sum(-1).mean().sqrt())
-    centre, axes, explained = find_plane(starts)
-    portrait = Portrait("map", "", axes, centre, explained, np.zeros((0, 0, 2)))
+    center, axes, explained = find_plane(starts)
+    portrait = Portrait("map", "", axes, center, explained, np.zeros((0, 0, 2)))
     begin = Starts(starts, None, len(starts), spread if spread > 1e-6 else 1.0)
     found = search(step, begin, budget or _usual_budget(starts.shape[-1]), dt)
     return FixedPoints((_placed(found, portrait, "no input"),), (portrait,))

@@ -156,11 +156,11 @@ def _varies(values: Array) -> bool:
 
 def _directions(values: Array, most: int) -> Array:
     """Values (places, width), about their mean, along at most `most` directions in which they vary most."""
-    centred: Array = values - values.mean(0)
-    if centred.shape[1] <= most:
-        return centred
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ axes[:, ::-1][:, :most], np.float64)
+    centerd: Array = values - values.mean(0)
+    if centerd.shape[1] <= most:
+        return centerd
+    _, axes = np.linalg.eigh(centerd.T @ centerd)
+    return np.asarray(centerd @ axes[:, ::-1][:, :most], np.float64)
 
 
 def _basis(values: Array) -> Array:

@@ -60,7 +60,7 @@ def measure_numbers(sequences: Sequence[Array], *, detrend: bool = False, limit:
 
 def _judge_season(parts: Sequence[Array], plain: Context, season: int, limit: int | None) -> int:
     """The steps that a prediction by the season needs; 0 if the last values predict better, or all there is."""
-    without = [_take_off(one, _phases(len(one), season)) for one in parts]
+    without = [_without_season(one, season) for one in parts]
     rest = _measure(without, limit)
     steps = max(season, rest.memory)
     if steps >= plain.memory and math.exp(-2 * plain.gain) < NOISELESS:
@@ -228,9 +228,13 @@ def _waves(steps: int) -> Array:
     return np.asarray(np.cos(np.pi * (np.arange(steps)[:, None] + 0.5) * np.arange(WAVES + 1) / steps))
 
 
-def _phases(steps: int, season: int) -> Array:
-    """A column for each step of the season."""
-    return np.asarray(np.arange(steps)[:, None] % season == np.arange(season), np.float64)
+def _without_season(values: Array, season: int) -> Array:
+    """What the mean of each step of the season leaves."""
+    phase = np.arange(len(values)) % season
+    counts = np.maximum(np.bincount(phase, minlength=season), 1)
+    means = np.stack([np.bincount(phase, column, season) / counts for column in values.T], 1)
+    found: Array = values - means[phase]
+    return found
 
 
 def _common_season(parts: Sequence[Array]) -> int:

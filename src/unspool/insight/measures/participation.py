@@ -88,8 +88,8 @@ def _spread(outputs: Array) -> tuple[float, Array, float]:
     width = outputs.shape[1]
     # The mean of equal values can be off by rounding, which would look like a direction.
     still = (outputs == outputs[:1]).all(0)
-    centred = np.where(still, 0, outputs - outputs.sum(0) / max(1, len(outputs)))
-    covariance = centred.T @ centred / max(1, len(outputs))
+    centerd = np.where(still, 0, outputs - outputs.sum(0) / max(1, len(outputs)))
+    covariance = centerd.T @ centerd / max(1, len(outputs))
     values = np.linalg.eigvalsh(covariance)[::-1].clip(min=0)
     total = values.sum()
     variances = covariance.diagonal()

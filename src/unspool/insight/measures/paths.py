@@ -58,8 +58,8 @@ def measure_paths(recording: Recording) -> Paths:
 def _measure(layer: RecordedLayer, state: str) -> Path:
     values = layer.split(layer.after)[state]
     every = values[layer.live].numpy()
-    centre = every.mean(0) if len(every) else np.zeros(values.shape[-1])
-    _, sizes, directions = np.linalg.svd(every - centre, full_matrices=False)
+    center = every.mean(0) if len(every) else np.zeros(values.shape[-1])
+    _, sizes, directions = np.linalg.svd(every - center, full_matrices=False)
     energy = np.square(sizes)
     explained = np.full(2, np.nan)
     if energy.sum() > 0:
@@ -70,5 +70,5 @@ def _measure(layer: RecordedLayer, state: str) -> Path:
     points = np.full((len(rows), len(layer.live), 2), np.nan)
     for number, row in enumerate(rows):
         way = values[layer.live[:, row], row].numpy()
-        points[number, : len(way)] = ((way[::-1] if layer.reverse else way) - centre) @ axes.T
+        points[number, : len(way)] = ((way[::-1] if layer.reverse else way) - center) @ axes.T
     return Path(layer.label, state, explained, points)

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 #: Steps that are compared; of more, evenly spaced ones.
 ROWS = 1000
+#: Digits of a squared distance, beside the largest, that are above rounding: distances alike to these are ties.
+ROUNDED = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,16 +197,20 @@ def _cka(a: Array, b: Array) -> float:
 
 
 def _distance_ranks(value: Array) -> Array:
-    """Ranks of the distances of all pairs of rows, ties at their mean."""
-    squares = np.square(value).sum(1)
-    distances = (squares[:, None] + squares - 2 * value @ value.T)[np.triu_indices(len(value), 1)]
-    rounded = np.round(np.sqrt(np.maximum(distances, 0.0)), 12)
+    """Ranks of the distances of all pairs of rows, ties at their mean; NaN if the rows do not vary."""
+    scaled = _scaled(value)
+    if np.isnan(scaled).any():
+        return np.full(len(value) * (len(value) - 1) // 2, np.nan)
+    squares = np.square(scaled).sum(1)
+    distances = (squares[:, None] + squares - 2 * scaled @ scaled.T)[np.triu_indices(len(scaled), 1)]
+    longest = max(float(distances.max(initial=0.0)), np.finfo(np.float64).tiny)
+    rounded = np.round(np.maximum(distances / longest, 0.0), ROUNDED)  # squares have the order of the distances
     _, places, counts = np.unique(rounded, return_inverse=True, return_counts=True)
     ranks: Array = (np.cumsum(counts) - (counts - 1) / 2)[places]
     return ranks
 
 
 def _correlate(a: Array, b: Array) -> float:
-    if len(a) < 3 or not a.std() or not b.std():
+    if len(a) < 3 or not a.std() > 0 or not b.std() > 0:  # NaN is none either
         return np.nan
     return float(np.corrcoef(a, b)[0, 1])

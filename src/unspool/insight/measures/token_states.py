@@ -29,7 +29,7 @@ class TokenStates:
 
     types: tuple[str, ...]
     counts: Counts  # (n,)
-    centres2d: Array  # (n, 2): mean states in their first two principal components
+    centers2d: Array  # (n, 2): mean states in their first two principal components
     linkage: Array  # (n − 1, 4): clusters joined, their distance and size, by Ward; laid out as in scipy
     order: Counts  # (n,): types as the leaves of that tree
     same: float  # mean cosine distance between states of one type; NaN if none occurs twice
@@ -62,14 +62,14 @@ def measure_token_states(
     kinds = np.array([number.get(word, -1) for word in words], dtype=np.int64)
     places, states = places[kinds >= 0], layer.output.numpy()[live.T.nonzero()[::-1]][kinds >= 0]
     kinds = kinds[kinds >= 0]
-    centres = np.array([states[kinds == kind].mean(0) for kind in range(len(types))]).reshape(-1, states.shape[1])
-    linkage = link(centres)
+    centers = np.array([states[kinds == kind].mean(0) for kind in range(len(types))]).reshape(-1, states.shape[1])
+    linkage = link(centers)
     directions = _directions(states)
     same, other = _mean_distances(directions, kinds, len(types))
     return TokenStates(
         types=types,
         counts=np.array([count for _, count in frequent], dtype=np.int64),
-        centres2d=plane(centres),
+        centers2d=plane(centers),
         linkage=linkage,
         order=_leaves(linkage, len(types)),
         same=same,
@@ -114,11 +114,11 @@ def _leaves(linkage: Array, count: int) -> Counts:
     return np.array(below[-1] if below else [], dtype=np.int64)
 
 
-def plane(centres: Array) -> Array:
+def plane(centers: Array) -> Array:
     """The points in their first two principal components, each with its largest part positive."""
-    plane = np.zeros((len(centres), 2))
-    if len(centres):
-        left, values, _ = np.linalg.svd(centres - centres.mean(0), full_matrices=False)
+    plane = np.zeros((len(centers), 2))
+    if len(centers):
+        left, values, _ = np.linalg.svd(centers - centers.mean(0), full_matrices=False)
         found = (left * values)[:, :2]
         found *= np.sign(found[np.abs(found).argmax(0), np.arange(found.shape[1])] + 0.0)
         plane[:, : found.shape[1]] = found

@@ -79,7 +79,7 @@ class _Place(NamedTuple):
     state: Tensor
     residual: float
     tangents: Tensor  # (directions, states), orthonormal: in which F(s) − s hardly changes
-    radius: float  # the largest eigenvalue in the other directions
+    radius: float  # the largest eigenvalue in the directions orthogonal to them
 
 
 def find_continua(step: CountedMap, points: Tensor, limits: Limits) -> list[Continuum]:
@@ -165,10 +165,13 @@ def _look(step: CountedMap, state: Tensor, residual: float) -> _Place | None:
     tangents = directions[~_is_fast(sizes)]
     if not len(tangents):
         return none
-    values = torch.linalg.eigvals(matrix).abs()
-    others = values.sort(descending=True).values
-    beside = [float(value) for value in others if abs(float(value) - 1) > MARGINAL]
-    return _Place(state, residual, tangents, max(beside, default=0.0))
+    others = directions[_is_fast(sizes)]
+    return _Place(state, residual, tangents, _radius(others @ matrix @ others.T))
+
+
+def _radius(matrix: Tensor) -> float:
+    """The size of the largest eigenvalue; 0 if there is none."""
+    return float(torch.linalg.eigvals(matrix).abs().max()) if len(matrix) else 0.0
 
 
 def _is_fast(sizes: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from unspool.insight.points.fates import Fates
 from unspool.insight.points.recall import Recall
 
 Array = NDArray[np.float64]
-Kind = Literal["stable", "saddle", "unstable", "slow", "continuum"]
+Kind = Literal["stable", "saddle", "unstable", "slow", "continuum", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +27,14 @@ class Points:
         stable: whether all eigenvalues are within the unit circle, (n,).
         slow: not fixed, but nearly, (n,).
         kind: of each point: `stable`; `saddle` if some directions grow and others shrink; `unstable` if all grow;
-            `slow` if it is not fixed; `continuum` if it stands for one.
+            `slow` if it is not fixed; `continuum` if it stands for one; `unknown` if the Jacobian there is not finite,
+            and the eigenvalues are NaN.
         time_constants: −dt / ln|λ|, (n, states): the time in which a mode decays to 1/e; negative if it grows, inf if
             |λ| = 1, and 0 if λ = 0.
         frequencies: |arg λ| / 2π dt, (n, states): turns per unit of time.
         modes: right eigenvectors of the leading modes, (n, at most 8, states), of length 1.
         reached: independent starts that arrived at each, (n,); 0 if only a guided start did.
-        recall: an estimate of the share of all points that was found.
+        recall: an estimate of the fraction of all points that was found.
         continua: line attractors and slow manifolds.
         far: starts that arrived far outside of the states that were seen, at points that are left out.
         fates: what becomes of the starts if the map goes on.

@@ -21,21 +21,20 @@ class Recall:
         total: points that exist, by Chao's estimate, with its correction of bias: S + f₁(f₁ − 1) / 2(f₂ + 1) where f₁
             points were reached once and f₂ twice. A lower bound: it does not know points that no start can reach.
         new: the probability that the next start finds a new point, by Good and Turing's estimate f₁/n.
-        share: found / total; NaN if no start arrived at any point.
+        fraction: found / total; NaN if no start arrived at any point.
     """
 
     found: int
     total: float
     new: float
-    share: float
+    fraction: float
 
 
-def estimate_recall(counts: NDArray[np.int64], found: int | None = None) -> Recall:
+def estimate_recall(counts: NDArray[np.int64]) -> Recall:
     """The estimate from how many independent starts came to each point.
 
     Args:
-        counts: per point.
-        found: all points that are known, if some were found in another way than by independent starts.
+        counts: per point; 0 for one that was found in another way than by independent starts.
 
     Returns:
         The estimate.
@@ -45,7 +44,7 @@ def estimate_recall(counts: NDArray[np.int64], found: int | None = None) -> Reca
         5.5
     """
     reached = counts[counts > 0]
-    known = len(counts) if found is None else found
+    known = len(counts)
     if not len(reached):
         return Recall(known, float("nan"), float("nan"), float("nan"))
     once, twice = int((reached == 1).sum()), int((reached == 2).sum())

@@ -124,7 +124,7 @@ def _draw_rounds(counted: CountedMap, starts: Starts, collection: Collection) ->
         collection.find_continua()
         if not ends.whole:
             return made, "budget"
-        if starts.draw is not None and made >= fewest and not len(waiting) and collection.recall().share >= ENOUGH:
+        if starts.draw is not None and made >= fewest and not len(waiting) and collection.recall().fraction >= ENOUGH:
             return made, "recall"
 
 
@@ -181,6 +181,8 @@ def _describe(
 def _kind(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]], fixed: bool) -> Kind:
     if not fixed:
         return "slow"
+    if bool(np.isnan(sizes).any()):
+        return "unknown"
     if bool((sizes < 1).all()):
         return "stable"
     return "unstable" if bool((sizes >= 1).all()) else "saddle"

@@ -27,11 +27,13 @@ class Spectra:
 
 
 def find_spectra(matrices: Tensor) -> Spectra:
-    """Eigenvalues and leading eigenvectors of Jacobians, (n, states, states)."""
+    """Eigenvalues and leading eigenvectors of Jacobians, (n, states, states); NaN of one that is not finite."""
     count, width = matrices.shape[:2]
     kept = min(MODES, width)
-    values, modes = np.zeros((count, width), complex), np.zeros((count, kept, width), complex)
+    values, modes = np.full((count, width), np.nan, complex), np.full((count, kept, width), np.nan, complex)
     for n, matrix in enumerate(matrices):
+        if not bool(matrix.isfinite().all()):  # such as that of √|s| at 0
+            continue
         found, directions = torch.linalg.eig(matrix)
         if is_nilpotent(matrix):  # a solver finds the roots of rounding errors instead of 0
             found = torch.zeros_like(found)

@@ -76,10 +76,14 @@ def _of_set(one: PointSet) -> Iterator[str]:
 def _count(one: PointSet) -> str:
     if not one.kind:
         return words("no fixed or slow point was found.")
-    return Message(
+    counts = Message(
         "{stable} stable, {saddle} saddle, {unstable} unstable and {slow} slow point(s).",
         **{kind: one.kind.count(kind) for kind in ("stable", "saddle", "unstable", "slow")},
     )
+    if "unknown" not in one.kind:
+        return counts
+    text = "{counts} {unknown} point(s) where the Jacobian is not finite: whether they are stable is not known."
+    return Message(text, counts=counts, unknown=one.kind.count("unknown"))
 
 
 def _tell_search(one: PointSet) -> str:
@@ -88,11 +92,11 @@ def _tell_search(one: PointSet) -> str:
         ended = "The search stopped at its limit of {evaluations:,} evaluations, after {starts} starts;"
     else:
         ended = "The search made {starts} starts and {evaluations:,} evaluations;"
-    share = one.recall.share
-    if math.isnan(share):
+    fraction = one.recall.fraction
+    if math.isnan(fraction):
         told: str = words("what it missed cannot be estimated.")
     else:
-        told = Message("by estimate it found {share:.0%} of all points.", share=share)
+        told = Message("by estimate it found {fraction:.0%} of all points.", fraction=fraction)
     return Message("{ended} {told}", ended=Message(ended, **made), told=told)
 
 

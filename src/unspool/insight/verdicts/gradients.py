@@ -26,12 +26,13 @@ LOSS_WORTH_A_WARNING, LOSS_WORTH_A_FAULT = 0.05, 0.2
 
 
 def exploding(case: Case) -> Verdict | None:
-    """Gradients grow on their way back, and the network is not merely chaotic."""
+    """Gradients grow on their way back through a layer that is not merely chaotic."""
     flow = case.found.get(GradientFlow)
-    if flow is None or chaotic_layers(case):
+    if flow is None:
         return None
     grown = np.array([finite_max(row) for row in flow.survival])
-    steep = (grown > GROWN) & (flow.rate > GROWTH)
+    orderly = np.isin(np.arange(len(grown)), orderly_layers(case))
+    steep = orderly & (grown > GROWN) & (flow.rate > GROWTH)
     if not steep.any():
         return None
     worst = int(np.where(steep, grown, -np.inf).argmax())
@@ -60,6 +61,15 @@ def exploding(case: Case) -> Verdict | None:
         )
         settings = {"init": "orthogonal", "clip": 1.0}
     return Verdict("exploding", "fault", "Gradients explode", evidence, remedy, settings, "flow")
+
+
+def orderly_layers(case: Case) -> list[int]:
+    """The layers whose gradients were followed, and which are not chaotic: in those that are, they grow of themselves."""
+    flow = case.found.get(GradientFlow)
+    if flow is None:
+        return []
+    followed = np.flatnonzero(np.isfinite(flow.survival).any(1))
+    return sorted({int(number) for number in followed} - set(chaotic_layers(case)))
 
 
 def truncated(case: Case) -> Verdict | None:

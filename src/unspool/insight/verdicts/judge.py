@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from unspool.insight.measurements import Measurements
 from unspool.insight.measures.activation import Activations
 from unspool.insight.measures.attenuation import Attenuation
 from unspool.insight.measures.flow import GradientFlow
-from unspool.insight.measures.forgetting import Forgetting
 from unspool.insight.measures.gates import Gates
 from unspool.insight.measures.inputs import Inputs
 from unspool.insight.measures.lyapunov import Lyapunov
@@ -19,12 +19,19 @@ from unspool.insight.measures.participation import Participation
 from unspool.insight.measures.truncation import Truncation
 from unspool.insight.report.contract import Verdict
 from unspool.insight.specimen import Specimen
-from unspool.insight.verdicts.activity import dead, frozen, idle, saturated
+from unspool.insight.verdicts.activity import ENOUGH_UNITS, dead, frozen, idle, saturated
 from unspool.insight.verdicts.dynamics import chaotic, undecided_layers
 from unspool.insight.verdicts.gates import shut, stuck
-from unspool.insight.verdicts.gradients import exploding, truncated
+from unspool.insight.verdicts.gradients import exploding, orderly_layers, truncated
 from unspool.insight.verdicts.inputs import scaled
-from unspool.insight.verdicts.memory import SHORTEST_SEQUENCE, forgetful, short_memory, vanishing
+from unspool.insight.verdicts.memory import (
+    SHORTEST_SEQUENCE,
+    compares_layers,
+    forgetful,
+    known_horizons,
+    short_memory,
+    vanishing,
+)
 from unspool.insight.verdicts.rules import Case, Rule
 from unspool.insight.verdicts.training import training
 from unspool.language import Message, at_least, listed, words
@@ -58,22 +65,46 @@ def _knows_window(case: Case) -> bool:
     return found is not None and found.lost is not None
 
 
+def _follows_gradients(case: Case) -> bool:
+    flow = case.found.get(GradientFlow)
+    return flow is not None and bool(np.isfinite(flow.survival).any())
+
+
+def _compares_units(case: Case) -> bool:
+    found = case.found.get(Participation)
+    return found is not None and bool(np.isfinite(found.still).any())
+
+
+def _has_many_units(case: Case) -> bool:
+    found = case.found.get(Participation)
+    return found is not None and any(size >= ENOUGH_UNITS for size in found.size)
+
+
+def _has_layers_in_sequence(case: Case) -> bool:
+    found = case.found.get(Attenuation)
+    return found is not None and bool(found.pairs)
+
+
 #: First what causes other things, then what stops learning, what limits it, and what is worth knowing.
 CHECKS: tuple[Check, ...] = (
     Check(scaled, "badly scaled inputs", _reads_data),
     Check(dead, "dead units", _measured(Activations)),
     Check(chaotic, "chaos", _decided),
-    Check(exploding, "exploding gradients", _measured(GradientFlow)),
+    Check(exploding, "exploding gradients", lambda case: bool(orderly_layers(case))),
     Check(stuck, "stuck gates", _measured(Gates)),
-    Check(frozen, "a frozen state", _measured(Participation)),
+    Check(frozen, "a frozen state", _compares_units),
     Check(saturated, "saturated units", _measured(Activations)),
-    Check(vanishing, "vanishing gradients", _measured(GradientFlow, Forgetting)),
-    Check(short_memory, "a loss that needs a longer memory", lambda case: case.need is not None),
+    Check(vanishing, "vanishing gradients", lambda case: bool(known_horizons(case).any())),
+    Check(
+        short_memory,
+        "a loss that needs a longer memory",
+        lambda case: case.need is not None and _follows_gradients(case),
+    ),
     Check(truncated, "truncation", _knows_window),
-    Check(forgetful, "layers that forget", _measured(Lyapunov)),
-    Check(shut, "gates closed on both sides", _measured(Attenuation)),
+    Check(forgetful, "layers that forget", compares_layers),
+    Check(shut, "gates closed on both sides", _has_layers_in_sequence),
     Check(training, "the course of training", lambda case: case.specimen.course is not None),
-    Check(idle, "few directions in use", _measured(Participation)),
+    Check(idle, "few directions in use", _has_many_units),
 )
 RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
 ORDER = ("fault", "warning", "note", "good")
@@ -94,7 +125,7 @@ def judge(specimen: Specimen, found: Measurements) -> tuple[Verdict, ...]:
     case = Case(specimen, found)
     verdicts = [verdict for rule in RULES if (verdict := rule(case)) is not None]
     verdicts = _put_causes_first(list({verdict.key: verdict for verdict in reversed(verdicts)}.values())[::-1])
-    verdicts = [verdict for place, verdict in enumerate(verdicts) if not _contradicts(verdict, verdicts[:place])]
+    verdicts = _defer_remedies(verdicts)
     if any(verdict.severity in ("fault", "warning") for verdict in verdicts):
         return tuple(verdicts)
     return (_nothing_wrong(case), *verdicts)
@@ -119,10 +150,24 @@ def _as_effect(verdict: Verdict, earlier: Sequence[Verdict]) -> Verdict:
     return replace(verdict, evidence=Message(text, evidence=verdict.evidence, cause=words(cause.title)))
 
 
-def _contradicts(verdict: Verdict, earlier: Sequence[Verdict]) -> bool:
-    """Whether a verdict would give another value to a setting that a more important one gives."""
-    given = {name: value for one in earlier for name, value in one.settings.items()}
-    return any(name in given and given[name] != value for name, value in verdict.settings.items())
+def _defer_remedies(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts; one that would give a setting another value than a more important one leaves that setting to it."""
+    given: dict[str, tuple[Any, Verdict]] = {}
+    found = []
+    for verdict in verdicts:
+        taken = {name for name, value in verdict.settings.items() if name in given and given[name][0] != value}
+        one = _after(verdict, given[min(taken)][1], taken) if taken else verdict
+        given = {**{name: (value, one) for name, value in one.settings.items()}, **given}
+        found.append(one)
+    return found
+
+
+def _after(verdict: Verdict, first: Verdict, taken: Collection[str]) -> Verdict:
+    """A verdict whose remedy comes after that of another; without its cell, the other settings may not be allowed."""
+    kept = {} if "cell" in taken else {name: value for name, value in verdict.settings.items() if name not in taken}
+    text = "First do what is said above ({first}), then look again. If this is still so: {remedy}"
+    remedy = Message(text, first=words(first.title), remedy=verdict.remedy)
+    return replace(verdict, settings=kept, remedy=remedy)
 
 
 def _nothing_wrong(case: Case) -> Verdict:
@@ -130,6 +175,12 @@ def _nothing_wrong(case: Case) -> Verdict:
         evidence = Message("The longest sequence has {steps} step(s), too few to show memory.", steps=case.steps)
         remedy = Message("Give sequences of at least {steps} steps.", steps=SHORTEST_SEQUENCE)
         return Verdict("short", "note", "Sequences are too short to judge", evidence, remedy)
+    if not any(check.possible(case) for check in CHECKS if check.rule is not training):
+        evidence = Message(
+            "Nothing that was measured tells whether something is wrong. Not looked for: {missed}.",
+            missed=listed(words(check.about) for check in CHECKS if not check.possible(case)),
+        )
+        return Verdict("unjudged", "note", "Not judged", evidence, words("Take all measurements."))
     evidence = _tell_reach(case.found.get(GradientFlow), _tell_checks(case))
     remedy = words("Nothing in the dynamics of the network needs to change.")
     return Verdict("healthy", "good", "Nothing wrong found", evidence, remedy)
@@ -138,8 +189,6 @@ def _nothing_wrong(case: Case) -> Verdict:
 def _tell_checks(case: Case) -> Message:
     """What was looked for, and what could not be."""
     looked = listed(words(check.about) for check in CHECKS if check.possible(case))
-    if not looked:
-        return words("Nothing could be measured.")
     missed = listed(words(check.about) for check in CHECKS if not check.possible(case))
     if not missed:
         return Message("Looked for, over this data: {looked}.", looked=looked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unspool.insight.measures.flow import HORIZON, GradientFlow
 from unspool.insight.measures.forgetting import Forgetting
@@ -30,12 +31,8 @@ NEXT_TO_NONE = 3
 def vanishing(case: Case) -> Verdict | None:
     """In no layer a gradient reaches back further than a few steps."""
     flow = case.found.get(GradientFlow)
-    if flow is None or case.steps < SHORTEST_SEQUENCE:
-        return None
-    least = min(SHORTEST_HORIZON, case.steps // 2)
-    # The horizon is unknown for a layer that no loss reaches directly, and for one with too few steps.
-    known = np.isfinite(flow.survival).any(1) & ~(flow.censored & (flow.horizon < least))
-    if not known.any() or int(flow.horizon[known].max()) >= least:
+    known = known_horizons(case)
+    if flow is None or not known.any() or int(flow.horizon[known].max()) >= _least(case):
         return None
     best = int(np.where(known, flow.horizon, -1).argmax())
     horizon = int(flow.horizon[best])
@@ -54,12 +51,25 @@ def vanishing(case: Case) -> Verdict | None:
     return latched(case, evidence) or _vanishing(case, evidence, horizon)
 
 
+def known_horizons(case: Case) -> NDArray[np.bool_]:
+    """Whether it is known of each layer how far gradients reach; not if no loss reaches it, or it has few steps."""
+    flow = case.found.get(GradientFlow)
+    if flow is None or case.steps < SHORTEST_SEQUENCE:
+        return np.zeros(0, bool)
+    return np.asarray(np.isfinite(flow.survival).any(1) & ~(flow.censored & (flow.horizon < _least(case))))
+
+
+def _least(case: Case) -> int:
+    """The steps that gradients must reach back."""
+    return min(SHORTEST_HORIZON, case.steps // 2)
+
+
 def latched(case: Case, evidence: str) -> Verdict | None:
     """Gradients vanish, but some layer's states remember: they differ after different inputs, and hold."""
     memory, flow = case.found.get(Forgetting), case.found.get(GradientFlow)
     if memory is None or flow is None:
         return None
-    least = min(SHORTEST_HORIZON, case.steps // 2)
+    least = _least(case)
     layers = case.specimen.recording.layers
     holding = [
         int(remembered)
@@ -118,7 +128,7 @@ def short_memory(case: Case) -> Verdict | None:
     if flow is None or need is None or not np.isfinite(flow.survival).any():
         return None
     reach = max(int(flow.horizon.max()), 0 if memory is None else int(memory.horizon.max()))
-    if need.furthest <= reach or reach < min(SHORTEST_HORIZON, case.steps // 2):
+    if need.furthest <= reach or reach < _least(case):
         return None
     settings = open_gates(case)
     if settings is None:
@@ -135,10 +145,16 @@ def short_memory(case: Case) -> Verdict | None:
     return Verdict("memory", "fault", title, evidence, advise_gates(case, settings), settings, "need")
 
 
+def compares_layers(case: Case) -> bool:
+    """Whether there are layers, and sequences long enough, to tell one that forgets from others."""
+    found = case.found.get(Lyapunov)
+    return found is not None and case.steps >= SHORTEST_SEQUENCE and len(found.labels) >= 2
+
+
 def forgetful(case: Case) -> Verdict | None:
     """Single layers that forget at once, while others remember."""
     found, flow = case.found.get(Lyapunov), case.found.get(GradientFlow)
-    if found is None or case.steps < SHORTEST_SEQUENCE or len(found.labels) < 2:
+    if found is None or not compares_layers(case):
         return None
     limit = math.log(HORIZON) / NEXT_TO_NONE
     layers = case.specimen.recording.layers
