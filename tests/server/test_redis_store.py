@@ -307,7 +307,7 @@ def test_metrics_are_those_of_all_workers(
         opened(client)
     share: Any = service_of(second).sessions._share  # type: ignore[attr-defined]
     second.portal.call(share)  # type: ignore[union-attr]
-    monkeypatch.setattr(redis_store.Redis, "scan_iter", None)  # the database may have many other keys
+    monkeypatch.setattr("redis.asyncio.Redis.scan_iter", None)  # the database may have many other keys
     with store.client() as inside:
         inside.sadd(redis_store.WORKERS, "one-that-has-ended")
     text = first.get("/metrics").text
