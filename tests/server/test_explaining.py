@@ -68,7 +68,12 @@ def test_a_trace_runs_once_and_holds_the_session_meanwhile(book: Path, monkeypat
     session.feed("a ")
     alone.feed("a ")
     run = StackPlayer.run
-    monkeypatch.setattr(StackPlayer, "run", lambda *given: (ran.append(session._lock.locked()), run(*given))[1])
+
+    def watched(*given: Any) -> Any:
+        ran.append(session._lock.locked())
+        return run(*given)
+
+    monkeypatch.setattr(StackPlayer, "run", watched)
     session.trace(inputs)
     assert ran == [True]
     alone.read(inputs)
@@ -189,7 +194,12 @@ def test_explanations_come_in_pieces(client: TestClient, route: str, monkeypatch
     """Each turn of the worker is a few rows of the explanation, so that sessions step in between."""
     turns: list[Course] = []
     advance = Course.advance
-    monkeypatch.setattr(Course, "advance", lambda job: (turns.append(job), advance(job))[1])
+
+    def counted(job: Course) -> None:
+        turns.append(job)
+        advance(job)
+
+    monkeypatch.setattr(Course, "advance", counted)
     answer = client.post(route, json={"model": "classify", "input": "red " * 100})
     assert answer.status_code == 200
     assert len(turns) > 100 // TOGETHER
@@ -198,7 +208,10 @@ def test_explanations_come_in_pieces(client: TestClient, route: str, monkeypatch
 def test_a_mistake_of_the_server_is_not_told_as_one_of_the_input(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(PooledPlayer, "score", lambda *_: {}["none"])
+    def fail(*_: Any) -> Any:
+        raise KeyError
+
+    monkeypatch.setattr(PooledPlayer, "score", fail)
     refused(client.post("/v1/importance", json={"model": "classify", "input": "red hot"}), 500, "internal_error")
     assert "KeyError" in caplog.text
 

@@ -19,6 +19,7 @@ from tests.server.serving import client_of, opened, refused, talking
 import unspool
 from unspool.server import redis_store
 from unspool.server.jobs import Call
+from unspool.server.refusals import RefusalError
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
 
@@ -271,6 +272,22 @@ def test_one_who_leaves_while_it_waits_leaves_no_lock(pair: tuple[TestClient, Te
         assert not inside.keys("*lock*")
 
 
+def test_the_end_of_a_lock_is_held_until_it_is_done(pair: tuple[TestClient, TestClient]) -> None:
+    first, _ = pair
+    sessions: Any = service_of(first).sessions
+
+    async def leave() -> None:
+        with pytest.raises(RefusalError, match="no such session"):
+            async with sessions.using("none", b""):
+                pass
+        assert len(sessions._releasing) == 1
+        await asyncio.wait(sessions._releasing)
+        await asyncio.sleep(0)
+        assert not sessions._releasing
+
+    first.portal.call(leave)  # type: ignore[union-attr]
+
+
 def test_a_state_of_another_model_or_a_damaged_one_is_gone(pair: tuple[TestClient, TestClient], store: Store) -> None:
     first, second = (opened(pair[0]) for _ in range(2))
     with store.client() as inside:
@@ -281,17 +298,25 @@ def test_a_state_of_another_model_or_a_damaged_one_is_gone(pair: tuple[TestClien
         refused(pair[1].post(f"/v1/sessions/{name}/step", json={"inputs": [1]}), 404, "session_not_found")
 
 
-def test_metrics_are_those_of_all_workers(pair: tuple[TestClient, TestClient], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_those_of_all_workers(
+    pair: tuple[TestClient, TestClient], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = pair
     for client in pair:
         service_of(client).metrics._labels = (("worker", str(id(client))),)
         opened(client)
     share: Any = service_of(second).sessions._share  # type: ignore[attr-defined]
     second.portal.call(share)  # type: ignore[union-attr]
+    monkeypatch.setattr("redis.asyncio.Redis.scan_iter", None)  # the database may have many other keys
+    with store.client() as inside:
+        inside.sadd(redis_store.WORKERS, "one-that-has-ended")
     text = first.get("/metrics").text
     for client in pair:
         assert f'worker="{id(client)}",route="/v1/sessions"' in text
     assert "\nunspool_sessions 2\n" in text
+    with store.client() as inside:
+        assert b"one-that-has-ended" not in inside.smembers(redis_store.WORKERS)
+        assert inside.smembers(redis_store.WORKERS)
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
 

@@ -16,7 +16,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -36,7 +36,7 @@ from unspool.server.settings import ServeSettings
 #: The braces keep all keys on one node of a cluster.
 PREFIX = "{unspool}"
 SESSIONS, LOCKS, METRICS = f"{PREFIX}:session:", f"{PREFIX}:lock:", f"{PREFIX}:metrics:"
-USED = f"{PREFIX}:used"
+USED, WORKERS = f"{PREFIX}:used", f"{PREFIX}:workers"
 SCRIPTS = ("open", "find", "take", "give_back", "drop", "renew")
 #: Seconds until the lock of a worker that has died ends, and between two renewals by one that lives.
 LEASE, RENEWAL = 5.0, 1.0
@@ -65,6 +65,7 @@ class RedisStore(SessionStore):
         self._scripts = {name: self._redis.register_script(getattr(redis_scripts, name.upper())) for name in SCRIPTS}
         self._held: dict[str, str] = {}  # key of a session → name of the holder of its lock
         self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
+        self._releasing: set[asyncio.Future[None]] = set()  # a loop holds its tasks by weak references alone
         self._name, self._count, self._works = secrets.token_hex(8), 0, True
         metrics.common_gauge("unspool_sessions", lambda: self._count)
 
@@ -92,7 +93,7 @@ class RedisStore(SessionStore):
             try:
                 entry = await self._take(name, owner, holder)
             except BaseException:  # one who left may have got the lock nevertheless
-                asyncio.shield(asyncio.ensure_future(self._release(key, holder)))
+                self._release_soon(key, holder)
                 raise
             before = (entry.session, entry.session.position)
             self._held[key] = holder
@@ -128,9 +129,10 @@ class RedisStore(SessionStore):
     async def read_metrics(self) -> list[dict[str, list[str]]]:
         try:
             self._count = await self._redis.zcard(USED)
-            keys = [key async for key in self._redis.scan_iter(match=f"{METRICS}*", count=1000)]
-            others = [key for key in keys if key.decode() != METRICS + self._name]
-            found = await self._redis.mget(others) if others else []
+            names = await cast(Any, self._redis.smembers(WORKERS))
+            others = [name for name in map(bytes.decode, names) if name != self._name]
+            found = await self._redis.mget([METRICS + name for name in others]) if others else []
+            await self._forget([name for name, text in zip(others, found, strict=True) if text is None])
             return [json.loads(text) for text in found if text is not None]
         except (RedisError, OSError):
             return []
@@ -165,6 +167,12 @@ class RedisStore(SessionStore):
         if problem is not None:
             raise problem
 
+    def _release_soon(self, key: str, holder: str) -> None:
+        """End a lock in the background."""
+        task = asyncio.ensure_future(self._release(key, holder))
+        self._releasing.add(task)
+        task.add_done_callback(self._releasing.discard)
+
     async def _release(self, key: str, holder: str) -> None:
         """End a lock, if it is this holder's; where Redis does not answer it ends by itself."""
         with suppress(RefusalError):
@@ -177,7 +185,13 @@ class RedisStore(SessionStore):
             holders = [holder for _, holder in held]
             await self._scripts["renew"](keys=[USED, *keys], args=[self._idle, _ms(LEASE), *holders])
 
+    async def _forget(self, workers: Sequence[str]) -> None:
+        """Strike out workers that have ended; one that lives adds itself again when it shares the next time."""
+        if workers:
+            await cast(Any, self._redis.srem(WORKERS, *workers))
+
     async def _share(self) -> None:
+        await cast(Any, self._redis.sadd(WORKERS, self._name))
         await self._redis.set(METRICS + self._name, json.dumps(self._metrics.lines()), ex=SHARED)
 
     async def _run(self, script: str, key: str, *arguments: Any) -> Any:
