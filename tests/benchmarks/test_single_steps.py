@@ -116,6 +116,6 @@ def test_sizes_are_those_of_the_files() -> None:
     layer = modules.layer_of(modules.OURS, Case("lstm", Point(1, 1, 3, 4)))[0]
     row = exported.sizes_of("title", stack_of(layer), False)
     numbers = 4 * (4 * 3 + 4 * 4 + 4)
-    assert row.values["weights"].median == 4 + 4 * numbers  # a checksum before them
+    assert row.values["weights"].median == 12 + 4 * numbers  # mark, size and checksum before them
     assert quantity(row.values["C, weights inside"].median, row.unit).endswith(" B")
     assert quantity(123456.0, "B") == "123,456 B"

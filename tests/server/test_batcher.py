@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import unspool
 from unspool.errors import DivergenceError
 from unspool.runtime.run_player import RunPlayer
 from unspool.server.batcher import TURN, Batcher
-from unspool.server.jobs import Call, Feed, Steps
+from unspool.server.jobs import Call, Course, Feed, Steps
 from unspool.server.metrics import Metrics
 from unspool.server.refusals import RefusalError
 
@@ -103,6 +103,59 @@ def test_a_mistake_of_one_job_stays_with_it(batchers: Any, player: RunPlayer) ->
         assert all(len(outputs) == 1 for outputs in found[:3])
         assert [type(error) for error in found[3:]] == [DivergenceError, ZeroDivisionError]
         assert batcher.alive
+
+    asyncio.run(run())
+
+
+def test_a_mistake_at_the_beginning_or_the_end_of_a_job_is_told(
+    batchers: Any, player: RunPlayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(Steps):
+        def finish(self) -> Any:
+            raise ValueError("no end")
+
+    async def run() -> None:
+        batcher, session = batchers(), player.start()
+        async with asyncio.timeout(30):
+            with pytest.raises(ValueError, match="no end"):
+                await batcher.run(Endless(session, [1], "last"))
+            with monkeypatch.context() as patch:
+                patch.setattr(session, "lend", lambda: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await batcher.run(Steps(session, [1], "last"))
+            assert len(await batcher.run(Steps(session, [1], "last"))) == 1
+        assert batcher.alive
+
+    asyncio.run(run())
+
+
+def test_a_call_in_pieces_lets_others_have_their_turn_and_ends_where_it_is_cancelled(
+    batchers: Any, player: RunPlayer
+) -> None:
+    async def run() -> None:
+        batcher, session, seen = batchers(), player.start(), list[int]()
+
+        def work(end: int) -> Generator[None, None, str]:
+            """Pieces until the session has stepped so far, which it can only between them."""
+            while session.position < end and len(seen) < 10**6:
+                seen.append(session.position)
+                yield
+            return "done"
+
+        found, _ = await asyncio.gather(batcher.run(Course(work(20))), batcher.run(Steps(session, [1] * 20, "last")))
+        assert found == "done"
+        assert len(seen) < 10**6
+        seen.clear()
+        task = asyncio.create_task(batcher.run(Course(work(21))))
+        while len(seen) < 100:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await batcher.run(Call(int))  # after the turn in which the other is dropped
+        await batcher.run(Call(int))
+        assert batcher.load == 0
+        assert len(seen) < 10**6
 
     asyncio.run(run())
 

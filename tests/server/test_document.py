@@ -18,6 +18,8 @@ from tests.server.process import server
 from unspool.cli.main import main
 from unspool.server.redis_store import LEASE, RENEWAL, SHARED, SHARING
 from unspool.server.routes import make_routes
+from unspool.server.session_calls import MOST_NUMBERS
+from unspool.server.sessions import MOST_WAITING
 from unspool.server.settings import ServeSettings, gather
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "serve.md").read_text(encoding="utf-8")
@@ -46,6 +48,8 @@ def test_the_tables_are_those_of_the_code() -> None:
     limits = ServeSettings()
     for name in ("max_body", "max_tokens", "max_sessions", "idle", "queue", "timeout", "batch_size"):
         assert re.search(rf"\| {getattr(limits, name):,.0f} \| `--{name.replace('_', '-')}`", TEXT)
+    assert f"| requests that wait for one session, in a worker | {MOST_WAITING} |" in TEXT
+    assert f"| {MOST_NUMBERS:,}: {MOST_NUMBERS // 30_000} steps with 30,000 tokens |" in TEXT
 
 
 def test_the_file_that_is_shown_is_one() -> None:

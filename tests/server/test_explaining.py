@@ -16,7 +16,12 @@ from starlette.testclient import TestClient
 from tests.server.serving import LOCAL, client_of, opened, refused, talking
 
 import unspool
+from unspool.runtime.explaining import TOGETHER
+from unspool.runtime.pooled import PooledPlayer
+from unspool.runtime.stack import StackPlayer
 from unspool.server import run_calls, schemas
+from unspool.server.jobs import Course
+from unspool.server.run_files import read_curves
 from unspool.server.schema import check
 from unspool.server.traces import MOST_STEPS, SHOWN
 
@@ -55,6 +60,19 @@ def test_a_traced_feed_tells_probabilities_and_states_of_every_step(client: Test
     plain = player.start()
     plain.feed(TEXT)
     assert state == plain.save()
+
+
+def test_a_trace_runs_once_and_holds_the_session_meanwhile(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    player = unspool.load(book)
+    session, alone, inputs, ran = player.start(), player.start(), player.encode(TEXT), list[bool]()
+    session.feed("a ")
+    alone.feed("a ")
+    run = StackPlayer.run
+    monkeypatch.setattr(StackPlayer, "run", lambda *given: (ran.append(session._lock.locked()), run(*given))[1])
+    session.trace(inputs)
+    assert ran == [True]
+    alone.read(inputs)
+    assert session.save() == alone.save()
 
 
 def test_what_was_read_before_gives_the_first_token_its_probability(client: TestClient) -> None:
@@ -166,6 +184,25 @@ def test_any_input_is_explained_or_refused(client: TestClient, route: str, task:
         refused(answer, 422)
 
 
+@pytest.mark.parametrize("route", ["/v1/trace", "/v1/importance"])
+def test_explanations_come_in_pieces(client: TestClient, route: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn of the worker is a few rows of the explanation, so that sessions step in between."""
+    turns: list[Course] = []
+    advance = Course.advance
+    monkeypatch.setattr(Course, "advance", lambda job: (turns.append(job), advance(job))[1])
+    answer = client.post(route, json={"model": "classify", "input": "red " * 100})
+    assert answer.status_code == 200
+    assert len(turns) > 100 // TOGETHER
+
+
+def test_a_mistake_of_the_server_is_not_told_as_one_of_the_input(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(PooledPlayer, "score", lambda *_: {}["none"])
+    refused(client.post("/v1/importance", json={"model": "classify", "input": "red hot"}), 500, "internal_error")
+    assert "KeyError" in caplog.text
+
+
 def test_what_is_known_about_models(client: TestClient) -> None:
     names = [one["id"] for one in client.get("/v1/models").json()["data"]]
     found = {name: client.get(f"/v1/models/{name}/about").json() for name in names}
@@ -202,11 +239,19 @@ def test_curves_are_those_of_the_log(client: TestClient, book: Path) -> None:
     assert told["best_step"] == events[-1]["best_step"]
 
 
+def test_a_log_with_absurd_numbers_has_the_curves_of_the_others(tmp_path: Path) -> None:
+    events = [{"event": "stepped", "step": step, "loss": 10**400 if step == 2 else 1.5} for step in (1, 2, 3)]
+    lines = [json.dumps(one) for one in events]
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, "[1]", '{"event": "st']), encoding="utf-8")
+    (curve,) = read_curves(tmp_path)["curves"]
+    assert curve == {"name": "training loss", "steps": [1, 3], "values": [1.5, 1.5]}
+
+
 REPORT = "<!doctype html><title>report</title><script>1</script>"
 
 
 def test_reports_are_served_in_a_sandbox_and_nothing_else_is(book: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(book, tmp_path / "a book")
+    run = shutil.copytree(book, tmp_path / "a book", ignore=shutil.ignore_patterns("*.html"))
     with client_of(run) as client:
         refused(client.get("/v1/models/a book/pages/xray"), 404, "page_not_found")
         refused(client.post("/v1/models/a book/pages/xray"), 404, "page_not_found")

@@ -21,8 +21,9 @@ from unspool.server.memory_store import MemoryStore
 from unspool.server.metrics import Metrics
 from unspool.server.refusals import RefusalError
 from unspool.server.service import Service
-from unspool.server.sessions import Entry
+from unspool.server.sessions import MOST_WAITING, Entry
 from unspool.server.settings import ServeSettings, gather
+from unspool.server.strict_json import parse
 
 ONE, OTHER = "first-token-1", "other-token-2"
 
@@ -183,6 +184,12 @@ def test_json_is_strict(client: TestClient, body: bytes, status: int, code: str)
     refused(answer, status, code)
 
 
+def test_a_minus_sign_is_no_digit() -> None:
+    assert parse(b"[-1234567890123456789, 1e100]") == [-1234567890123456789, 1e100]
+    with pytest.raises(RefusalError, match="more than 19 digits"):
+        parse(b"-12345678901234567890")
+
+
 def test_bodies_of_another_kind_or_without_end_are_refused(client: TestClient) -> None:
     refused(client.post("/v1/completions", content=b"{}", headers={"content-type": "text/plain"}), 415)
 
@@ -254,6 +261,54 @@ def test_sessions_expire_and_the_least_recently_used_makes_room() -> None:
     store.sweep()
     assert len(store) == 0
     assert third.id != first.id
+
+
+def test_a_long_request_leaves_its_session_the_last_to_go() -> None:
+    """One request begins first and ends last; the session that nobody has used since makes room."""
+    now = [0.0]
+    store = MemoryStore(2, idle=100, spare=30, metrics=Metrics(), clock=lambda: now[0])
+
+    async def run() -> None:
+        long, short = [await store.open(b"me", Any, Any) for _ in range(2)]  # type: ignore[arg-type]
+        async with store.using(long.id, b"me"):
+            await store.find(short.id, b"me")
+            now[0] = 40
+        await store.open(b"me", Any, Any)  # type: ignore[arg-type]
+        assert (await store.find(long.id, b"me")) is long
+        with pytest.raises(RefusalError, match="no such session"):
+            await store.find(short.id, b"me")
+        async with store.using(long.id, b"me"):
+            await store.drop(long)
+        assert len(store) == 1
+
+    asyncio.run(run())
+
+
+def test_few_requests_wait_for_one_session() -> None:
+    store = MemoryStore(2, idle=100, spare=30, metrics=Metrics())
+
+    async def run() -> None:
+        entry, free, served = await store.open(b"me", Any, Any), asyncio.Event(), list[int]()  # type: ignore[arg-type]
+
+        async def use(number: int) -> None:
+            async with store.using(entry.id, b"me"):
+                await free.wait()
+                served.append(number)
+
+        tasks = [asyncio.create_task(use(number)) for number in range(MOST_WAITING + 3)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        tasks[1].cancel()  # one who leaves makes room for another
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(use(100)))
+        await asyncio.sleep(0)
+        free.set()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        codes = [one.code for one in found if isinstance(one, RefusalError)]
+        assert codes == ["session_busy"] * 2
+        assert served == [0, *range(2, MOST_WAITING + 1), 100]
+
+    asyncio.run(run())
 
 
 def test_a_full_queue_and_a_slow_model_are_told(book: Path) -> None:

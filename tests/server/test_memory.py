@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from unspool.server import serving
 from unspool.server.app import make_app
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
@@ -84,3 +86,27 @@ def test_requests_leave_no_cycles(exact_sum: Path, method: str, path: str, body:
     finally:
         service.close()
     assert sum(left.values()) < 5, left  # that many requests
+
+
+def test_the_parent_of_workers_keeps_no_model(exact_sum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load, loaded, alive = Service.load, list[Any](), list[bool]()
+
+    def remember(*given: Any) -> Service:
+        service = load(*given)
+        loaded.extend(weakref.ref(model.player) for model in service.models.values())
+        return service
+
+    def run_workers(worker: Any, listening: Any, configuration: Any) -> None:
+        listening.close()
+        alive.extend(one() is not None for one in loaded)
+
+    monkeypatch.setattr(Service, "load", remember)
+    monkeypatch.setattr(serving, "run_workers", run_workers)
+    monkeypatch.setattr(serving, "log_to_stderr", lambda: None)
+    settings = ServeSettings(port=0, workers=2, redis="redis://127.0.0.1:1/0")
+    gc.disable()
+    try:
+        serving.serve([exact_sum], settings, "1", lambda _: None)
+    finally:
+        gc.enable()
+    assert alive == [False]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -59,7 +59,7 @@ def write(page: Page, count: int) -> None:
 
 def test_text_is_read_written_and_explained_token_by_token(browser: Browser, url: str, runs: list[Path]) -> None:
     with opened(browser, url, "book") as page:
-        page.get_by_role("textbox", name="Text").fill("the lazy ")
+        page.get_by_role("textbox", name="Prompt").fill("the lazy ")
         wait_for(page, "document.querySelector('.strip').textContent === 'the lazy '")
         assert page.locator(".next .bars li").count() == 8
         write(page, 20)
@@ -83,7 +83,7 @@ def test_text_typed_just_before_generate_is_kept(browser: Browser, url: str, run
     with opened(browser, url, "book") as page:
         page.get_by_label("Max tokens").fill("20")
         page.get_by_label("Seed").fill("1")
-        page.get_by_role("textbox", name="Text").fill("a dog ")
+        page.get_by_role("textbox", name="Prompt").fill("a dog ")
         wait_for(page, "document.querySelector('.strip').textContent === 'a dog '")
         page.evaluate("""() => {
           const editor = document.querySelector("article textarea");
@@ -159,7 +159,7 @@ def test_every_kind_of_model_answers_as_one_types(browser: Browser, url: str, ta
 
 def test_probabilities_are_shown_after_every_token(browser: Browser, url: str, runs: list[Path]) -> None:
     with opened(browser, url, "classify") as page:
-        page.get_by_role("textbox", name="Text").fill("red hot cold")
+        page.get_by_role("textbox", name="Prompt").fill("red hot cold")
         wait_for_tokens(page, 3)
         found = unspool.load(runs[1]).predict(["red"])[0]
         page.locator(".token").first.click()
@@ -231,7 +231,7 @@ def test_all_is_done_by_keyboard(browser: Browser, url: str) -> None:
         go_to("spinbutton", "Max tokens")
         page.keyboard.press("Control+A")
         page.keyboard.type("6")
-        go_to("textbox", "Text")
+        go_to("textbox", "Prompt")
         page.keyboard.press("End")
         page.keyboard.type("lazy")
         wait_for_tokens(page, 8)
@@ -315,3 +315,15 @@ def test_files_come_with_a_strict_policy_and_none_leads_outside(url: str) -> Non
         assert "http" not in own.text.replace("http://www.w3.org/2000/svg", "")
     for name in ("..%2fpage_calls.py", "page_calls.py", "%2e%2e/app.py", "index.html%00"):
         assert httpx.get(f"{url}/page/{name}").status_code == 404
+
+
+def test_a_long_text_is_encoded_as_a_whole_and_read_in_parts(browser: Browser, url: str, runs: list[Path]) -> None:
+    text = "the quick fox " * 40
+    with opened(browser, url, "book") as page:
+        asked: list[Any] = []
+        page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith("/feed") else None)
+        page.get_by_role("textbox", name="Text").fill(text)
+        wait_for(page, f"document.querySelector('.strip').textContent === {text!r}")
+        fed = [token for body in asked for token in body["input"]]
+        assert fed == unspool.load(runs[0]).encode(text)[:, 0].tolist()
+        assert len(asked) == 2

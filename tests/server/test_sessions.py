@@ -18,7 +18,7 @@ from tests.server.test_completions import events
 import unspool
 from unspool.runtime.run_player import RunPlayer
 from unspool.runtime.session import Session
-from unspool.server import schemas
+from unspool.server import schemas, session_calls
 from unspool.server.schema import check
 
 BYTES = {"content-type": "application/octet-stream"}
@@ -267,3 +267,27 @@ def test_a_session_that_diverges_is_told_and_others_go_on(client: TestClient, ac
     own = unspool.load(accumulator).start()
     assert found["outputs"] == [own.step([1.0]).tolist() for _ in range(200)]
     refused(client.get(f"/v1/sessions/{session}/state"), 422)
+
+
+@pytest.mark.parametrize("model", ["run", "sum"])
+def test_more_outputs_than_an_answer_has_are_refused_and_change_nothing(
+    client: TestClient, player: RunPlayer, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    width = player.tokens if model == "run" else 1
+    monkeypatch.setattr(session_calls, "MOST_NUMBERS", 3 * width)
+    session, one = opened(client, model=model), 1 if model == "run" else [1.0]
+    error = refused(client.post(f"/v1/sessions/{session}/step", json={"inputs": [one] * 4}), 422, "too_many_outputs")
+    assert error["param"] == "inputs"
+    assert "outputs of 3 are" in error["message"]
+    assert client.get(f"/v1/sessions/{session}").json()["position"] == 0
+    assert len(call(client, session, "step", inputs=[one] * 3)["outputs"]) == 3
+    assert len(call(client, session, "step", inputs=[one] * 4, outputs="last")["outputs"]) == 1
+
+
+def test_the_tokens_of_a_text_can_be_fed_in_parts(client: TestClient, player: RunPlayer) -> None:
+    text = "the quick fox " * 400
+    answer = client.post("/v1/tokens", json={"model": "run", "input": text}).json()
+    check(schemas.TOKENS, answer)
+    assert answer["tokens"] == player.encode(text)[:, 0].tolist()
+    assert client.post("/v1/tokens", json={"model": "run", "input": ""}).json()["tokens"] == []
+    refused(client.post("/v1/tokens", json={"model": "sum", "input": "the"}), 422)

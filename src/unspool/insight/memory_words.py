@@ -102,7 +102,7 @@ def _explain_limits(context: Context, unit: str, numbers: bool) -> list[str]:
     """What is not counted, and what could not be told."""
     found = []
     if context.lines:
-        found.append("Each line is judged by itself, as no line tells anything of the next.")
+        found.append("Each line is judged by itself, as the line before it does not help to predict how it begins.")
     if context.drift:
         found.append(_explain_drift(context, numbers))
     if context.at_least:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,12 @@ from unspool.runtime.tagger import TaggerPlayer
 from unspool.runtime.tracing import trace_stack
 from unspool.tasks.batch import Batch, SpelledWords
 
-#: Sequences that are read at once.
-TOGETHER = 32
+#: Sequences that are read at once, and steps of one sequence: others have their turn in between.
+TOGETHER, STRETCH = 8, 256
+
+Found = TypeVar("Found")
+#: An explanation in pieces: it yields when the example has been read and checked, and then after each piece of work.
+Course = Generator[None, None, Found]
 
 
 class TracedExample(NamedTuple):
@@ -65,17 +70,25 @@ def trace_example(player: RunPlayer, example: Any, most: int) -> TracedExample:
     Example:
         traced = trace_example(unspool.load("runs/intents"), "play some jazz", 256)
     """
+    return _complete(tracing_example(player, example, most))
+
+
+def tracing_example(player: RunPlayer, example: Any, most: int) -> Course[TracedExample]:
+    """As `trace_example`, in pieces."""
     model = player.model
     if isinstance(model, TaggerPlayer):
         batch = _batch(player, example, most)
         words = example.split() if isinstance(example, str) else list(example)
+        yield
         return TracedExample(words, None, trace_stack(model.stack, model.read(batch.inputs)))
     if not isinstance(model, PooledPlayer):
         raise ArgumentError.of("model", player.task.name, "is not explained from an example", "Trace a session of it")
     batch = _batch(player, example, most)
-    member = model.members[0]
+    steps, member = _spell(player, example, batch.inputs), model.members[0]
+    yield
     values = trace_stack(member.stack, member.read(batch.inputs))
-    return TracedExample(_spell(player, example, batch.inputs), _after_each_step(model, batch.inputs), values)
+    yield
+    return TracedExample(steps, (yield from _after_each_step(model, batch.inputs)), values)
 
 
 def weigh_steps(player: RunPlayer, example: Any, most: int) -> Importance:
@@ -96,39 +109,60 @@ def weigh_steps(player: RunPlayer, example: Any, most: int) -> Importance:
     Example:
         weigh_steps(unspool.load("runs/book"), "The cat sat on the ", 128).values
     """
+    return _complete(weighing_steps(player, example, most))
+
+
+def weighing_steps(player: RunPlayer, example: Any, most: int) -> Course[Importance]:
+    """As `weigh_steps`, in pieces."""
     model = player.model
     if isinstance(model, LanguagePlayer):
-        return _weigh_tokens(player, model, example, most)
+        return (yield from _weigh_tokens(player, model, example, most))
     if not isinstance(model, PooledPlayer):
         raise ArgumentError.of("model", player.task.name, "has no steps to leave out", "Ask a model of texts or labels")
     inputs = _batch(player, example, most).inputs
-    steps = _count(inputs)
+    steps, spelled = _count(inputs), _spell(player, example, inputs)
+    yield
     every = np.arange(steps)
     kept = np.stack([np.append(np.delete(every, place), 0) for place in every], 1)
-    without = _predict(model, inputs, kept, np.full(steps, steps - 1))
-    whole = _predict(model, inputs, every[:, None], np.array([steps]))[0]
+    without = yield from _predict(model, inputs, kept, np.full(steps, steps - 1))
+    whole = (yield from _predict(model, inputs, every[:, None], np.array([steps])))[0]
     numbers = model.network.output == "none"
     chosen = 0 if numbers else int(whole.argmax())
     measure = "value" if numbers else "probability"
-    return Importance(_spell(player, example, inputs), measure, chosen, whole[chosen] - without[:, chosen])
+    return Importance(spelled, measure, chosen, whole[chosen] - without[:, chosen])
 
 
-def _weigh_tokens(player: RunPlayer, model: LanguagePlayer, example: Any, most: int) -> Importance:
+def _complete(course: Course[Found]) -> Found:
+    """The whole explanation at once."""
+    while True:
+        try:
+            next(course)
+        except StopIteration as end:
+            return cast(Found, end.value)
+
+
+def _weigh_tokens(player: RunPlayer, model: LanguagePlayer, example: Any, most: int) -> Course[Importance]:
     ids = np.asarray(player.encode(example))[:, 0]
     if not len(ids):
         raise ArgumentError.of("input", example, "has no token", "Give some text")
+    steps = [player.decode([one]) for one in ids.tolist()]
+    yield
     first = max(len(ids) - most, 0)
     window, start = ids[first:], model.initial_state(1)
-    if first:  # tokens before the window are read, and stay
-        _, start = model.predict(ids[:first, None], start)
+    for place in range(0, first, STRETCH):  # tokens before the window are read, and stay
+        _, start = model.predict(ids[place : min(place + STRETCH, first), None], start)
+        yield
     values = np.full(len(ids), np.nan)
     if len(window) > 1:  # a single token leaves nothing to predict from
         every = np.arange(len(window))
         kept = np.stack([np.delete(every, place) for place in every], 1)
-        without = _log_probabilities(model, window[kept], repeat_states(start, len(window)))
         whole = _log_probabilities(model, window[:, None], start)
-        values[first:] = (np.exp(whole) * (whole - without)).sum(-1)
-    return Importance([player.decode([one]) for one in ids.tolist()], "kl", None, values)
+        for place in range(0, len(window), TOGETHER):
+            yield
+            rows = window[kept[:, place : place + TOGETHER]]
+            without = _log_probabilities(model, rows, repeat_states(start, rows.shape[1]))
+            values[first + place :][: rows.shape[1]] = (np.exp(whole) * (whole - without)).sum(-1)
+    return Importance(steps, "kl", None, values)
 
 
 def repeat_states(states: States, rows: int) -> States:
@@ -154,20 +188,21 @@ def _count(inputs: Any) -> int:
     return len(getattr(inputs, "ids", inputs))
 
 
-def _after_each_step(model: PooledPlayer, inputs: Any) -> Array:
+def _after_each_step(model: PooledPlayer, inputs: Any) -> Course[Array]:
     """What would be predicted if the sequence ended after each of its steps."""
     steps = _count(inputs)
     places = np.broadcast_to(np.arange(steps)[:, None], (steps, steps))
-    return _predict(model, inputs, places, np.arange(1, steps + 1))
+    return (yield from _predict(model, inputs, places, np.arange(1, steps + 1)))
 
 
-def _predict(model: PooledPlayer, inputs: Any, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> Array:
+def _predict(model: PooledPlayer, inputs: Any, places: NDArray[np.int64], lengths: NDArray[np.int64]) -> Course[Array]:
     """Predictions for sequences of steps of one example: `places` (time, batch) says which, in their order."""
     found: list[Any] = []
     for first in range(0, places.shape[1], TOGETHER):
         own = slice(first, first + TOGETHER)
         batch = Batch(_pick(inputs, places[:, own]), lengths[own], None, 1.0)
         found += model.predictions(model.score(batch).levels[-1], batch)
+        yield
     return np.stack(found)
 
 

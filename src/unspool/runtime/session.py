@@ -85,17 +85,20 @@ class Session:
 
     def read(self, inputs: Any) -> Array | None:
         """Read on, as `feed` does, what the player's `encode` gave, or some steps of it."""
-        steps = len(getattr(inputs, "ids", inputs))
-        if not steps:
+        if not len(getattr(inputs, "ids", inputs)):
             return None
         with self._lock:
             output, self._memory = self._reader.stream.read(inputs, self._memory)
-            self._quick = None
-            self.position += steps
-            if self._reader.stream.reads_ids:
-                self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
+            self._went_on(inputs)
         found: Array = output[0]
         return found
+
+    def _went_on(self, inputs: Any) -> None:
+        """Inputs were read, and the memory is that after them; who calls it holds the lock."""
+        self._quick = None
+        self.position += len(getattr(inputs, "ids", inputs))
+        if self._reader.stream.reads_ids:
+            self._recent.extend(np.asarray(inputs)[-RECENT:, 0].tolist())
 
     def trace(self, inputs: Any) -> tuple[Array, list[Array]]:
         """Read on, as `read` does, and look inside meanwhile.
@@ -108,9 +111,10 @@ class Session:
             (time, units), in the arithmetic of NumPy, which may differ from a kernel's in the last digit.
         """
         stream = self._reader.stream
-        values = stream.trace(inputs, self._memory)
-        outputs, _ = stream.run(inputs, self._memory)
-        self.read(inputs)
+        with self._lock:
+            values = stream.trace(inputs, self._memory)
+            outputs, self._memory = stream.run(inputs, self._memory)
+            self._went_on(inputs)
         return outputs[:, 0], values
 
     def logits(self) -> Array | None:

@@ -31,6 +31,8 @@ class Stream(ABC):
     reads_ids = False
     #: How many tokens there are, where a step is one, of a language model or not; 0 where it is numbers.
     tokens = 0
+    #: Numbers of the output of one step.
+    width: int
 
     @abstractmethod
     def start(self, rows: int) -> Memory:
@@ -66,6 +68,7 @@ class LanguageStream(Stream):
     def __init__(self, player: LanguagePlayer) -> None:
         check_streaming(player.network.stack)
         self.player, self.tokens = player, len(player.network.embedding.weight)
+        self.width = self.tokens
 
     def start(self, rows: int) -> Memory:
         stack = self.player.stack
@@ -123,6 +126,7 @@ class PooledStream(Stream):
         self.members = [MemberStream(member) for member in player.members]
         embedding = player.network.members[0].embedding
         self.tokens = 0 if embedding is None else len(embedding.weight)
+        self.width = len(player.network.members[0].head.weight)
 
     def start(self, rows: int) -> Memory:
         return [part for member in self.members for part in member.start(rows)]

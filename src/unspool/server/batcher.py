@@ -30,8 +30,8 @@ log = logging.getLogger("unspool.server")
 class Batcher:
     """The worker of one model.
 
-    A turn is one call, one piece of a feed, and one step of all sessions in the batch; so none waits for more than a
-    turn while there is room, and for `TURN` steps of a full batch otherwise.
+    A turn is one call or a piece of it, one piece of a feed, and one step of all sessions in the batch; so none waits
+    for more than a turn while there is room, and for `TURN` steps of a full batch otherwise.
 
     Args:
         name: The model's.
@@ -118,8 +118,10 @@ class Batcher:
     # ── the thread ──
 
     def _work(self) -> None:
-        while self._admit():
+        while True:
             try:
+                if not self._admit():
+                    break
                 self._take_turn()
             except Exception as error:  # the thread must outlive any mistake: it has the jobs of many
                 log.exception("the worker of %s failed", self.name)
@@ -135,11 +137,19 @@ class Batcher:
                 self._changed.wait()
             self._rotate()
             joining = self._begin() if self._news else []
-        self._together.join([job.session for job in joining])
-        self._batch += joining
-        for job in joining:
-            job.turns = 0
+        self._join(joining)
         return not self._closing
+
+    def _join(self, jobs: Sequence[Stepping]) -> None:
+        try:
+            self._together.join([job.session for job in jobs])
+        except Exception as error:
+            log.exception("sessions of %s cannot step together", self.name)
+            self._end(jobs, error)
+            return
+        self._batch += jobs
+        for job in jobs:
+            job.turns = 0
 
     def _begin(self) -> list[Stepping]:
         """Let jobs begin whose sessions are free; returns those that join the batch."""
@@ -186,13 +196,16 @@ class Batcher:
 
     def _answer(self, job: Call) -> None:
         try:
-            if not job.cancelled:
-                value = job.function()
-                self._outbox.append((job, lambda: job.result.set_result(value)))
-                return
-            raise asyncio.CancelledError
+            if job.cancelled:
+                raise asyncio.CancelledError
+            job.advance()
         except (Exception, asyncio.CancelledError) as error:
             self._end([job], error)
+            return
+        if job.done:
+            self._outbox.append((job, _ending(job, job.value)))
+        else:
+            self._calls.append(job)
 
     def _read_on(self, job: Feed) -> None:
         try:
@@ -263,8 +276,12 @@ class Batcher:
     def _finish(self, jobs: Sequence[Stepping]) -> None:
         self._leave(jobs)
         for job in jobs:
-            value = job.finish()
-            self._outbox.append((job, _ending(job, value)))
+            try:
+                action = _ending(job, job.finish())
+            except Exception as error:
+                log.exception("a job of %s has no end", self.name)
+                action = _failing(job, error)
+            self._outbox.append((job, action))
 
     def _end(self, jobs: Sequence[Job], error: BaseException) -> None:
         """Give jobs up."""

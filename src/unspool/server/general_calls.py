@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.responses import Response
 
 from unspool.server.answers import Asked, answer, blob
@@ -18,6 +20,14 @@ async def list_models(service: Service, asked: Asked) -> Response:  # noqa: ARG0
 async def show_model(service: Service, asked: Asked) -> Response:
     """One of them."""
     return answer(find_model(service.models, asked.names["model"]).describe())
+
+
+async def encode(service: Service, asked: Asked) -> Response:
+    """The tokens of a text, as ids that a session can be fed in parts."""
+    model = find_model(service.models, asked.body.get("model"))
+    model.demand_text()
+    ids = await asyncio.to_thread(model.player.encode, asked.body["input"])
+    return answer({"model": model.name, "tokens": ids[:, 0].tolist()})
 
 
 async def tell_health(service: Service, asked: Asked) -> Response:  # noqa: ARG001

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,26 @@ class Call(Job):
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__()
-        self.function = function
+        self._function = function
+        self.done, self.value = False, None
+
+    def advance(self) -> None:
+        """Do it, or a piece of it."""
+        self.value, self.done = self._function(), True
+
+
+class Course(Call):
+    """A call in pieces, between which others have their turn."""
+
+    def __init__(self, pieces: Generator[None, None, Any]) -> None:
+        super().__init__(lambda: None)
+        self._pieces = pieces
+
+    def advance(self) -> None:
+        try:
+            next(self._pieces)
+        except StopIteration as end:
+            self.value, self.done = end.value, True
 
 
 class Feed(Job):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from unspool.runtime.session import Session
 from unspool.server.metrics import Metrics
 from unspool.server.models import ServedModel
-from unspool.server.sessions import Entry, SessionStore, make_id, not_found, too_many
+from unspool.server.sessions import Entry, Line, SessionStore, make_id, not_found, too_many
 
 #: Seconds between two looks at sessions that nobody uses.
 SWEEP = 10.0
@@ -24,7 +24,7 @@ class Kept(Entry):
     """A session in memory."""
 
     used: float = 0.0
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the request that uses the session
+    line: Line = field(default_factory=Line)  # of the requests that use the session
 
 
 class MemoryStore(SessionStore):
@@ -61,20 +61,25 @@ class MemoryStore(SessionStore):
         entry = self._entries.get(name)
         if entry is None or not secrets.compare_digest(entry.owner, owner):
             raise not_found()
-        entry.used = self._clock()
-        self._entries.move_to_end(name)
+        self._touch(entry)
         return entry
+
+    def _touch(self, entry: Kept) -> None:
+        """It is used now, and the last to go; one that was deleted meanwhile stays deleted."""
+        entry.used = self._clock()
+        if entry.id in self._entries:
+            self._entries.move_to_end(entry.id)
 
     @asynccontextmanager
     async def using(self, name: str, owner: bytes) -> AsyncIterator[Entry]:
         """The session, for one request at a time, in the order in which they come."""
         entry = self._find(name, owner)
-        async with entry.lock:
+        async with entry.line.turn():
             self._find(name, owner)  # it may have been deleted meanwhile
             try:
                 yield entry
             finally:
-                entry.used = self._clock()
+                self._touch(entry)
 
     async def drop(self, entry: Entry) -> None:
         self._entries.pop(entry.id, None)
@@ -88,7 +93,7 @@ class MemoryStore(SessionStore):
         """Drop what has expired."""
         now = self._clock()
         while (first := next(iter(self._entries.values()), None)) is not None and now - first.used > self._idle:
-            if first.lock.locked():
+            if first.line.locked():
                 first.used = now
                 self._entries.move_to_end(first.id)
             else:
@@ -102,7 +107,7 @@ class MemoryStore(SessionStore):
         for entry in self._entries.values():
             if now - entry.used < self._spare:
                 return False
-            if not entry.lock.locked():
+            if not entry.line.locked():
                 self._forget(entry, "evicted")
                 return True
         return False

@@ -30,7 +30,7 @@ from unspool.server import redis_scripts
 from unspool.server.metrics import Metrics
 from unspool.server.models import ServedModel
 from unspool.server.refusals import RefusalError, overloaded
-from unspool.server.sessions import Entry, SessionStore, make_id, not_found, too_many
+from unspool.server.sessions import Entry, Line, SessionStore, make_id, not_found, too_many
 from unspool.server.settings import ServeSettings
 
 #: The braces keep all keys on one node of a cluster.
@@ -64,7 +64,7 @@ class RedisStore(SessionStore):
         self._redis = connect(settings.redis or "")
         self._scripts = {name: self._redis.register_script(getattr(redis_scripts, name.upper())) for name in SCRIPTS}
         self._held: dict[str, str] = {}  # key of a session → name of the holder of its lock
-        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
         self._name, self._count, self._works = secrets.token_hex(8), 0, True
         metrics.common_gauge("unspool_sessions", lambda: self._count)
 
@@ -87,8 +87,8 @@ class RedisStore(SessionStore):
     async def using(self, name: str, owner: bytes) -> AsyncIterator[Entry]:
         """The session, for one request at a time; those of one worker in the order in which they come."""
         key, holder = _key(name, owner), secrets.token_hex(16)
-        queue = self._queues.setdefault(key, asyncio.Lock())
-        async with queue:
+        line = self._lines.setdefault(key, Line())
+        async with line.turn():
             try:
                 entry = await self._take(name, owner, holder)
             except BaseException:  # one who left may have got the lock nevertheless

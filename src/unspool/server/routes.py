@@ -82,6 +82,7 @@ def make_routes(settings: ServeSettings) -> tuple[Route, ...]:
         ),
         _post("/v1/trace", explain_calls.trace, schemas.explain_body(settings), schemas.EXPLAINED),
         _post("/v1/importance", explain_calls.weigh, schemas.explain_body(settings), schemas.IMPORTANCE),
+        _post("/v1/tokens", general_calls.encode, schemas.tokens_body(), schemas.TOKENS),
         _post("/v1/sessions", calls.open_session, schemas.session_body(), schemas.SESSION, 201),
         Route("GET", one, calls.show_session, schemas.SESSION),
         Route("DELETE", one, calls.delete_session, status=204),

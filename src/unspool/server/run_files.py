@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,10 @@ def read_file(run: Path, page: str) -> bytes | None:
 def read_curves(run: Path) -> dict[str, Any]:
     """The curves of a training, the step of the best model, and the baselines; empty without a log."""
     path = _find(run, METRICS)
-    events = [] if path is None else list(_events(path))
     points: dict[str, dict[int, float]] = {}
     best: int | None = None
     baselines: dict[str, float] = {}
-    for event in events:
+    for event in () if path is None else _events(path):
         for name, value in _measured(event):
             points.setdefault(name, {})[event["step"]] = value
         if event.get("event") == "finished":
@@ -60,13 +60,18 @@ def _find(run: Path, name: str | None) -> Path | None:
 
 def _events(path: Path) -> Iterable[dict[str, Any]]:
     """The lines of a log that can be read: the last may be half written while a run goes on."""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict) and isinstance(event.get("step"), int) and not isinstance(event["step"], bool):
-            yield event
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            event = _parse(line)
+            if isinstance(event, dict) and isinstance(event.get("step"), int) and not isinstance(event["step"], bool):
+                yield event
+
+
+def _parse(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _measured(event: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
@@ -90,8 +95,10 @@ def _losses(baselines: Any) -> dict[str, float]:
 def _finite(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, float]]:
     """Those values that are finite numbers."""
     for name, value in found:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            yield name, float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            with suppress(OverflowError):  # a whole number may have any number of digits
+                if math.isfinite(value):
+                    yield name, float(value)
 
 
 def _curve(name: str, points: Mapping[int, float]) -> dict[str, Any]:

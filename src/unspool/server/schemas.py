@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from unspool.server.run_files import PAGES
 from unspool.server.settings import ServeSettings
 
 Schema = dict[str, Any]
@@ -111,7 +112,7 @@ ABOUT = record(
         **{"id": TEXT, "task": TEXT, "generates": YES_NO, "streams": YES_NO, "unit": TEXT, "cell": TEXT},
         **{"reads": {"type": "string", "enum": ["text", "words", "numbers", "series"]}, "outputs": array(TEXT)},
         **{"features": array(TEXT), "horizon": WHOLE, "parameters": WHOLE, "channels": array(CHANNEL)},
-        "pages": array({"type": "string", "enum": ["xray", "timeline"]}),
+        "pages": array({"type": "string", "enum": [*PAGES]}),
     },
     *("id", "task", "generates", "streams", "unit", "cell", "reads", "outputs", "features", "horizon"),
     *("parameters", "channels", "pages"),
@@ -125,6 +126,7 @@ CURVES = record(
     },
     *("curves", "best_step", "baselines"),
 )
+TOKENS = record({"model": TEXT, "tokens": array(WHOLE)}, "model", "tokens")
 LINK = record({"url": TEXT}, "url")
 
 
@@ -182,6 +184,11 @@ def completion_body(settings: ServeSettings) -> Schema:
     }
     own["n"] = {**own["n"], "default": 1}
     return record({**own, **sampling(settings)}, "model")
+
+
+def tokens_body() -> Schema:
+    """Of a text whose tokens are wanted; its length is limited by that of bodies alone."""
+    return record({"model": TEXT, "input": TEXT}, "input")
 
 
 def session_body() -> Schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import signal
 import socket
@@ -45,6 +46,7 @@ def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tel
     log_to_stderr()
     if settings.workers > 1:
         del service
+        gc.collect()  # models have cycles, and the parent needs none of them
         run_workers(Worker(tuple(runs), settings, version), listening, configure(settings))
         return
     steady_allocation()

@@ -20,6 +20,9 @@ from unspool.server.sessions import Entry
 from unspool.server.texts import Texts, make_writing, why_ended
 from unspool.server.traces import Follower, TracedFeed, check_traced
 
+#: Numbers of the outputs that one answer has at most: some 20 megabytes of JSON.
+MOST_NUMBERS = 1_000_000
+
 
 async def open_session(service: Service, asked: Asked) -> Response:
     """A new session."""
@@ -124,9 +127,22 @@ async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str
 
 async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """Single steps."""
+    if body["outputs"] == "all":
+        _check_outputs(len(body["inputs"]), entry.model.player.stream.width)
     inputs = prepare(entry, body["inputs"])
     outputs = await entry.model.batcher.run(Steps(entry.session, inputs, body["outputs"]))
     return {"position": entry.session.position, "outputs": [numbers(output) for output in outputs]}
+
+
+def _check_outputs(steps: int, width: int) -> None:
+    """Refuse more outputs than one answer has."""
+    most = max(1, MOST_NUMBERS // width)
+    if steps > most:
+        message = (
+            f"`inputs` has {steps:,} steps of {width:,} numbers each; the outputs of {most:,} are told at once. "
+            "Send them in parts, or ask for the `outputs` of the last."
+        )
+        raise unusable(message, "inputs", "too_many_outputs")
 
 
 def prepare(entry: Entry, given: list[Any]) -> list[Any]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from unspool.runtime.session import Session
 from unspool.server.models import ServedModel
-from unspool.server.refusals import RefusalError
+from unspool.server.refusals import RefusalError, overloaded
 
 #: Random bytes of an id.
 ID_BYTES = 24
+#: Requests that may wait while another uses the session.
+MOST_WAITING = 8
 
 
 @dataclass
@@ -23,6 +27,37 @@ class Entry:
     owner: bytes
     model: ServedModel
     session: Session
+
+
+class Line:
+    """The requests for one session: one uses it, and some wait in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock, self._waiting = asyncio.Lock(), 0
+
+    def locked(self) -> bool:
+        """Whether a request uses the session."""
+        return self._lock.locked()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for the session, and hold it.
+
+        Raises:
+            RefusalError: 503: too many wait.
+        """
+        if self._waiting >= MOST_WAITING:
+            message = f"{MOST_WAITING} requests wait for the session. Send one when the one before it is answered."
+            raise overloaded(message, "session_busy")
+        self._waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._lock.release()
 
 
 class SessionStore(ABC):
@@ -46,7 +81,11 @@ class SessionStore(ABC):
 
     @abstractmethod
     def using(self, name: str, owner: bytes) -> AbstractAsyncContextManager[Entry]:
-        """The session, for one request at a time. What the request has made of it is kept when the context ends."""
+        """The session, for one request at a time. What the request has made of it is kept when the context ends.
+
+        Raises:
+            RefusalError: 404: there is none; 503: too many requests wait for it.
+        """
 
     @abstractmethod
     async def drop(self, entry: Entry) -> None:

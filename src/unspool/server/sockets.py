@@ -164,7 +164,7 @@ class Talk:
         try:
             async with asyncio.timeout(self._service.settings.timeout):
                 await self._socket.send_text(dump({"id": name, **value}).decode())
-        except TimeoutError:  # a client that does not read
+        except (TimeoutError, RuntimeError):  # a client that does not read, or one that has left
             raise WebSocketDisconnect(1008) from None
 
 

@@ -65,6 +65,6 @@ def _float(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if len(text) > DIGITS:
+    if len(text.lstrip("-")) > DIGITS:
         raise unusable(f"The number {text[:DIGITS]}… has more than {DIGITS} digits.", None, "not_finite")
     return int(text)

@@ -84,13 +84,11 @@ class Follower:
 
     def __init__(self, batcher: Batcher, session: Session, player: RunPlayer, top: int) -> None:
         self._batcher, self._session, self._player, self._top = batcher, session, player, top
-        self.steps: list[Step] = []
 
     async def read(self, token: int) -> Step:
         """What is told of the next token."""
         job = TracedFeed(self._session, np.array([[token]]), self._player, self._top)
         await self._batcher.run(job)
-        self.steps += job.steps
         return job.steps[0]
 
 

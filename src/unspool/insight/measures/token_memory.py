@@ -17,8 +17,8 @@ from unspool.insight.measures.far_lags import Knowledge, find_far_lags
 Array = NDArray[np.float64]
 #: Steps that are read, and the fewest from which something can be learned, by counting and by a network.
 STEPS, FEWEST, FEWEST_PROBED = 100_000, 40, 2000
-#: Steps that are read to find out whether lines are independent.
-COMPARED = 40_000
+#: Steps that are read to find out whether lines are independent, and those of each line that are compared.
+COMPARED, BEGINNING = 40_000, 8
 #: The place in a sequence may count if there are so many of them; it is told by so many steps for this fraction of all.
 SEVERAL, MOSTLY = 50, 0.9
 #: Steps are shuffled within so many stretches of the data, to tell drift from memory.
@@ -88,7 +88,8 @@ def tells_more(whole: Sequence[NDArray[Any]], parts: Sequence[NDArray[Any]], mea
         lengths = np.diff(np.append(np.flatnonzero(stream.age == 0), len(stream.ids)))
         read = np.split(stream.ids, np.cumsum(lengths)[:-1])
         losses.append(min((one.losses for one in _predict(stream, measure(read), None, 0)[0]), key=np.mean))
-    difference = losses[1] - losses[0]
+    # further on in a part, what is before it is beyond the reach of most contexts
+    difference = (losses[1] - losses[0])[stream.age < BEGINNING]
     return bool(difference.mean() > SURE * standard_error(difference))
 
 

@@ -4,10 +4,9 @@ import { h, percent, visible } from "./dom.js";
 
 /** Bars; where `onpick` is given, each is a button. Entries: { text, probability, mark, value }. */
 export function bars(entries, label, onpick) {
-  const most = Math.max(...entries.map((one) => one.probability), 1e-9);
   const list = h("ul", { class: "bars", "aria-label": label }, entries.map((one) => {
     const line = h("span", { class: "bar" });
-    line.style.setProperty("--part", `${(100 * one.probability) / Math.max(most, 0.2)}%`);
+    line.style.setProperty("--part", `${100 * one.probability}%`);
     const inside = [h("span", { class: "name" }, one.name ?? visible(one.text)), line, h("span", { class: "value" }, one.value ?? percent(one.probability))];
     const attributes = { class: one.mark ? "marked" : null };
     return h("li", attributes, onpick

@@ -32,7 +32,7 @@ export class Branch {
     const title = h("h2", { id: `branch-${this.name}` }, `Branch ${this.name}`);
     return h("article", { class: "card", "aria-labelledby": `branch-${this.name}` },
       h("div", { class: "row head" }, title, this.facts, h("span", { class: "gap" }), this.remove),
-      field("Text", this.editor),
+      field("Prompt", this.editor),
       h("div", { class: "row" }, this.write, this.fork, h("span", { class: "gap" }), field("Color tokens by", this.tone)),
       h("div", { class: "reading" }, this.strip.element, h("section", { "aria-label": "Next token" }, this.next)),
       this.ribbon.element,

@@ -2,7 +2,7 @@
 
 import { events, forget, post } from "./api.js";
 
-const TOP = 8, PIECE = 400;
+const TOP = 8, PIECE = 400; // tokens that are told after each, and that are read in one request
 const SHOWN_EVERY = 8; // tokens that may arrive before the page is drawn and hears the buttons
 
 export class BranchModel {
@@ -43,11 +43,17 @@ export class BranchModel {
     }
   }
 
+  /** The ids of a text as a whole: in parts it could have other tokens. */
+  async encode(text) {
+    return (await post("/v1/tokens", { model: this.model, input: text })).tokens;
+  }
+
   /** Read text, or ids, after what there is. */
   async feed(input) {
-    const pieces = typeof input === "string" ? (input.match(/[^]{1,400}/gu) ?? []) : [input];
-    for (const piece of pieces) {
-      const told = await this.with((path) => post(`${path}/feed`, { input: piece, trace: true, top: TOP }));
+    const ids = typeof input === "string" ? await this.encode(input) : input;
+    for (let first = 0; first < ids.length; first += PIECE) {
+      const piece = { input: ids.slice(first, first + PIECE), trace: true, top: TOP };
+      const told = await this.with((path) => post(`${path}/feed`, piece));
       this.steps.push(...told.trace);
     }
   }
