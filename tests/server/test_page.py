@@ -96,6 +96,17 @@ def test_text_typed_just_before_generate_is_kept(browser: Browser, url: str, run
         assert page.locator(".strip").text_content() == "the fox " + alone
 
 
+def test_a_newer_text_overtakes_a_long_one(browser: Browser, url: str) -> None:
+    with opened(browser, url, "book") as page:
+        prompt = page.get_by_role("textbox", name="Prompt")
+        prompt.fill("the fox " * 300)
+        wait_for(page, "document.querySelectorAll('.token').length >= 100")  # parts are shown as they are read
+        prompt.fill("a dog ")
+        wait_for(page, "document.querySelector('.strip').textContent === 'a dog '")
+        prompt.fill("")
+        wait_for(page, "document.querySelectorAll('.token').length === 0")
+
+
 def test_a_text_is_branched_at_a_token_and_the_branches_are_compared(browser: Browser, url: str) -> None:
     with opened(browser, url, "book") as page:
         write(page, 12)

@@ -57,9 +57,9 @@ def test_a_search_says_what_it_found_and_how() -> None:
 
 def test_points_of_unknown_stability_are_counted() -> None:
     (one,) = one_set().sets
-    changes = {"kind": ("unknown", *one.kind[1:]), "eigenvalues": one.eigenvalues.copy()}
-    changes["eigenvalues"][0] = np.nan
-    told = tell(one_set(**changes))
+    eigenvalues = one.eigenvalues.copy()
+    eigenvalues[0] = np.nan
+    told = tell(one_set(kind=("unknown", *one.kind[1:]), eigenvalues=eigenvalues))
     assert "1 point(s) where the Jacobian is not finite: whether they are stable is not known." in told.findings[0]
     assert len(told.draw()) == 3
     assert "1 个点的雅可比矩阵不是有限值" in Translator("zh")(told.findings[0])

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from unspool.errors import ArgumentError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.measurements import Measurements, take_measurements
+from unspool.insight.measures.activation import Activations
 from unspool.insight.measures.flow import GradientFlow
 from unspool.insight.measures.lyapunov import Lyapunov
 from unspool.insight.measures.participation import Participation
@@ -199,6 +200,16 @@ def test_saturated_states_are_told_but_not_candidates_of_gated_cells(cell: str, 
     specimen = take_model(model, torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)))
     verdict = saturated(Case(specimen, measure(specimen, ("activations",))))
     assert (None if verdict is None else verdict.key) == expected
+
+
+@pytest.mark.parametrize(("part", "expected"), [(0.6, None), (0.75, "saturated")])
+def test_a_gated_cell_may_hold_more_values_at_their_limits(part: float, expected: str | None) -> None:
+    specimen, found, _ = examined("healthy")
+    activations = found.get(Activations)
+    assert activations is not None
+    values = tuple(replace(one, saturated=part) if one.name == "tanh(c)" else one for one in activations.values)
+    verdict = saturated(Case(specimen, changed(found, activations=Activations(values))))
+    assert (verdict and verdict.key) == expected
 
 
 def test_the_longest_layer_decides_whether_sequences_are_long_enough() -> None:

@@ -18,6 +18,8 @@ from unspool.language import Message, words
 DEAD = 0.25
 #: Fraction of a tanh's values that are so near ±1 that no gradient passes.
 SATURATED = 0.5
+#: The same of tanh(c) in a gated cell: trained cells that work hold many values near their limits, and gates let go.
+SATURATED_STATE = 0.7
 #: Fraction of units that do not move, above which a state is frozen.
 STILL = 0.9
 #: Directions of the state that are used, as a fraction of the units.
@@ -54,8 +56,9 @@ def saturated(case: Case) -> Verdict | None:
     everything that the gates do is lost. A candidate value at its limits does no harm there.
     """
     found = case.found.get(Activations)
-    worst = max(_judged(case, found), key=lambda one: one.saturated, default=None) if found is not None else None
-    if worst is None or not worst.saturated > SATURATED:
+    limits = {one: _limit(case, one) for one in _judged(case, found)} if found is not None else {}
+    worst = max(limits, key=lambda one: one.saturated / limits[one], default=None)
+    if worst is None or not worst.saturated > limits[worst]:
         return None
     evidence = Message(
         "In {label}, {part} of the values of {name} are beyond ±0.97, where the slope of tanh is below 0.06. Almost no "
@@ -86,6 +89,11 @@ def _judged(case: Case, found: Activations) -> Iterator[Activity]:
             not layer.cell.keeps or one.name in {f"tanh({state})" for state in layer.widths}
         ):
             yield one
+
+
+def _limit(case: Case, one: Activity) -> float:
+    """The fraction of values at their limits above which a tanh is saturated."""
+    return SATURATED_STATE if _layer(case, one.label).cell.keeps else SATURATED
 
 
 def _layer(case: Case, label: str) -> RecordedLayer:

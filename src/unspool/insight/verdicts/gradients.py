@@ -64,7 +64,7 @@ def exploding(case: Case) -> Verdict | None:
 
 
 def orderly_layers(case: Case) -> list[int]:
-    """The layers whose gradients were followed, without the chaotic ones, in which gradients grow in any case."""
+    """The layers whose gradients were followed and which are not chaotic: in chaos, gradients grow of themselves."""
     flow = case.found.get(GradientFlow)
     if flow is None:
         return []

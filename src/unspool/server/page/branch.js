@@ -49,9 +49,13 @@ export class Branch {
     return this.run(async () => {
       if (this.model.steps.length && this.editor.value === this.model.read) return; // read already, when writing began
       say("");
-      await this.model.rewrite(this.editor.value, this.about.unit === "characters");
+      const text = this.editor.value;
       this.from = Infinity;
       this.picked = null;
+      await this.model.rewrite(text, this.about.unit === "characters", () => {
+        this.draw();
+        return this.editor.value === text; // else a newer text waits
+      });
       this.changed();
     });
   }

@@ -2,7 +2,7 @@
 
 import { events, forget, post } from "./api.js";
 
-const TOP = 8, PIECE = 400; // tokens that are told after each, and that are read in one request
+const TOP = 8, PIECE = 100; // tokens that are told after each, and that are read in one request
 const SHOWN_EVERY = 8; // tokens that may arrive before the page is drawn and hears the buttons
 
 export class BranchModel {
@@ -48,30 +48,34 @@ export class BranchModel {
     return (await post("/v1/tokens", { model: this.model, input: text })).tokens;
   }
 
-  /** Read text, or ids, after what there is. */
-  async feed(input) {
+  /** Read text, or ids, after what there is. `each` is called after every part, and stops the reading by `false`. */
+  async feed(input, each = () => true) {
     const ids = typeof input === "string" ? await this.encode(input) : input;
     for (let first = 0; first < ids.length; first += PIECE) {
       const piece = { input: ids.slice(first, first + PIECE), trace: true, top: TOP };
       const told = await this.with((path) => post(`${path}/feed`, piece));
       this.steps.push(...told.trace);
+      if (each() === false) {
+        this.read = null; // only a part of the text
+        return;
+      }
     }
   }
 
   /** Make this the text. Where the old one only became longer, the rest is read; words may change with what follows. */
-  async rewrite(text, characters) {
-    const longer = characters && text.startsWith(this.read) && this.steps.length === [...this.read].length && this.read;
+  async rewrite(text, characters, each) {
+    const longer = characters && this.read && text.startsWith(this.read) && this.steps.length === [...this.read].length;
     if (longer) {
       const rest = text.slice(this.read.length);
       this.read = text;
-      if (rest) await this.feed(rest);
+      if (rest) await this.feed(rest, each);
       return;
     }
     this.close();
     this.steps = [];
     this.weights = new Map();
     this.read = text;
-    await this.feed(text);
+    await this.feed(text, each);
   }
 
   /** Generate; `each` is called after every few tokens. Resolves to why it ended. */
