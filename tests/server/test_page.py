@@ -170,7 +170,7 @@ def test_every_kind_of_model_answers_as_one_types(browser: Browser, url: str, ta
 
 def test_probabilities_are_shown_after_every_token(browser: Browser, url: str, runs: list[Path]) -> None:
     with opened(browser, url, "classify") as page:
-        page.get_by_role("textbox", name="Prompt").fill("red hot cold")
+        page.get_by_role("textbox", name="Text").fill("red hot cold")
         wait_for_tokens(page, 3)
         found = unspool.load(runs[1]).predict(["red"])[0]
         page.locator(".token").first.click()
@@ -333,8 +333,8 @@ def test_a_long_text_is_encoded_as_a_whole_and_read_in_parts(browser: Browser, u
     with opened(browser, url, "book") as page:
         asked: list[Any] = []
         page.on("request", lambda one: asked.append(one.post_data_json) if one.url.endswith("/feed") else None)
-        page.get_by_role("textbox", name="Text").fill(text)
+        page.get_by_role("textbox", name="Prompt").fill(text)
         wait_for(page, f"document.querySelector('.strip').textContent === {text!r}")
         fed = [token for body in asked for token in body["input"]]
         assert fed == unspool.load(runs[0]).encode(text)[:, 0].tolist()
-        assert len(asked) == 2
+        assert len(asked) == 6
