@@ -165,7 +165,7 @@ def test_the_cell_can_be_trained_from_a_file(
 
 def test_pictures_are_small_and_whole() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README.read_text(encoding="utf-8"))
-    assert len(pictures) == 2
+    assert len(pictures) == 3
     for name in pictures:
         content = (ROOT / name).read_bytes()
         assert content.startswith(b"\x89PNG\r\n\x1a\n")
