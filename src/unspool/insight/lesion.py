@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -18,12 +18,41 @@ from unspool.nn.unroll import States, Trace
 
 #: The output and the final states of a call.
 Found = tuple[Tensor, States]
+#: What a recurrence gives back, and what runs it over an input and states.
+Result = tuple[Tensor, States, Trace]
+Usual = Callable[[Tensor, States], Result]
 
 #: Rows × state widths of lesions that are run together: enough to fill a product, few enough for the cache.
 TOGETHER = 2**18
 
 
-class Lesion:
+class _Rerun:
+    """Runs the recurrences of a model again, each as `answer` says."""
+
+    _number = 0
+
+    def recur(
+        self,
+        runner: Runner,
+        parameters: Sequence[Tensor],
+        x: Tensor,
+        states: States,
+        ends: Tensor | None,
+        reverse: bool,
+        /,
+    ) -> tuple[Tensor, States, Trace]:
+        number, self._number = self._number, self._number + 1
+        with observed_by(None):
+            return self.answer(
+                number, x, states, ends, lambda x, states: runner.run(parameters, x, states, ends, reverse)
+            )
+
+    def answer(self, number: int, x: Tensor, states: States, ends: Tensor | None, usual: Usual) -> Result:
+        """The result of the call of this number; `usual` runs it as the model does."""
+        raise NotImplementedError
+
+
+class Lesion(_Rerun):
     """Runs the recurrences of a model as usual, except those of one layer, whose states are held in part.
 
     Args:
@@ -39,28 +68,15 @@ class Lesion:
     ) -> None:
         self.recording, self.name = recording, name
         self.held, self.values, self.known = held, values, known
-        self._number = 0
 
-    def recur(
-        self,
-        runner: Runner,
-        parameters: Sequence[Tensor],
-        x: Tensor,
-        states: States,
-        ends: Tensor | None,
-        reverse: bool,
-        /,
-    ) -> tuple[Tensor, States, Trace]:
-        call = self.recording.calls[self._number]
-        self._number += 1
-        with observed_by(None):
-            if call.layer.name != self.name:
-                return runner.run(parameters, x, states, ends, reverse)
-            if self.known is None:
-                lengths = torch.full((x.shape[1],), len(x)) if ends is None else ends
-                ((output, finals),) = hold(call.layer, x, states, lengths, self.held[None], self.values[None])
-            else:
-                output, finals = self.known
+    def answer(self, number: int, x: Tensor, states: States, ends: Tensor | None, usual: Usual) -> Result:
+        call = self.recording.calls[number]
+        if call.layer.name != self.name:
+            return usual(x, states)
+        if self.known is not None:
+            return *self.known, {}
+        lengths = torch.full((x.shape[1],), len(x)) if ends is None else ends
+        ((output, finals),) = hold(call.layer, x, states, lengths, self.held[None], self.values[None])
         return output, finals, {}
 
     def loss(self) -> float:
@@ -68,27 +84,14 @@ class Lesion:
         return _rerun(self.recording, self)
 
 
-class _Edited:
+class _Edited(_Rerun):
     """Runs the recurrences of a model as usual, over edited inputs."""
 
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
-        self._number = 0
 
-    def recur(
-        self,
-        runner: Runner,
-        parameters: Sequence[Tensor],
-        x: Tensor,
-        states: States,
-        ends: Tensor | None,
-        reverse: bool,
-        /,
-    ) -> tuple[Tensor, States, Trace]:
-        x, states = self.edit(self._number, x, states)
-        self._number += 1
-        with observed_by(None):
-            return runner.run(parameters, x, states, ends, reverse)
+    def answer(self, number: int, x: Tensor, states: States, ends: Tensor | None, usual: Usual) -> Result:  # noqa: ARG002
+        return usual(*self.edit(number, x, states))
 
 
 def loss_with(recording: Recording, edit: Edit) -> float:

@@ -74,14 +74,18 @@ class Feed(Job):
 
     def advance(self) -> int:
         """Take some steps; returns how many."""
-        inputs = self._rest
-        if isinstance(inputs, np.ndarray):
-            inputs, self._rest = inputs[:CHUNK], inputs[CHUNK:]
-        else:  # words with their spelling, which are not divided
-            self._rest = np.zeros((0, 1))
         before = self.session.position
-        self._output = checked(self.session.read(inputs))
+        self._output = checked(self.session.read(self._next(CHUNK)))
         return self.session.position - before
+
+    def _next(self, most: int) -> Any:
+        """Take at most so many of the inputs that are left; words with their spelling are not divided."""
+        inputs = self._rest
+        if not isinstance(inputs, np.ndarray):
+            self._rest = np.zeros((0, 1))
+            return inputs
+        self._rest = inputs[most:]
+        return inputs[:most]
 
     @property
     def done(self) -> bool:

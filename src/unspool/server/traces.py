@@ -56,11 +56,7 @@ class TracedFeed(Feed):
         self.steps: list[Step] = []
 
     def advance(self) -> int:
-        inputs = self._rest
-        if isinstance(inputs, np.ndarray):
-            inputs, self._rest = inputs[:CHUNK], inputs[CHUNK:]
-        else:  # words with their spelling, which are not divided
-            self._rest = np.zeros((0, 1))
+        inputs = self._next(CHUNK)
         before, position = self.session.logits(), self.session.position
         outputs, values = self.session.trace(inputs)
         self._output = checked(outputs)[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from unspool.insight.measures.inputs import Inputs
@@ -20,7 +22,7 @@ def scaled(case: Case) -> Verdict | None:
     found = case.found.get(Inputs)
     if found is None or not found.labels:
         return None
-    evidence = _too_large(found) or _too_small(found) or _unequal(found)
+    evidence = next(_find_misfits(found), None)
     if evidence is None:
         return None
     remedy = (
@@ -30,37 +32,29 @@ def scaled(case: Case) -> Verdict | None:
     return Verdict("scaled", "warning", "Inputs are badly scaled", evidence, remedy, {}, "input_sizes")
 
 
-def _too_large(found: Inputs) -> Message | None:
-    worst = int(np.nanargmax(found.largest))
-    if not found.largest[worst] > LARGE:
-        return None
-    return Message(
-        "{label} reads a feature whose size (root mean square) is {size:.3g}. Weights are made for sizes near 1: "
-        "larger ones drive gates and units to their limits.",
-        label=found.labels[worst],
-        size=float(found.largest[worst]),
-    )
-
-
-def _too_small(found: Inputs) -> Message | None:
-    worst = int(np.nanargmin(found.norm))
-    if not 0 < found.norm[worst] < SMALL:
-        return None
-    return Message(
-        "{label} reads inputs whose size (root mean square of all features together) is {size:.2g}. Weights are made "
-        "for sizes near 1: smaller ones are not noticed.",
-        label=found.labels[worst],
-        size=float(found.norm[worst]),
-    )
-
-
-def _unequal(found: Inputs) -> Message | None:
-    worst = int(np.nanargmax(found.unequal))
-    if not found.unequal[worst] > UNEQUAL:
-        return None
-    return Message(
-        "{label} reads features of which one varies {times:.3g} times as much as another, which is not noticed beside "
-        "it.",
-        label=found.labels[worst],
-        times=float(found.unequal[worst]),
-    )
+def _find_misfits(found: Inputs) -> Iterator[Message]:
+    """What is wrong with the sizes, the worst kind first; each names the layer where it is worst."""
+    largest = int(np.nanargmax(found.largest))
+    if found.largest[largest] > LARGE:
+        yield Message(
+            "{label} reads a feature whose size (root mean square) is {size:.3g}. Weights are made for sizes near 1: "
+            "larger ones drive gates and units to their limits.",
+            label=found.labels[largest],
+            size=float(found.largest[largest]),
+        )
+    least = int(np.nanargmin(found.norm))
+    if 0 < found.norm[least] < SMALL:
+        yield Message(
+            "{label} reads inputs whose size (root mean square of all features together) is {size:.2g}. Weights are "
+            "made for sizes near 1: smaller ones are not noticed.",
+            label=found.labels[least],
+            size=float(found.norm[least]),
+        )
+    unlike = int(np.nanargmax(found.unequal))
+    if found.unequal[unlike] > UNEQUAL:
+        yield Message(
+            "{label} reads features of which one varies {times:.3g} times as much as another, which is not noticed "
+            "beside it.",
+            label=found.labels[unlike],
+            times=float(found.unequal[unlike]),
+        )
