@@ -39,6 +39,8 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "tensorboard": ("tensorboard",),
     "wasm": ("ziglang", "wasmtime"),
     "serve": ("starlette", "uvicorn", "websockets", "redis"),
+    "sweep": ("optuna",),
+    "dask": ("distributed",),
     "peers": ("jax", "jaxlib"),
 }
 
