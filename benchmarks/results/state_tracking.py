@@ -28,7 +28,7 @@ from unspool.lab.data import parity, word_problem
 
 TRAINED, TESTED = 20, (20, 40, 100)
 STATES = {"parity": 2, "S5": 120}
-#: The share of right answers, averaged over about 20 batches, from which on sequences get longer, and with which training ends.
+#: Shares of right answers, averaged over about 20 batches, with which sequences get longer and training ends.
 LEARNED, ENOUGH = 0.95, 0.99
 
 
