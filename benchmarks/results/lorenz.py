@@ -96,10 +96,10 @@ class Learned:
         def evaluate() -> Tensor:
             rule.zero_grad()
             loss = self.error(states, later)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             return loss
 
-        rule.step(evaluate)  # type: ignore[no-untyped-call]
+        rule.step(evaluate)
 
     def exponents(self, starts: States, steps: int, dt: float) -> tuple[States, States]:
         """The exponents per unit of time while the layer runs by itself, and the interval of the first."""
