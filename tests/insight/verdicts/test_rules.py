@@ -314,7 +314,7 @@ def test_what_was_not_measured_is_not_called_healthy() -> None:
     specimen, *_ = examined("healthy")
     (verdict,) = judge(specimen, measure(specimen, ("forgetting",)))
     assert (verdict.key, verdict.severity, verdict.title) == ("unjudged", "note", "Not judged")
-    assert "Not looked for: badly scaled inputs, dead units" in verdict.evidence
+    assert "Not looked for: badly scaled inputs, chaos" in verdict.evidence
     ran = replace(specimen, course=FollowUp("A larger model can learn more.", {"hidden": 512}, flawed=False))
     assert [one.key for one in judge(ran, measure(ran, ("forgetting",)))] == ["unjudged", "training"]
 
