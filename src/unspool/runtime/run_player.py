@@ -208,6 +208,11 @@ class RunPlayer:
         """
         return self.task.encode_steps(given)
 
+    def fewest_tokens(self, text: str) -> int:
+        """The fewest tokens that a text can have, found without reading it; 0 where that is not known."""
+        vocabulary = getattr(self.task, "vocabulary", None)
+        return vocabulary.fewest(text) if isinstance(vocabulary, Vocabulary) else 0
+
     def encode_step(self, x: Any) -> Any:
         """One step of numbers, as the stream reads it."""
         return self.task.encode_step(x)

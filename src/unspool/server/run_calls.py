@@ -23,6 +23,8 @@ REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+#: What writes a page of a run.
+WRITERS = {"xray": "`unspool xray RUN` writes it", "timeline": "A training with `xray_every` writes it"}
 #: Seconds for which a link to a report works.
 LINK_SECONDS = 60
 
@@ -87,7 +89,10 @@ async def _report(model: ServedModel, page: str) -> Response:
 
 
 def _no_page(page: str) -> RefusalError:
-    message = f"The run has no page {page[:40]!r}. `unspool xray RUN` writes an X-ray."
+    if page not in PAGES:
+        message = f"{page[:40]!r} is not a page of a run. Those that there may be: {', '.join(PAGES)}."
+    else:
+        message = f"The run has no {PAGES[page]} yet. {WRITERS[page]}."
     return RefusalError(404, message, "page_not_found", "page")
 
 

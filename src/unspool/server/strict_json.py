@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from typing import Any
 
 from unspool.server.refusals import RefusalError, unusable
@@ -25,6 +26,8 @@ def parse(data: bytes) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _broken(f"The body is not UTF-8: byte {error.start} cannot be read.") from error
+    if text.startswith("\ufeff"):
+        raise _broken("The body begins with a byte order mark. Send UTF-8 without one.")
     # most bodies are numbers, few of which are large: only those cost a call of Python for each
     numbers: dict[str, Any] = {"parse_float": _float, "parse_int": _whole} if LARGE.search(text) else {}
     try:
@@ -45,11 +48,10 @@ def _broken(message: str) -> RefusalError:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise unusable(f"The body has the name {name[:40]!r} twice. Give it once.", name[:40], "duplicate_name")
-        found[name] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise unusable(f"The body has the name {name[:40]!r} twice. Give it once.", name[:40], "duplicate_name")
     return found
 
 
