@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from unspool.server.refusals import RefusalError, as_refusal
-from unspool.server.strict_json import dump
-from unspool.server.waiting import first
+from unspool.server.strict_json import dump, dump_in_parts
+from unspool.server.waiting import aside, count, first
 
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
@@ -30,6 +30,16 @@ class Asked:
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A value as JSON."""
     return Response(dump(value), status, {**HEADERS, **(headers or {})}, "application/json")
+
+
+async def answer_large(value: Mapping[str, Any], status: int = 200) -> Response:
+    """An object that may be large as JSON, which is made in a thread then."""
+    return Response(await dump_aside(value), status, HEADERS, "application/json")
+
+
+async def dump_aside(value: Mapping[str, Any]) -> bytes:
+    """An object as JSON; in a thread where it is large."""
+    return await aside(count(value), dump_in_parts, value)
 
 
 def refuse(refusal: RefusalError) -> Response:

@@ -11,14 +11,16 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from unspool.runtime.network import Array
-from unspool.server.answers import Asked, EventStream, answer, blob
+from unspool.server.answers import Asked, EventStream, answer, answer_large, blob
 from unspool.server.jobs import Arrivals, Feed, Steps, Write
 from unspool.server.models import find_model
+from unspool.server.reading import encode
 from unspool.server.refusals import unusable
 from unspool.server.service import Service
 from unspool.server.sessions import Entry
 from unspool.server.texts import Texts, make_writing, why_ended
 from unspool.server.traces import Follower, TracedFeed, check_traced
+from unspool.server.waiting import aside, count
 
 #: Numbers of the outputs that one answer has at most: some 20 megabytes of JSON.
 MOST_NUMBERS = 1_000_000
@@ -44,13 +46,13 @@ async def delete_session(service: Service, asked: Asked) -> Response:
 async def feed_session(service: Service, asked: Asked) -> Response:
     """Read on."""
     async with service.sessions.using(asked.names["id"], asked.owner) as entry:
-        return answer(await feed(service, entry, asked.body))
+        return await answer_large(await feed(service, entry, asked.body))
 
 
 async def step_session(service: Service, asked: Asked) -> Response:
     """Single steps, with the output of each."""
     async with service.sessions.using(asked.names["id"], asked.owner) as entry:
-        return answer(await step(service, entry, asked.body))
+        return await answer_large(await step(service, entry, asked.body))
 
 
 async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
@@ -62,7 +64,7 @@ async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
         if asked.body["stream"]:
             kept = stack.pop_all()
             return EventStream(_stream(entry, texts, kept), kept.aclose)
-        return answer(await whole_text(entry, texts))
+        return await answer_large(await whole_text(entry, texts))
     raise AssertionError  # the stack lets no exception pass
 
 
@@ -109,14 +111,10 @@ async def fork(service: Service, entry: Entry) -> Entry:
 
 async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
     """Read on, and the output after the last step."""
-    inputs = entry.model.player.encode(body["input"])
-    steps, most = len(getattr(inputs, "ids", inputs)), service.settings.max_tokens
-    if steps > most:
-        message = f"`input` has {steps:,} tokens or steps; {most:,} are allowed. Feed it in parts."
-        raise unusable(message, "input", "too_many_tokens")
+    inputs = await encode(entry.model, body["input"], service.settings.max_tokens)
     player = entry.model.player
     if body["trace"]:
-        check_traced(steps, "input")
+        check_traced(len(getattr(inputs, "ids", inputs)), "input")
         job: Feed = TracedFeed(entry.session, inputs, player, body["top"])
     else:
         job = Feed(entry.session, inputs)
@@ -129,9 +127,10 @@ async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str
     """Single steps."""
     if body["outputs"] == "all":
         _check_outputs(len(body["inputs"]), entry.model.player.stream.width)
-    inputs = prepare(entry, body["inputs"])
+    inputs = await aside(count(body["inputs"]), prepare, entry, body["inputs"])
     outputs = await entry.model.batcher.run(Steps(entry.session, inputs, body["outputs"]))
-    return {"position": entry.session.position, "outputs": [numbers(output) for output in outputs]}
+    told = await aside(sum(map(len, outputs)), list, map(numbers, outputs))
+    return {"position": entry.session.position, "outputs": told}
 
 
 def _check_outputs(steps: int, width: int) -> None:

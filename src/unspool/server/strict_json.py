@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from unspool.server.refusals import RefusalError, unusable
@@ -41,6 +42,15 @@ def parse(data: bytes) -> Any:
 def dump(value: Any) -> bytes:
     """A value as JSON in one line; NaN is a mistake of the server, and raises ValueError."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def dump_in_parts(value: Mapping[str, Any]) -> bytes:
+    """As `dump`, an object whose lists may be long, item by item: other threads have their turn in between."""
+    return b"{" + b",".join(dump(name) + b":" + _dump_items(one) for name, one in value.items()) + b"}"
+
+
+def _dump_items(value: Any) -> bytes:
+    return b"[" + b",".join(map(dump, value)) + b"]" if isinstance(value, list) else dump(value)
 
 
 def _broken(message: str) -> RefusalError:
