@@ -66,28 +66,30 @@ class EventStream:
     ) -> None:
         self._events, self.close, self._last = events, close, last
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await first(asyncio.create_task(self._send(send)), asyncio.create_task(gone(receive)))
+            await first(asyncio.create_task(self._send(scope, send)), asyncio.create_task(gone(receive)))
         finally:
             await self.close()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, scope: Scope, send: Send) -> None:
         headers = {**HEADERS, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": pairs})
-        async for data in self._lines():
+        async for data in self._lines(scope):
             await send({"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _lines(self) -> AsyncIterator[bytes]:
+    async def _lines(self, scope: Scope) -> AsyncIterator[bytes]:
         try:
             async for event in self._events:
                 yield dump(event)
             if self._last is not None:
                 yield self._last.encode()
         except Exception as error:
-            yield dump(as_refusal(error).body())
+            refusal = as_refusal(error)
+            scope["unspool"]["error"] = refusal.code  # the status has been sent, and the log tells this as well
+            yield dump(refusal.body())
 
 
 async def gone(receive: Receive) -> None:

@@ -98,6 +98,8 @@ class Endpoint:
         wanted = self._route.reads
         if wanted is None:
             return None
+        if not data and self._route.may_be_empty:
+            return {}
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given != wanted:
             raise RefusalError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -17,7 +18,7 @@ from unspool.server.models import find_model
 from unspool.server.reading import encode
 from unspool.server.refusals import unusable
 from unspool.server.service import Service
-from unspool.server.sessions import Entry
+from unspool.server.sessions import Entry, deleted
 from unspool.server.texts import Texts, make_writing, why_ended
 from unspool.server.traces import Follower, TracedFeed, check_traced
 from unspool.server.waiting import aside, count
@@ -38,7 +39,7 @@ async def show_session(service: Service, asked: Asked) -> Response:
 
 
 async def delete_session(service: Service, asked: Asked) -> Response:
-    """Forget a session; a request that uses it meanwhile comes to its end."""
+    """Forget a session; a text that is being written in it ends with an error."""
     await service.sessions.drop(await service.sessions.find(asked.names["id"], asked.owner))
     return Response(status_code=204)
 
@@ -163,6 +164,9 @@ async def start_text(entry: Entry, body: dict[str, Any], deadline: float) -> Tex
     job = Write(entry.session, make_writing(entry.model.player, entry.session, body), arrivals)
     texts = Texts(entry.model.batcher, [job], arrivals, deadline, follower)
     await texts.submit()
+    entry.stop = partial(texts.give_up, deleted())
+    if entry.deleted:
+        entry.stop()
     return texts
 
 

@@ -28,7 +28,9 @@ SOCKET = "/v1/sessions/{id}/ws"
 PROTOCOL = "unspool"
 #: Messages that may wait while one is answered.
 WAITING = 64
-NAME = schemas.optional({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 80}]})
+#: Characters of a message's `id`, where it is a text.
+LONGEST_NAME = 80
+NAME = schemas.optional({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": LONGEST_NAME}]})
 
 
 def make_messages(settings: ServeSettings) -> dict[str, schemas.Schema]:
