@@ -82,6 +82,8 @@ class Texts:
         await self._batcher.abandon(self.jobs)
 
     async def _next(self) -> tuple[Write, Token | None]:
+        if asyncio.get_running_loop().time() > self._deadline:  # also where the next one waits already
+            raise timed_out()
         try:
             async with asyncio.timeout_at(self._deadline):
                 found = await self._arrivals.get()
