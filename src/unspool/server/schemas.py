@@ -125,9 +125,12 @@ ABOUT = record(
         **{"reads": {"type": "string", "enum": ["text", "words", "numbers", "series"]}, "outputs": array(TEXT)},
         **{"features": array(TEXT), "horizon": WHOLE, "parameters": WHOLE, "channels": array(CHANNEL)},
         "pages": array({"type": "string", "enum": [*PAGES]}),
+        "season": WHOLE,
+        "scales": array(record({"mean": NUMBER, "deviation": NUMBER}, "mean", "deviation")),
+        "limits": record({"tokens": WHOLE, "traced": WHOLE}, "tokens", "traced"),
     },
     *("id", "task", "generates", "streams", "unit", "cell", "reads", "outputs", "features", "horizon"),
-    *("parameters", "channels", "pages"),
+    *("parameters", "channels", "pages", "season", "scales", "limits"),
 )
 CURVES = record(
     {
