@@ -127,7 +127,7 @@ export class BranchModel {
 
   /** Another branch that has the first tokens; at the end of the text the session itself is forked. */
   async branch(count) {
-    const own = new BranchModel(this.model, this.limit, this.steps.slice(0, count), count === this.steps.length && this.read ? this.read : this.textOf(count));
+    const own = new BranchModel(this.model, this.limit, this.steps.slice(0, count), this.textOf(count));
     if (count === this.steps.length && this.session) {
       own.session = (await this.with((path) => post(`${path}/fork`))).id;
     }
@@ -135,6 +135,9 @@ export class BranchModel {
   }
 
   textOf(count) {
+    if (count === this.steps.length && this.read) return this.read;
+    const typed = [...(this.read ?? "")]; // where each token is a character, also those that the model does not know
+    if (typed.length === this.steps.length) return typed.slice(0, count).join("");
     const texts = this.steps.slice(0, count).map((step) => step.text);
     return texts.join(this.words ? " " : "");
   }

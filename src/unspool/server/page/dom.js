@@ -61,7 +61,7 @@ export const UNKNOWN = "\ufffd";
 export const unknownText = (unit) => (unit === "characters" ? "a character that the model does not know: it was not in its training text"
   : unit === "words" ? "a word that the model does not know" : "a part of a character, which has several bytes");
 
-export const percent = (value) => (value >= 0.0995 ? `${Math.round(100 * value)} %` : value < 1e-5 ? "< 0.001 %" : `${Number((100 * value).toPrecision(2))} %`);
+export const percent = (value) => (value >= 0.0995 ? `${Math.round(100 * value)} %` : value < 1e-5 ? "< 0.001 %" : `${(100 * value).toPrecision(2)} %`);
 
 /** Say something in the line at the foot, which screen readers read out. */
 export function say(text, wrong = false) {

@@ -9,11 +9,12 @@ import { rowsOf } from "./labels.js";
 const STEP = 4;
 
 /** A made-up series with a season, so that there is something to forecast; on the scale of the training data. */
-function example({ outputs, scales, season }) {
+function example({ outputs, scales, season, limits }) {
+  const count = Math.min(120, limits.tokens);
   const period = season > 1 && season < 60 ? season : 12;
-  const shape = (step, place) => (step - 60) / 120 + 1.2 * Math.sin((2 * Math.PI * step) / period + place) + 0.25 * Math.sin(step * 1.7);
+  const shape = (step, place) => (step - count / 2) / 120 + 1.2 * Math.sin((2 * Math.PI * step) / period + place) + 0.25 * Math.sin(step * 1.7);
   const value = (step, place) => (scales[place]?.mean ?? 10) + (scales[place]?.deviation ?? 3) * shape(step, place);
-  return Array.from({ length: 120 }, (_, step) => outputs.map((_, place) => Number(value(step, place).toPrecision(5))).join(", ")).join("\n");
+  return Array.from({ length: count }, (_, step) => outputs.map((_, place) => Number(value(step, place).toPrecision(5))).join(", ")).join("\n");
 }
 
 export class ForecastView {
