@@ -132,7 +132,7 @@ def test_axes_have_several_labels_that_do_not_meet(browser: Browser, url: str, w
         counts, meeting = page.evaluate(OVERLAPS)
         assert min(counts) >= 3
         assert meeting == 0
-        spans = [[1, 8], [1, 3], [0, 1], [1, 120], [0, 99999], [0.582, 0.59]]
+        spans: list[list[float]] = [[1, 8], [1, 3], [0, 1], [1, 120], [0, 99999], [0.582, 0.59]]
         code = "import('/page/chart.js').then(({ ticks }) => all.map(([low, high]) => ticks(low, high, 4, high > 1)))"
         for (low, high), found in zip(spans, page.evaluate(f"(all) => {code}", spans), strict=True):
             assert high <= 1 or all(float(one).is_integer() for one in found)

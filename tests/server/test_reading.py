@@ -114,7 +114,7 @@ def test_what_is_large_is_read_and_told_beside_the_loop(client: TestClient, monk
 
 
 def test_json_in_parts_is_json() -> None:
-    value = {"a": [1, [2.5, None], {"b": "ü"}], "c": {}, "d": [], "e": "[", "f": None}
+    value: dict[str, Any] = {"a": [1, [2.5, None], {"b": "ü"}], "c": {}, "d": [], "e": "[", "f": None}
     assert dump_in_parts(value) == dump(value)
     with pytest.raises(ValueError, match="JSON"):
         dump_in_parts({"a": [float("nan")]})

@@ -130,7 +130,7 @@ async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str
         _check_outputs(len(body["inputs"]), entry.model.player.stream.width)
     inputs = await aside(count(body["inputs"]), prepare, entry, body["inputs"])
     outputs = await entry.model.batcher.run(Steps(entry.session, inputs, body["outputs"]))
-    told = await aside(sum(map(len, outputs)), list, map(numbers, outputs))
+    told: list[list[float]] = await aside(sum(map(len, outputs)), lambda: [numbers(output) for output in outputs])
     return {"position": entry.session.position, "outputs": told}
 
 
