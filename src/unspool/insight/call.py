@@ -60,11 +60,9 @@ class Call:
         layer = self.layer.to(self.output.dtype)
         live = layer.live
         found = torch.zeros_like(layer.x)
-        x = layer.x[live].requires_grad_()
-        with torch.enable_grad():
-            new = layer.advance(x, layer.before[live])
-        if new.requires_grad:
-            (found[live],) = torch.autograd.grad(new, x, cotangents[live].to(x))
+        pulled = layer.linear.at(layer.x[live], layer.before[live]).pull(cotangents[live].to(layer.x)).x
+        if pulled is not None:
+            found[live] = pulled
         return found
 
     def cross(self, before: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,18 +89,12 @@ class Call:
         In the model's own precision, since it goes step by step, which takes time.
         """
         layer = self.layer.to(self.output.dtype)
-        steps = range(len(layer.x))
         found, carried = torch.zeros_like(cotangents, dtype=layer.x.dtype), final.to(layer.x)
-        for t in steps if layer.reverse else reversed(steps):
-            live = layer.live[t]
-            if not live.any():
-                continue
-            found[t] = (carried + cotangents[t]) * live.unsqueeze(-1)
-            old = layer.before[t].requires_grad_()
-            with torch.enable_grad():
-                new = layer.advance(layer.x[t], old)
-            back: Tensor | None = None
-            if new.requires_grad:
-                (back,) = torch.autograd.grad(new, old, found[t], allow_unused=True)
-            carried = torch.where(live.unsqueeze(-1), torch.zeros_like(old) if back is None else back, carried)
+        steps = [t for t, live in enumerate(layer.live.any(1).tolist()) if live]
+        order = steps if layer.reverse else steps[::-1]
+        cotangents = cotangents.to(layer.x)
+        for t, step in zip(order, layer.linear.iterate(layer.x, layer.before, order), strict=True):
+            live = layer.live[t].unsqueeze(-1)
+            found[t] = (carried + cotangents[t]) * live
+            carried = torch.where(live, step.pull(found[t], reads_input=False).states, carried)
         return found.double(), carried.double()
