@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unspool.insight.linear_step import LinearStep
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.nn.unroll import States
 
@@ -47,13 +48,31 @@ class Call:
         found[last[some], rows[some]] += final[some]
         return found, final * ~some.unsqueeze(-1)
 
+    def make_linear(self, dtype: torch.dtype = torch.float64) -> LinearStep:
+        """Its live steps, linear around what was recorded."""
+        layer, live = self.layer.to(dtype), self.layer.live
+        return layer.linear.at(layer.x[live], layer.before[live])
+
     def pull(self, cotangents: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Through each step separately: gradients of x and of the states before each step, and of the parameters."""
+        step = self.make_linear()
+        return *self.pull_through(step, cotangents), self.find_parameters(cotangents, step)
+
+    def pull_through(self, step: LinearStep, cotangents: Tensor) -> tuple[Tensor, Tensor]:
+        """Through each step separately: gradients of x and of the states before each step."""
         live = self.layer.live
-        x, before = torch.zeros_like(self.layer.x), torch.zeros_like(self.layer.before)
-        found = self.layer.pull(self.layer.x[live], self.layer.before[live], cotangents[live])
-        x[live], before[live] = found[0], found[1]
-        return x, before, found[2]
+        found = step.pull(cotangents[live], reads_input=self.x.requires_grad)
+        x, before = cotangents.new_zeros(self.layer.x.shape), torch.zeros_like(cotangents)
+        before[live] = found.states
+        if found.x is not None:
+            x[live] = found.x
+        return x, before
+
+    def find_parameters(self, cotangents: Tensor, step: LinearStep) -> dict[str, Tensor]:
+        """Gradients of the parameters, from those of the states after each step."""
+        own = step.gradients(step.pull(cotangents[self.layer.live], reads_input=False))
+        known = self.layer.parameters.items()
+        return {name: own[name] if name in own else torch.zeros_like(value) for name, value in known}
 
     def pull_input(self, cotangents: Tensor) -> Tensor:
         """The gradient of x that `pull` gives, in the model's own precision."""

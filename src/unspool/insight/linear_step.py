@@ -142,6 +142,11 @@ class LinearStep:
     ) -> None:
         self.layer, self.factors, self.values = layer, factors, values
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its numbers."""
+        return next(iter(self.values.values())).dtype
+
     def unbind(self) -> Iterator[LinearStep]:
         """The steps along the first axis of the places."""
         count = len(next(iter(self.values.values())))
