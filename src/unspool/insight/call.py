@@ -58,10 +58,10 @@ class Call:
         step = self.make_linear()
         return *self.pull_through(step, cotangents), self.find_parameters(cotangents, step)
 
-    def pull_through(self, step: LinearStep, cotangents: Tensor) -> tuple[Tensor, Tensor]:
-        """Through each step separately: gradients of x and of the states before each step."""
+    def pull_through(self, step: LinearStep, cotangents: Tensor, reads_input: bool = True) -> tuple[Tensor, Tensor]:
+        """Through each step separately: gradients of x (without `reads_input` 0) and of the states before each step."""
         live = self.layer.live
-        found = step.pull(cotangents[live], reads_input=self.x.requires_grad)
+        found = step.pull(cotangents[live], reads_input)
         x, before = cotangents.new_zeros(self.layer.x.shape), torch.zeros_like(cotangents)
         before[live] = found.states
         if found.x is not None:

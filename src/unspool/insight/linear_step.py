@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,6 +36,14 @@ class Pulled:
     states: Tensor
     maps: tuple[Tensor | None, ...]  # per stage of linear maps: of their values, side by side
     vectors: Mapping[str, Tensor]  # by name, one value per place
+
+
+class Term(NamedTuple):
+    """One term of the gradients of parameters, which are side by side along their first axis."""
+
+    names: tuple[str, ...]
+    g: Tensor  # (…, rows)
+    v: Tensor | None  # (…, columns); None for vectors
 
 
 class LinearLayer:
@@ -137,9 +145,7 @@ class LinearStep:
     more axes before those of the places, such as one for several changes of each place.
     """
 
-    def __init__(
-        self, layer: LinearLayer, factors: Mapping[Pair, Tensor], values: Mapping[Symbol, Tensor]
-    ) -> None:
+    def __init__(self, layer: LinearLayer, factors: Mapping[Pair, Tensor], values: Mapping[Symbol, Tensor]) -> None:
         self.layer, self.factors, self.values = layer, factors, values
 
     @property
@@ -186,26 +192,33 @@ class LinearStep:
         vectors = {node.detail: known[node] for node in plan.vectors if node in known}
         return Pulled(known.get(plan.x), torch.cat(before, -1), tuple(reversed(maps)), vectors)
 
-    def gradients(self, pulled: Pulled) -> dict[str, Tensor]:
-        """The gradients of the parameters, summed over all places; of those without effect none."""
-        found: dict[str, Tensor] = {}
+    def terms(self, pulled: Pulled) -> Iterator[Term]:
+        """The gradients of the parameters as outer products of g and v, summed over places.
+
+        A vector per unit, and a bias, has the gradient g alone; then v is 1.
+        """
         for number, (stage, joined) in enumerate(zip(self.layer.plan.stages, pulled.maps, strict=True)):
             if joined is None:
                 continue
-            rows = joined.flatten(0, -2)
             for place, operand in enumerate(stage.operands):
-                whole = rows.T @ self.values[operand].expand(*joined.shape[:-1], -1).flatten(0, -2)
-                self._gather(found, stage.matrices(place), whole, number)
-            self._gather(found, tuple(node.detail.bias for node in stage.nodes), rows.sum(0), number)
+                yield Term(stage.matrices(place), joined, self.values[operand])
+            parts = zip(stage.nodes, joined.split(self.layer.sizes[number], -1), strict=True)
+            for node, part in parts:
+                if node.detail.bias is not None:
+                    yield Term((node.detail.bias,), part, None)
         for name, values in pulled.vectors.items():
-            _add(found, name, values.flatten(0, -2).sum(0))
-        return found
+            yield Term((name,), values, None)
 
-    def _gather(self, found: dict[str, Tensor], names: Sequence[str | None], whole: Tensor, number: int) -> None:
-        """Add the gradients of a stage's maps, given as one, to those by name."""
-        for name, part in zip(names, whole.split(self.layer.sizes[number]), strict=True):
-            if name is not None:
-                _add(found, name, part)
+    def gradients(self, pulled: Pulled) -> dict[str, Tensor]:
+        """The gradients of the parameters, summed over all places; of those without effect none."""
+        found: dict[str, Tensor] = {}
+        for names, g, v in self.terms(pulled):
+            rows = g.flatten(0, -2)
+            whole = rows.sum(0) if v is None else rows.T @ v.expand(*g.shape[:-1], -1).flatten(0, -2)
+            sizes = [len(self.layer.parameters[name]) for name in names]
+            for name, part in zip(names, whole.split(sizes), strict=True):
+                found[name] = found[name] + part if name in found else part
+        return found
 
     def jacobians(self) -> Tensor:
         """∂(states after)/∂(states before) of places with one axis: (n, states, states)."""
@@ -288,10 +301,6 @@ class LinearStep:
         y, value = self.values[node], self.values[node.inputs[0]]
         deviation = torch.sqrt(value.var(-1, keepdim=True, correction=0) + node.detail)
         return (change - change.mean(-1, keepdim=True) - y * (y * change).mean(-1, keepdim=True)) / deviation
-
-
-def _add(found: dict[str, Tensor], name: str, part: Tensor) -> None:
-    found[name] = found[name] + part if name in found else part
 
 
 def _or_zeros(value: Tensor | None, like: Tensor, width: int) -> Tensor:

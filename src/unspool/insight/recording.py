@@ -164,7 +164,7 @@ class Recording:
             for number, call in reversed(list(enumerate(self.calls))):
                 outside, idle = call.inject(flow.take(number))
                 states[number] = carried[number] + outside.to(carried[number])
-                x, before = call.pull_through(steps[number], states[number])
+                x, before = call.pull_through(steps[number], states[number], call.x.requires_grad)
                 carried[number], start = call.cross(before)
                 flow.add([call.x, *call.starts], [x, *call.layer.split(idle).values()])
                 later.add(list(call.starts), list(call.layer.split(start).values()))
