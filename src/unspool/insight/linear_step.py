@@ -69,7 +69,7 @@ class LinearLayer:
         pairs = [(stage.nodes[0], stage.operands[0]) for stage in self.plan.stages if not stage.is_linear]
         self.normal = tuple(dict.fromkeys(node for pair in pairs for node in pair))
         read = [operand for stage in self.plan.stages for operand in stage.operands]
-        self._kept = tuple(dict.fromkeys([*self.normal, *read, *self.plan.states]))
+        self._kept = tuple(dict.fromkeys([*self.normal, *read, *self.plan.states, self.plan.x]))
         self.sizes = [
             [parameters[name].shape[0] for name in stage.matrices(0)] if stage.is_linear else []
             for stage in self.plan.stages
@@ -162,17 +162,17 @@ class LinearStep:
             own = {node: value[t] for node, value in values.items()}
             yield LinearStep(self.layer, {pair: factor[t] for pair, factor in factors.items()}, own)
 
-    def push(self, states: Tensor, x: Tensor | None = None) -> Tensor:
-        """The change of the states after the steps, from that of the states before them and of the input."""
-        plan = self.layer.plan
-        known = dict(zip(plan.states, states.split(self.layer.widths, -1), strict=True))
+    def push(self, states: Tensor | None, x: Tensor | None = None) -> Tensor:
+        """The change of the states after the steps, from that of the states before them, of the input, or of both."""
+        plan, known = self.layer.plan, {}
+        if states is not None:
+            known = dict(zip(plan.states, states.split(self.layer.widths, -1), strict=True))
         if x is not None:
             known[plan.x] = x
+        like = x if states is None else states
+        assert like is not None
         return torch.cat(
-            [
-                _or_zeros(found, states, width)
-                for found, width in zip(self._pass(known), self.layer.widths, strict=True)
-            ],
+            [_or_zeros(found, like, width) for found, width in zip(self._pass(known), self.layer.widths, strict=True)],
             -1,
         )
 
@@ -220,17 +220,18 @@ class LinearStep:
                 found[name] = found[name] + part if name in found else part
         return found
 
+    def with_axis(self) -> LinearStep:
+        """The same for several changes of each place, on one more axis after those of the places."""
+        factors = {pair: factor.unsqueeze(-2) for pair, factor in self.factors.items()}
+        return LinearStep(self.layer, factors, {node: value.unsqueeze(-2) for node, value in self.values.items()})
+
     def jacobians(self) -> Tensor:
         """∂(states after)/∂(states before) of places with one axis: (n, states, states)."""
         widths, states = self.layer.widths, self.layer.plan.states
         count = len(next(iter(self.values.values())))
         like = next(iter(self.layer.parameters.values()), self.values[states[0]])
         found = like.new_zeros(count, sum(widths), sum(widths))
-        own = LinearStep(
-            self.layer,
-            {pair: factor.unsqueeze(-2) for pair, factor in self.factors.items()},
-            {node: value.unsqueeze(-2) for node, value in self.values.items()},
-        )
+        own = self.with_axis()
         first = 0
         for node, width in zip(states, widths, strict=True):
             known = {node: torch.eye(width, dtype=found.dtype)}

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.insight.points.counted_map import Map
+from unspool.insight.points.counted_map import WIDE, Map
 from unspool.insight.points.found import Points
 from unspool.insight.points.held import Held, Tokens, hold, make_starts
+from unspool.insight.points.joint_step import JointStep
 from unspool.insight.points.plane import Portrait, draw_portrait, find_plane
 from unspool.insight.points.search import Starts, search
 from unspool.insight.points.system import System, find_systems
@@ -173,7 +174,7 @@ def measure_fixed_points(
         portraits.append(portrait)
         width = sum(system.widths)
         allowed = (budget or _usual_budget(width)) // len(systems)
-        fewest = FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width
+        fewest = FEWEST_EVALUATIONS + FEWEST_JACOBIANS * min(width, WIDE)
         states = system.after[system.live]
         if not len(states) or not bool(states.isfinite().all()):
             continue
@@ -214,7 +215,14 @@ def _of_system(system: System, portrait: Portrait, held: Held, starts: Starts, b
         raise ArgumentError.of(
             "inputs", tuple(held.x.shape), f"does not fit {system.label}", f"Give vectors of width {system.x.shape[-1]}"
         )
-    found = search(lambda states: system.advance(x.expand(len(states), -1), states), starts, budget, dt)
+
+    def advance(states: Tensor) -> Tensor:
+        return system.advance(x.expand(len(states), -1), states)
+
+    def linear(states: Tensor) -> JointStep:
+        return system.linear(x.expand(len(states), -1), states)
+
+    found = search(advance, starts, budget, dt, linear)
     return _placed(found, portrait, held.name)
 
 
