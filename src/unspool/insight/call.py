@@ -58,10 +58,10 @@ class Call:
         step = self.make_linear()
         return *self.pull_through(step, cotangents), self.find_parameters(cotangents, step)
 
-    def pull_through(self, step: LinearStep, cotangents: Tensor, reads_input: bool = True) -> tuple[Tensor, Tensor]:
-        """Through each step separately: gradients of x (without `reads_input` 0) and of the states before each step."""
+    def pull_through(self, step: LinearStep, cotangents: Tensor, to_input: bool = True) -> tuple[Tensor, Tensor]:
+        """Through each step separately: gradients of x (without `to_input` 0) and of the states before each step."""
         live = self.layer.live
-        found = step.pull(cotangents[live], reads_input)
+        found = step.pull(cotangents[live], to_input)
         x, before = cotangents.new_zeros(self.layer.x.shape), torch.zeros_like(cotangents)
         before[live] = found.states
         if found.x is not None:
@@ -70,7 +70,7 @@ class Call:
 
     def find_parameters(self, cotangents: Tensor, step: LinearStep) -> dict[str, Tensor]:
         """Gradients of the parameters, from those of the states after each step."""
-        own = step.gradients(step.pull(cotangents[self.layer.live], reads_input=False))
+        own = step.gradients(step.pull(cotangents[self.layer.live], to_input=False, to_states=False))
         known = self.layer.parameters.items()
         return {name: own[name] if name in own else torch.zeros_like(value) for name, value in known}
 
@@ -115,5 +115,5 @@ class Call:
         for t, step in zip(order, layer.linear.iterate(layer.x, layer.before, order), strict=True):
             live = layer.live[t].unsqueeze(-1)
             found[t] = (carried + cotangents[t]) * live
-            carried = torch.where(live, step.pull(found[t], reads_input=False).states, carried)
+            carried = torch.where(live, step.pull(found[t], to_input=False).states, carried)
         return found.double(), carried.double()

@@ -176,15 +176,22 @@ class LinearStep:
             -1,
         )
 
-    def pull(self, states: Tensor, reads_input: bool = True) -> Pulled:
-        """The gradients before the steps, from that of the states after them; without `reads_input` not of x."""
+    def pull(self, states: Tensor, to_input: bool = True, to_states: bool = True) -> Pulled:
+        """The gradients before the steps, from that of the states after them.
+
+        Args:
+            states: the gradient of the states after the steps.
+            to_input: whether that of x is wanted.
+            to_states: whether that of the states before is wanted. Without it they lack what passes through maps.
+        """
         plan = self.layer.plan
+        unwanted = {*(() if to_input else (plan.x,)), *(() if to_states else plan.states)}
         known: Changes = {}
         for result, part in zip(plan.results, states.split(self.layer.widths, -1), strict=True):
             self._spread(result, part, known)
         maps: list[Tensor | None] = []
         for number, stage in reversed(list(enumerate(plan.stages))):
-            maps.append(self._pull_stage(number, stage, known, reads_input))
+            maps.append(self._pull_stage(number, stage, known, unwanted))
         before = [
             _or_zeros(known.get(node), states, width)
             for node, width in zip(plan.states, self.layer.widths, strict=True)
@@ -281,7 +288,7 @@ class LinearStep:
                 factor = self.factors[root, leaf]
                 known[leaf] = torch.addcmul(known[leaf], factor, gradient) if leaf in known else factor * gradient
 
-    def _pull_stage(self, number: int, stage: Stage, known: Changes, reads_input: bool) -> Tensor | None:
+    def _pull_stage(self, number: int, stage: Stage, known: Changes, unwanted: set[Symbol]) -> Tensor | None:
         """Pass the gradients of a stage's results back to what it reads; those of maps are returned."""
         some = next((known[node] for node in stage.nodes if node in known), None)
         if some is None:
@@ -293,7 +300,7 @@ class LinearStep:
         parts = [_or_zeros(known.get(node), some, size) for node, size in zip(stage.nodes, sizes, strict=True)]
         joined = torch.cat(parts, -1)
         for operand, matrix in zip(stage.operands, self.layer.matrices[number], strict=True):
-            if self.layer.plan.reads[operand] and (reads_input or operand is not self.layer.plan.x):
+            if self.layer.plan.reads[operand] and operand not in unwanted:
                 self._spread(operand, joined @ matrix, known)
         return joined
 

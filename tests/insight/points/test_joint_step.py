@@ -1,4 +1,4 @@
-"""Linear steps of stacked layers against autograd, and what wide states are solved with against what narrow ones are."""
+"""Linear steps of stacked layers against autograd, and the points of wide states against those of narrow ones."""
 
 from __future__ import annotations
 

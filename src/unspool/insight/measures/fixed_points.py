@@ -32,9 +32,11 @@ Inputs = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 
 STARTS = 1024
 #: Evaluations of a search of one recording: so many at most; of wide states, for which each takes longer, fewer.
-MOST_EVALUATIONS, WORK = 2_000_000, 2.0e10
+MOST_EVALUATIONS, WORK = 2_000_000, 1.4e10
 #: What a search at one held input takes at least: so many, and so many per state. Fewer inputs are held if needed.
 FEWEST_EVALUATIONS, FEWEST_JACOBIANS = 6_000, 30
+#: And of states so wide that no Jacobians are formed: most starts take 100 to 300.
+FEWEST_OF_WIDE = 12_000
 #: The part of them that the first held input gets; the others share the rest.
 FIRST = 0.5
 #: Steps and sequences of the noise over which a layer without data is run.
@@ -174,7 +176,7 @@ def measure_fixed_points(
         portraits.append(portrait)
         width = sum(system.widths)
         allowed = (budget or _usual_budget(width)) // len(systems)
-        fewest = FEWEST_EVALUATIONS + FEWEST_JACOBIANS * min(width, WIDE)
+        fewest = FEWEST_OF_WIDE if width > WIDE else FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width
         states = system.after[system.live]
         if not len(states) or not bool(states.isfinite().all()):
             continue

@@ -57,7 +57,7 @@ def _split(layer: RecordedLayer, states: Tensor, parameters: Mapping[str, Tensor
     for first in range(0, len(states), together):
         part = slice(first, first + together)
         step = layer.linear.at(layer.x[part], layer.before[part])
-        pulled = step.pull(states[part] * layer.live[part].unsqueeze(-1), reads_input=False)
+        pulled = step.pull(states[part] * layer.live[part].unsqueeze(-1), to_input=False, to_states=False)
         terms = list(step.terms(pulled))
         norms[part] = _norms(terms, len(states[part]))
         if size:

@@ -67,7 +67,7 @@ class JointStep:
         before: list[Tensor] = []
         passed: dict[int, Tensor] = {}  # gradients of what rises to each layer
         for number in reversed(range(len(self.steps))):
-            found = self.steps[number].pull(parts[number], reads_input=number > 0)
+            found = self.steps[number].pull(parts[number], to_input=number > 0)
             before.append(found.states)
             if number and found.x is not None:
                 self._sink(number, found.x, passed)
