@@ -82,11 +82,8 @@ class LinearLayer:
         rows = x.reshape(-1, x.shape[-1]), states.reshape(-1, states.shape[-1])
         most = max(1, TOGETHER // max(1, states.shape[-1]))
         parts = [self._factors(*part) for part in zip(*(each.split(most) for each in rows), strict=True)]
-        factors, values = (
-            {key: torch.cat([part[which][key] for part in parts]).view(*shape, -1) for key in parts[0][which]}
-            for which in (0, 1)
-        )
-        return LinearStep(self, factors, values)  # type: ignore[arg-type]
+        factors = {pair: _join([own[pair] for own, _ in parts], shape) for pair in parts[0][0]}
+        return LinearStep(self, factors, {node: _join([own[node] for _, own in parts], shape) for node in parts[0][1]})
 
     def iterate(self, x: Tensor, states: Tensor, order: Sequence[int]) -> Iterator[LinearStep]:
         """The steps one after another: `order` is of the first axis of (time, batch, …); some are linear at a time."""
@@ -120,6 +117,11 @@ class LinearLayer:
             _, named = self._evaluate(given, x.detach().requires_grad_(), parts)
         found = {node: named[name] for node, name in self.plan.values.items()}
         return {node: _full(value, x) for node, value in found.items() if isinstance(value, Tensor) and value.dim()}
+
+
+def _join(parts: Sequence[Tensor], shape: torch.Size) -> Tensor:
+    """Parts one after another, as places of a shape."""
+    return torch.cat(list(parts)).view(*shape, -1)
 
 
 def _cut(operation: Any) -> Any:
