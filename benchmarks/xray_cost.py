@@ -89,13 +89,22 @@ def measure_cost(name: str, run: Path | None = None, only: Sequence[str] = (), s
     model = _make(name, steps)
     taken: dict[str, tuple[float, float]] = {}
     begun = time.perf_counter(), time.process_time()
-    specimen = take_run(run) if model is None and run is not None else take_model(*model)
+    specimen = _take(model, run)
     report = examine(specimen, only=only or None, measures=[_timed(one, taken) for one in CATALOGUE])
     seconds, cpu = time.perf_counter() - begun[0], time.process_time() - begun[1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     with tempfile.TemporaryDirectory() as folder:
         page = report.save(Path(folder) / "x.html").stat().st_size / 1e6
     return Cost(name, seconds, cpu, peak, page, taken)
+
+
+def _take(model: tuple[torch.nn.Module, torch.Tensor] | None, run: Path | None) -> Specimen:
+    """Record a model; without one, the demo's run."""
+    if model is not None:
+        return take_model(*model)
+    if run is None:
+        raise SystemExit("The demo's run is needed: --run FOLDER")
+    return take_run(run)
 
 
 def _make(name: str, steps: int | None) -> tuple[torch.nn.Module, torch.Tensor] | None:

@@ -144,7 +144,8 @@ class Recording:
     def find_parameters(self, by_call: Sequence[Tensor], steps: Sequence[LinearStep]) -> dict[str, dict[str, Tensor]]:
         """Gradients of the parameters by layer, from those of the states after each step of every call."""
         given = zip(self.calls, by_call, steps, strict=True)
-        return self.add_up({number: call.find_parameters(*one) for number, (call, *one) in enumerate(given)})
+        found = [call.find_parameters(states, step) for call, states, step in given]
+        return self.add_up(dict(enumerate(found)))
 
     def lags(self, limit: int | None = None, steps: Sequence[LinearStep] | None = None) -> Iterator[Lag]:
         """The gradient split by the number of edges between steps that its paths cross: 0, 1, 2, …; the sum is whole.

@@ -33,8 +33,8 @@ class SingleUnits:
 
 def measure(specimen: Specimen) -> SingleUnits:
     """Ablation for as many units as the time allows, and the course of the three that matter most."""
-    units = sum(layer.output.shape[-1] for layer in specimen.recording.layers)
-    seconds = min(MOST_SECONDS, SECONDS + units / UNITS_PER_SECOND)
+    every = sum(layer.output.shape[-1] for layer in specimen.recording.layers)
+    seconds = min(MOST_SECONDS, SECONDS + every / UNITS_PER_SECOND)
     found = measure_ablation(specimen.recording, specimen.gradient, seconds=seconds)
     places = [
         (float(lost), layer, unit)
