@@ -59,6 +59,8 @@ def test_the_figures() -> None:
     text = document(results)
     assert "| chaos | – | 2 of 3 | 1 of 2 |" in text
     assert "| trained | 2 | 100% | 100% | – | 50% |" in text
+    assert "- chaos: made up: said `chaotic` (held out)" in text
+    assert "Judged wrongly, 2 of 5:" in text
 
 
 def test_networks_that_learned_in_spite_of_a_fault_are_counted_with_the_others_and_apart() -> None:
@@ -71,8 +73,6 @@ def test_networks_that_learned_in_spite_of_a_fault_are_counted_with_the_others_a
     assert "| trained | 3 | 100% | 50% | 100% | – |" in text
     assert "| trained, without those that learned their task in spite of a fault | 2 | 100% | 100% | 100% | – |" in text
     assert "(held out, learned its task)" in text
-    assert "- chaos: made up: said `chaotic` (held out)" in text
-    assert "Judged wrongly, 2 of 5:" in text
 
 
 def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:
