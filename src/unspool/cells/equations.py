@@ -64,6 +64,12 @@ class Equations:
         return total // count
 
     @property
+    def hidden_unit(self) -> int:
+        """What the hidden size is a multiple of: 4 where the cell has a size "hidden/heads" and 4 heads."""
+        parts = [str(size).partition("/") for size in self.sizes.values()]
+        return math.lcm(*(int(self.sizes[count]) for whole, _, count in parts if whole == "hidden"))
+
+    @property
     def widths(self) -> tuple[str, ...]:
         """Every width that occurs: "input", "hidden", the cell's own, and whatever values and their sums have."""
         found = dict.fromkeys(("input", "hidden", *self.sizes))
