@@ -52,7 +52,7 @@ class RandomCell(Cell):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.inputs = {"dt": "one", "m": "input"} if seed % 3 == 1 else {}
+        self.inputs = {"dt": "one", "mask": "input"} if seed % 3 == 1 else {}
 
     @property
     def sizes(self) -> Mapping[str, int]:
