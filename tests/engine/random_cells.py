@@ -10,9 +10,9 @@ import torch
 from tests.engine.agreement import Call, draw
 from tests.engine.random_matrices import RandomMatrices
 
-from unspool.cells import Cell, Symbol
-from unspool.cells.evaluate import Evaluator
 from unspool.cells import (
+    Cell,
+    Symbol,
     absolute,
     cos,
     cumsum,
@@ -38,6 +38,7 @@ from unspool.cells import (
     tanh,
     where,
 )
+from unspool.cells.evaluate import Evaluator
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.unroll import unroll
 

@@ -43,7 +43,12 @@ class RandomMatrices(Cell):
         return {"S": "heads*key*value", "n": "heads*key"}
 
     def step(
-        self, x: Symbol, h: Symbol, S: Symbol, n: Symbol, dt: Symbol | None = None  # noqa: N803
+        self,
+        x: Symbol,
+        h: Symbol,
+        S: Symbol,
+        n: Symbol,
+        dt: Symbol | None = None,
     ) -> tuple[Symbol, ...]:
         random = Random(f"{self.seed} step")
         k, q = (random.choice((tanh, softmax, sigmoid))(self._map(name, "key", x, h)) for name in "kq")

@@ -117,7 +117,9 @@ class _Reader:
 
     def _check_names(self) -> None:
         """There are states, every name is one, and sizes can be held in memory."""
-        if not self.states or not all(self._named(name) for name in (*self.states, *self.sizes, *self.parameters, *self.inputs)):
+        if not self.states or not all(
+            self._named(name) for name in (*self.states, *self.sizes, *self.parameters, *self.inputs)
+        ):
             raise CellError("the equations have no states, or a name that is not of letters, digits and underscores.")
         for name, size in self.sizes.items():
             self._check_size(name, size)
@@ -141,7 +143,11 @@ class _Reader:
             raise CellError(f"{self.title} does not have one input.")
         for index, entry in enumerate(entries):
             self.nodes.append(self._read_node(index, entry))
-        given = [("input", None), *(("state", state) for state in self.states), *(("extra", name) for name in self.inputs)]
+        given = [
+            ("input", None),
+            *(("state", state) for state in self.states),
+            *(("extra", name) for name in self.inputs),
+        ]
         if [(node.operation, node.detail) for node in self.nodes[: len(given)]] != given:
             raise CellError(f"the nodes of {self.title} do not begin with the input and the states, in their order.")
 

@@ -59,7 +59,10 @@ class Equations:
         total, count = self._one_size(whole, own), self._one_size(part, own)
         if total % count:
             raise ArgumentError.of(
-                f"{whole}_size", total, f"cannot be divided by `{part}` (={count}) of {self.title}", "Change one of them"
+                f"{whole}_size",
+                total,
+                f"cannot be divided by `{part}` (={count}) of {self.title}",
+                "Change one of them",
             )
         return total // count
 

@@ -30,9 +30,7 @@ class Evaluator:
         sizes: The input size and the hidden size, where they are known; else they are found at the first step.
     """
 
-    def __init__(
-        self, equations: Equations, operations: Operations, sizes: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, equations: Equations, operations: Operations, sizes: tuple[int, int] | None = None) -> None:
         self._equations, self._sizes = equations, sizes
         slots = {node: slot for slot, node in enumerate(equations.nodes)}
 

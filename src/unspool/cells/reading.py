@@ -103,9 +103,7 @@ class Reading:
                     f"({', '.join(widths)}). Name a state, or leave it out."
                 )
 
-    def linear(
-        self, name: str, operands: tuple[Symbol, ...], *, bias: bool, width: str, tied: bool = False
-    ) -> Symbol:
+    def linear(self, name: str, operands: tuple[Symbol, ...], *, bias: bool, width: str, tied: bool = False) -> Symbol:
         """The value of an affine map, and its parameters taken down."""
         self._check_name("linear map", name)
         self._check_width(f"linear map {name!r}", width)
@@ -136,8 +134,8 @@ class Reading:
         same = [operand.width for operand in operands] == [operand.width for operand in first.inputs]
         if not same or (first.detail.bias, first.width) != (bias, width):
             raise CellError(
-                f"linear map {first.detail.name!r} of {self.title} is tied, but named with operands or options of other "
-                "widths. Give as many operands of the same widths, in the same order."
+                f"linear map {first.detail.name!r} of {self.title} is tied, but named with operands or options of "
+                "other widths. Give as many operands of the same widths, in the same order."
             )
         return self.graph.node("linear", operands, width, first.detail)
 

@@ -27,9 +27,7 @@ CONDITIONS = ("less", "less_equal")
 #: From units to fewer numbers, and back.
 REDUCTIONS = ("sum", "mean", "max")
 MATRICES = ("outer", "matvec", "vecmat", "columns", "expand", "view")
-OPERATIONS = frozenset(
-    (*LEAVES, *UNARY, *BINARY, *CONDITIONS, *REDUCTIONS, *MATRICES, "linear", "where")
-)
+OPERATIONS = frozenset((*LEAVES, *UNARY, *BINARY, *CONDITIONS, *REDUCTIONS, *MATRICES, "linear", "where"))
 
 Number = int | float
 LARGEST_POWER = 2**30

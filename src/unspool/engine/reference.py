@@ -188,8 +188,7 @@ def _unroll(
     steps, rows, _ = x.shape
     step = Evaluator(equations, OPERATIONS, sizes)
     trace = {
-        name: np.zeros((steps, rows, equations.size(str(node.width), *sizes)))
-        for name, node in equations.named.items()
+        name: np.zeros((steps, rows, equations.size(str(node.width), *sizes))) for name, node in equations.named.items()
     }
     for t in reversed(range(steps)) if reverse else range(steps):
         live = t < ends
