@@ -81,11 +81,13 @@ class RandomUnitByUnit(RandomCell):
     input_width = "hidden"
 
 
-def random_cell(seed: int) -> Cell:
-    """The cell of a seed."""
-    if seed % 5 == 4:
-        return RandomMatrices(seed)
-    return (RandomUnitByUnit if seed % 4 == 3 else RandomCell)(seed)
+def random_cell(seed: int, further: bool = True) -> Cell:
+    """The cell of a seed; it may read `further` inputs besides x."""
+    kind = RandomMatrices if seed % 5 == 4 else RandomUnitByUnit if seed % 4 == 3 else RandomCell
+    cell = kind(seed)
+    if not further:
+        cell.inputs = {}
+    return cell
 
 
 # Each function is defined, smooth or kinked but never steep, for every number that can come to it.

@@ -116,7 +116,8 @@ class Equations:
         if not power or "input" in factors(width):
             return None
         unit = math.lcm(*(whole for whole in self.sizes.values() if isinstance(whole, int)))
-        return round(unit * (size / self.size(width, unit, unit)) ** (1 / power))
+        root: float = (size / self.size(width, unit, unit)) ** (1 / power)
+        return round(unit * root)
 
     def _depends_on_hidden(self, name: str) -> bool:
         return name == "hidden" or str(self.sizes.get(name, "")).startswith("hidden/")

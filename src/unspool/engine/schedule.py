@@ -123,7 +123,7 @@ def _width(node: Node) -> str:
 
 
 #: The most operations of one level: a loop is one piece of work for a compiler, whose time grows faster than the loop.
-LARGEST_LEVEL = 48
+LARGEST_LEVEL = 96
 
 
 def _levels(nodes: Iterable[Node]) -> dict[Node, int]:
