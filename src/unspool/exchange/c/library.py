@@ -200,8 +200,8 @@ static inline int @_known(const int32_t *ids, size_t count, int32_t tokens)
     return 1;
 }
 """,
-    "largest": """\
-static inline float @_largest(const float *v, int count)
+    "most": """\
+static inline float @_most(const float *v, int count)
 {
     float found = v[0];
     for (int j = 1; j < count; j++)

@@ -137,7 +137,7 @@ class _Step:
             if node.operation == "map":
                 yield from self._write_map(node)
             elif node.operation in ("row_sum", "row_max"):
-                function = {"row_sum": "@_sum", "row_max": "@_largest"}[node.operation]
+                function = {"row_sum": "@_sum", "row_max": "@_most"}[node.operation]
                 text = f"{function}({self._array(node.inputs[0])}, {self._size(node.inputs[0])})"
                 yield from self._bind_scalar(node, text)
             elif node.operation in BLOCKS:
