@@ -155,7 +155,9 @@ def cell_of(step: Callable[..., Any], **attributes: Any) -> Cell:
 
 def sizes(cell: Cell) -> tuple[int, int]:
     """A small input and hidden size that the cell accepts."""
-    return (4, 4) if cell.input_width == "hidden" else (3, 4)
+    unit = cell.equations().hidden_unit
+    hidden = -(-4 // unit) * unit
+    return (hidden, hidden) if cell.input_width == "hidden" else (3, hidden)
 
 
 def random_parameters(cell: Cell, bias: bool = True, scale: float = 0.7) -> dict[str, Array]:
@@ -169,7 +171,7 @@ def random_batch(cell: Cell, steps: int = STEPS, rows: int = len(LENGTHS)) -> tu
     """x (steps, rows, input_size) and initial states (rows, width), the same at every call."""
     equations = cell.equations()
     generator = np.random.default_rng(steps + 100 * rows)
-    x = generator.normal(size=(steps, rows, sizes(cell)[0]))
+    x = generator.normal(size=(steps, rows, equations.x_size(*sizes(cell))))
     widths = [equations.size(width, *sizes(cell)) for width in equations.states.values()]
     return x, tuple(0.5 * generator.normal(size=(rows, width)) for width in widths)
 

@@ -61,14 +61,15 @@ def draw(
 ) -> Call:
     """A call in float64 with numbers drawn at random, such that values stay around one whatever the sizes are."""
     generator = torch.Generator().manual_seed(seed)
+    hidden_size = -(-hidden_size // cell.equations().hidden_unit) * cell.equations().hidden_unit
     input_size = hidden_size if cell.input_width == "hidden" else input_size
     layer = Recurrent(cell, input_size, hidden_size, bias=bias, reverse=reverse, dtype=torch.float64)
     with torch.no_grad():
         for parameter in layer.parameters():
-            scale = 0.9 / parameter.shape[1] ** 0.5 if parameter.dim() == 2 else 0.5
+            scale = 0.9 / parameter.shape[-1] ** 0.5 if parameter.dim() > 1 else 0.5
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     widths = [layer.equations.size(width, input_size, hidden_size) for width in layer.equations.states.values()]
-    shapes = [(steps, rows, input_size), *((rows, width) for width in widths)]
+    shapes = [(steps, rows, layer.equations.x_size(input_size, hidden_size)), *((rows, width) for width in widths)]
     x, *states = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
     return Call(layer, x, tuple(states), None if lengths is None else tuple(lengths))
 
@@ -82,8 +83,17 @@ def by_kernel(call: Call, threads: int = 1) -> Values:
     """Results and gradients by the kernel; it is an error if anything ran eagerly."""
     assert call.layer.engine.startswith("kernel")
     with _settings(threads), patch.object(runner, "unroll", side_effect=AssertionError("the eager loop ran")):
-        output, final = call.layer(call.x, as_state(call.states), lengths=call.lengths)
+        x, further = split_x(call)
+        output, final = call.layer(x, as_state(call.states), lengths=call.lengths, **further)
         return _with_gradients(call, output, as_states(final))
+
+
+def split_x(call: Call) -> tuple[Tensor, Values]:
+    """x without the further inputs, and these by name."""
+    layer, equations = call.layer, call.layer.equations
+    sizes = [equations.size(width, layer.input_size, layer.hidden_size) for width in equations.x_widths]
+    x, *further = call.x.split(sizes, 2)
+    return x, dict(zip(equations.inputs, further, strict=True))
 
 
 def by_loop(call: Call) -> Values:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unspool.engine.graph import ELEMENTWISE, ROW, Lowered, Node, lower, order
+from unspool.engine.graph import COLLECTED, ELEMENTWISE, INDEXED, ROW, Lowered, Node, lower, order
+from unspool.errors import CellError
+from unspool.exchange.c.blocks import BLOCKS, write_block
 from unspool.exchange.c.names import Names
 from unspool.exchange.c.plain import Plain, as_comment
 from unspool.exchange.c.source import Source, indent
@@ -77,7 +79,7 @@ class _Step:
         """A product or a sum comes a stage after the values unit by unit that it reads."""
         found: dict[Node, int] = {}
         for node in self.nodes:
-            later = int(node.operation in ("map", "row_sum"))
+            later = int(node.operation == "map" or node.operation in COLLECTED or node.operation in INDEXED)
             found[node] = max((found[v] + later * _is_unitwise(v) for v in node.inputs), default=0)
         return found
 
@@ -134,10 +136,12 @@ class _Step:
         for node in here:
             if node.operation == "map":
                 yield from self._write_map(node)
-            elif node.operation == "row_sum":
-                yield from self._bind_scalar(
-                    node, f"@_sum({self._array(node.inputs[0])}, {self._size(node.inputs[0])})"
-                )
+            elif node.operation in ("row_sum", "row_max"):
+                function = {"row_sum": "@_sum", "row_max": "@_most"}[node.operation]
+                text = f"{function}({self._array(node.inputs[0])}, {self._size(node.inputs[0])})"
+                yield from self._bind_scalar(node, text)
+            elif node.operation in BLOCKS:
+                yield from self._write_block(node)
             elif node.operation in ELEMENTWISE and not _is_unitwise(node):
                 yield from self._bind_scalar(node, self._expression(node))
         loops: dict[str, _Loop] = {}
@@ -161,6 +165,14 @@ class _Step:
             yield f"@_copy({name}, {self._vector(node.detail.bias)}, {size});"
         for matrix, operand in zip(node.detail.matrices, node.inputs, strict=True):
             yield self.source.product(self._matrix(matrix), self._array(operand), name)
+
+    def _write_block(self, node: Node) -> Iterable[str]:
+        """A sum over some factors of a width, or a value as one of another width, into an array of its own."""
+        name, size = self.names.new(f"all_{node.operation}"), self._size(node)
+        source = self._array(node.inputs[0])
+        self.arrays[node] = name
+        self.declared.append(f"float {name}[{size}];")
+        yield from write_block(node, name, source, self._width)
 
     def _bind_scalar(self, node: Node, text: str) -> Iterable[str]:
         name = self.names.new(self.spoken.get(node, "total"))
@@ -237,7 +249,7 @@ class _Step:
             case _ if not _is_unitwise(node) and node in self.texts:
                 return self.texts[node]
             case _:
-                return f"{self._array(node)}[j]"
+                return f"{self._array(node)}[{'0' if node.width == ROW else 'j'}]"
 
     def _array(self, node: Node) -> str:
         match node.operation:
@@ -247,12 +259,17 @@ class _Step:
                 return str(self.states[node.detail])
             case "vector":
                 return self._vector(node.detail)
+            case "extra":
+                title = self.of.equations.title
+                raise CellError(f"{title} reads more than x at a step, and an exported model has x alone.")
+            case _ if node not in self.arrays and node in self.texts:
+                return f"&{self.texts[node]}"  # one number
             case _:
                 return self.arrays[node]
 
     def _vector(self, name: str) -> str:
         if name not in self.members:
-            self.members[name] = self.source.weights.vector(f"{self.part}_{name}", self.of.parameters[name])
+            self.members[name] = self.source.weights.vector(f"{self.part}_{name}", self.of.parameters[name].reshape(-1))
         return str(self.members[name])
 
     def _matrix(self, name: str) -> Matrix:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import LinearMap, Symbol
+from unspool.errors import CellError
+from unspool.exchange.onnx.blocks import BlockEmitter
 from unspool.exchange.onnx.graph import Array, GraphBuilder
 
 #: Operations of equations that are one operator of ONNX.
@@ -21,6 +24,10 @@ OPERATORS = {
     "exp": "Exp",
     "log": "Log",
     "sqrt": "Sqrt",
+    "sin": "Sin",
+    "cos": "Cos",
+    "erf": "Erf",
+    "softplus": "Softplus",
     "absolute": "Abs",
     "minimum": "Min",
     "maximum": "Max",
@@ -37,10 +44,14 @@ class StepEmitter:
         graph: Where they go.
         equations: The step.
         parameters: Arrays by their names in the equations.
+        sizes: The input size and the hidden size.
     """
 
-    def __init__(self, graph: GraphBuilder, equations: Equations, parameters: Mapping[str, Array]) -> None:
+    def __init__(
+        self, graph: GraphBuilder, equations: Equations, parameters: Mapping[str, Array], sizes: tuple[int, int]
+    ) -> None:
         self.graph, self.equations, self.parameters = graph, equations, parameters
+        self.blocks = BlockEmitter(graph, partial(equations.size, input_size=sizes[0], hidden_size=sizes[1]))
 
     def emit(self, x: str, states: Sequence[str]) -> list[str]:
         """The new states from x (batch, input_size) and the old states (batch, width), all by name."""
@@ -58,13 +69,21 @@ class StepEmitter:
             case "state":
                 return before[node.detail]
             case "vector":
-                return self.graph.floats(self.parameters[node.detail], node.detail)
+                return self.graph.floats(self.parameters[node.detail].reshape(-1), node.detail)
             case "constant":
                 return self.graph.floats(node.detail)
             case "linear":
                 return self._linear(node.detail, inputs)
             case "normalise":
                 return self._normalise(inputs[0], node.detail)
+            case "log1p":
+                return self.graph.add("Log", self.graph.add("Add", inputs[0], self.graph.floats(1.0)))
+            case "extra":
+                raise CellError(
+                    f"{self.equations.title} reads {node.detail!r} besides x, and an exported model has x alone."
+                )
+            case operation if operation not in OPERATORS:
+                return self.blocks.emit(node, inputs)
         return self.graph.add(OPERATORS[node.operation], *inputs)
 
     def _linear(self, linear: LinearMap, operands: Sequence[str]) -> str:
