@@ -208,7 +208,7 @@ template <typename Cell, typename real> class Backward {
                     back_product(FROM_VALUE, operand, alive, slab_rows + filled, w.backs[i], false, units.first[size], units.last[size]);
                 }
                 Cell::template backward<real>(level, f);
-                p.barrier.meet(parts);
+                p.meet_after_level(parts);
             }
             for (int k = 0; k < Cell::STATES; ++k) {
                 const int size = Cell::state_widths[k];

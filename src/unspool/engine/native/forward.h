@@ -1,7 +1,8 @@
 // The way forward: level by level, first the products that the level needs, then its loop over the units.
 //
 // A map is the sum of its products with several operands, formed in one go. Only where there are few rows, and a product
-// is as slow as the cache hands out the matrix, do products with x leave the time loop: in slabs of steps, many rows each.
+// is as slow as the cache hands out the matrix, or where a recurrence is elementwise, do products with x leave the time
+// loop: in slabs of steps, many rows each.
 //
 // Matrices that were packed before the call are for playing: then products with x always leave the loop, so that every sum
 // has the same order, and the result the same bits, however time is cut into calls and rows into batches.
@@ -127,8 +128,9 @@ template <typename Cell, typename real> class Forward {
         const int n = rows.count;
         const int64_t longest = n ? rows.lengths[0] : 0;
         Work w{};
-        w.hoist = p.call.packed || (n < 4 && !p.unpacked);
-        const int64_t fits = (192 << 10) / int64_t(sizeof(real)) / p.stride;  // about half of the second-level cache
+        w.hoist = p.call.packed || ((n < 4 || p.elementwise()) && !p.unpacked);
+        int64_t fits = (192 << 10) / int64_t(sizeof(real)) / p.stride;  // about half of the second-level cache
+        if (p.together) fits *= p.threads;  // of each thread's
         w.room = w.hoist ? std::max<int64_t>(n, std::min<int64_t>(n * longest, fits)) : n;
         w.maps = arena().take<real>(w.room * p.stride);
         w.states = p.buffers(Cell::STATES, Cell::state_widths, n);
@@ -234,7 +236,7 @@ template <typename Cell, typename real> class Forward {
             const int64_t t = p.time_of(done, longest);
             const int living = mine.alive(t, alive);
             for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.start, units);  // rows that begin
-            if (living > alive) p.barrier.meet(parts);
+            if (living > alive) p.meet_after_level(parts);
             alive = living;
             if (!w.hoist) {
                 f.maps = w.maps;
@@ -273,7 +275,7 @@ template <typename Cell, typename real> class Forward {
                     block_product(b, alive, rows_of, f.maps, begun, done & 1, units, parts);
                 }
                 level(number, f);
-                p.barrier.meet(parts);
+                p.meet_after_level(parts);
             }
             if (w.hoist) f.maps += alive * p.stride;
             std::swap(now, next);

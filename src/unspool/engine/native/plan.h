@@ -3,7 +3,8 @@
 // T steps, B rows. The rows of a batch are independent, so the rows are dealt into shares and each thread takes its share
 // through all of time. Within a share rows are sorted by length, longest first: the rows alive at a step are the first
 // few. Where there are fewer rows than would pay, the threads take the same rows together, each some of the units, and
-// meet after every level.
+// meet after every level. Where no map reads a state, units never meet: then threads take units of the same rows, too,
+// and need not wait for each other.
 #pragma once
 
 #include <algorithm>
@@ -101,6 +102,17 @@ template <typename Cell, typename real> struct Plan {
     struct Units {  // by size: the units of one thread
         int64_t first[Cell::SIZES], last[Cell::SIZES];
     };
+
+    // Whether a recurrence is elementwise: maps read x alone, and nothing else joins a row's units.
+    static constexpr bool elementwise() {
+        bool found = Cell::UNITS_APART;
+        for (int g = 0; g < Cell::GROUPS; ++g) found = found && Cell::groups[g].origin == FROM_X;
+        return found;
+    }
+    // After a level: no thread goes on before all have written their units, if any of them reads others'.
+    void meet_after_level(int parts) {
+        if constexpr (!elementwise()) barrier.meet(parts);
+    }
 
     int64_t size(int width) const { return width < 0 ? 1 : sizes[width]; }
     static int width_of(const Group& g) {  // of its operand
@@ -227,13 +239,20 @@ template <typename Cell, typename real> struct Plan {
         bool whole = Cell::UNITS_APART;
         for (int g = 0; g < Cell::GROUPS; ++g) work += operand_size(Cell::groups[g]) * columns(Cell::groups[g]);
         for (int m = 0; m < Cell::MAPS; ++m) whole = whole && size(Cell::maps[m].width) % NR<real> == 0;
-        together = threads > 1 && B <= 2 && whole && work >= UNSPOOL_WORTH_A_MEETING;
+        together = threads > 1 && whole && (elementwise() ? units_suffice() : B <= 2 && work >= UNSPOOL_WORTH_A_MEETING);
         if (!together) threads = int(std::min<int64_t>(threads, B));
         if (unpacked || work * T * B < UNSPOOL_WORTH_A_THREAD) {
             threads = 1;
             together = false;
         }
         shares = together ? 1 : threads;
+    }
+
+    // Whether every thread would get units of each state, and the rows are few enough that it matters who takes how many.
+    bool units_suffice() const {
+        bool enough = B < 4 * threads;
+        for (int k = 0; k < Cell::STATES; ++k) enough = enough && size(Cell::state_widths[k]) >= threads * NR<real>;
+        return enough;
     }
 
     // Neighbours where all are equally long, else by length in the order 0 1 … n−1 n−1 … 1 0 0 1 …
