@@ -140,8 +140,12 @@ class KernelCall:
         d_out: Tensor | None,
         d_final: Sequence[Tensor | None],
         d_x: Tensor | None,
+        wave: engine.Wave | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Gradients of the `inputs`, which are the states (if any were given) and the parameters; d_x is filled."""
+        """Gradients of the `inputs`, which are the states (if any were given) and the parameters; d_x is filled.
+
+        With a `wave` all of them are filled when the wave has run.
+        """
         d_start, d_parameters = ([torch.empty_like(tensor) for tensor in group] for group in inputs)
         self.kernel.backward(
             *given,
@@ -153,6 +157,7 @@ class KernelCall:
             addresses(d_parameters),
             addresses(d_start),
             d_out is not None and d_out.dim() == 1,
+            wave,
         )
         return d_start, d_parameters
 

@@ -131,6 +131,7 @@ template <typename Cell, typename real> class Forward {
         w.hoist = p.call.packed || ((n < 4 || p.elementwise()) && !p.unpacked);
         int64_t fits = (192 << 10) / int64_t(sizeof(real)) / p.stride;  // about half of the second-level cache
         if (p.together) fits *= p.threads;  // of each thread's
+        if (p.call.given & WAVE) fits = std::min<int64_t>(fits, MR);  // the layer above need not wait for more
         w.room = w.hoist ? std::max<int64_t>(n, std::min<int64_t>(n * longest, fits)) : n;
         w.maps = arena().take<real>(w.room * p.stride);
         w.states = p.buffers(Cell::STATES, Cell::state_widths, n);
@@ -239,11 +240,13 @@ template <typename Cell, typename real> class Forward {
             if (living > alive) p.meet_after_level(parts);
             alive = living;
             if (!w.hoist) {
+                p.progress.wait_for(done + 1);
                 f.maps = w.maps;
                 for (int r = 0; r < alive; ++r) x_rows[r] = x + (t * p.B + mine.index[r]) * wide;
             } else if (done == slab_end) {  // a slab: as many steps as there is room for
                 int64_t rows = 0;
-                for (int at_end = alive; slab_end < longest; ++slab_end) {
+                const int64_t there = p.progress.wait_for(std::min(longest, done + std::max<int64_t>(1, w.room / alive)));
+                for (int at_end = alive; slab_end < std::min(longest, there); ++slab_end) {
                     const int64_t then = p.time_of(slab_end, longest);
                     at_end = mine.alive(then, at_end);
                     if (rows + at_end > w.room) break;
@@ -278,6 +281,7 @@ template <typename Cell, typename real> class Forward {
                 p.meet_after_level(parts);
             }
             if (w.hoist) f.maps += alive * p.stride;
+            p.progress.finished(done + 1);
             std::swap(now, next);
             std::swap(now_rows, next_rows);
             const int staying = done + 1 < longest ? std::min(alive, mine.alive(p.time_of(done + 1, longest), 0)) : 0;

@@ -13,6 +13,7 @@
 #include "frame.h"
 #include "parallel.h"
 #include "product.h"
+#include "wave.h"
 
 // From how many multiplications on a call is worth a second thread, and a step of it worth that threads meet.
 #ifndef UNSPOOL_WORTH_A_THREAD
@@ -32,7 +33,7 @@ extern "C" struct Call {
     const Place (*places)[2];  // of each parameter, and of what is added to it
     int64_t arrays;            // that parameters lie in
     const int64_t* lengths;    // or null: all are `steps`
-    int64_t given;             // START, TRACE, SAME, FORKED, INT8
+    int64_t given;             // START, TRACE, SAME, FORKED, INT8, WAVE
     const void* x;           // (T, B, input)
     void* out;               // (T, B, width of the first state)
     void* packed;            // the matrices as `Packing` lays them out, packed before by `unspool_pack`; or null
@@ -41,7 +42,7 @@ extern "C" struct Call {
     void* d_x;               // or null: not wanted
     void* tables[1];
 };
-enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8, INT8 = 16 };
+enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8, INT8 = 16, WAVE = 256 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
@@ -71,6 +72,8 @@ template <typename Cell, typename real> struct Plan {
             d_arrays = next(true, int(call.arrays));
             d_start = next(call.given & START, Cell::STATES);
         }
+        if (void* const* wave = next(call.given & WAVE, 2))
+            progress = {static_cast<const std::atomic<int64_t>*>(wave[0]), static_cast<std::atomic<int64_t>*>(wave[1])};
         parameters = arena().take<const real*>(Cell::PARAMETERS + 1);
         for (int i = 0; i < Cell::PARAMETERS; ++i) {
             parameters[i] = at(arrays, call.places[i][0]);
@@ -213,6 +216,7 @@ template <typename Cell, typename real> struct Plan {
     void* const* d_final = nullptr;       // per state, each or null: zero
     void* const* d_arrays = nullptr;      // of what the parameters lie in
     void* const* d_start = nullptr;       // per state
+    Progress progress;                    // in a wave; then there is one thread, and time goes forward
     const int64_t T, B;
     const int64_t* sizes;
     int64_t map_at[Cell::MAPS + 1];
