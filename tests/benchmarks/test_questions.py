@@ -20,6 +20,7 @@ from unspool.lab.bench import (
     Report,
     Settings,
     bench,
+    elementwise,
     exported,
     fresh,
     grid,
@@ -27,6 +28,7 @@ from unspool.lab.bench import (
     run,
     stream,
     user,
+    wavefront,
 )
 from unspool.lab.bench.contestants.contestant import MissingError
 from unspool.lab.bench.linear import judge as judge_linear
@@ -51,6 +53,15 @@ EXPECTED = {
         "training": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
         "inference": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
     },
+    "elementwise": {
+        "training": {OURS, elementwise.LOG_SPACE},
+        "inference": {OURS, elementwise.LOG_SPACE},
+        elementwise.PEAK: {OURS},
+    },
+    "wavefront": {
+        "training": {OURS, wavefront.ONE_BY_ONE},
+        "inference": {OURS, wavefront.ONE_BY_ONE},
+    },
     "memory": {"peak of a training step": {OURS, "torch"}},
     "linear": {"training": {OURS, "torch"}},
     "trace": {"forward for training": {OURS, "unspool, traced"}},
@@ -72,7 +83,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
     for module in (grid, bench):
         monkeypatch.setattr(module, "MatrixProduct", lambda: MatrixProduct(16))
-    for module in (user, memory):
+    for module in (user, memory, elementwise):
         monkeypatch.setattr(module, "in_fresh_process", lambda *_, **__: {"seconds": 0.5, "bytes": 2**20})
 
 

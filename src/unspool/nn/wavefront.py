@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -26,6 +28,23 @@ MOST_ROWS = 4
 LEAST_WORK = 1 << 20
 #: The routes that call a kernel.
 KERNEL_ROUTES = ("kernel", "quick kernel")
+
+_apart: ContextVar[bool] = ContextVar("apart", default=False)
+
+
+@contextmanager
+def layers_apart() -> Iterator[None]:
+    """Within it, layers run one after the other.
+
+    Example:
+        >>> with layers_apart():
+        ...     output, state = unspool.nn.LSTM(3, 4, num_layers=2)(torch.randn(100, 1, 3))
+    """
+    token = _apart.set(True)
+    try:
+        yield
+    finally:
+        _apart.reset(token)
 
 
 class WaveCall:
@@ -155,7 +174,7 @@ def _run_group(
 def _is_worth(parameters: Sequence[Tensors], x: Tensor) -> bool:
     """Whether layers at once are faster than one after the other: few rows, and no more threads than layers."""
     layers, threads = len(parameters), torch.get_num_threads()
-    if torch.compiler.is_compiling() or not 1 < threads <= layers or x.shape[1] > MOST_ROWS:
+    if torch.compiler.is_compiling() or not 1 < threads <= layers or x.shape[1] > MOST_ROWS or _apart.get():
         return False
     wanted = {tensor.requires_grad for weights in parameters for tensor in weights if isinstance(tensor, Tensor)}
     if torch.is_grad_enabled() and len(wanted) > 1:
