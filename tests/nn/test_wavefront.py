@@ -52,7 +52,8 @@ def with_gradients(module: Any, x: Tensor, *given: Any, **options: Any) -> list[
     found: list[Tensor] = [output]
     map_leaves(found.append, state)
     generator = torch.Generator().manual_seed(7)
-    loss = sum((part * torch.randn(part.shape, generator=generator, dtype=F64)).sum() for part in found)
+    weighted = [part * torch.randn(part.shape, generator=generator, dtype=F64) for part in found]
+    loss = torch.cat([part.flatten() for part in weighted]).sum()
     wanted = [x, *module.parameters()]
     map_leaves(wanted.append, given)
     return [part.detach() for part in (*found, *torch.autograd.grad(loss, wanted))]
