@@ -25,6 +25,7 @@ from unspool.lab.bench import (
     tracing,
     user,
     wavefront,
+    whole_model,
 )
 from unspool.lab.bench.machine import MatrixProduct, describe
 from unspool.lab.bench.report import Finding, Report, Row
@@ -52,6 +53,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "wavefront": Question("layers of a stack at once, against one after the other", wavefront.measure, wavefront.judge),
     "ragged": Question("ragged batches, against full ones and torch's packed ones", ragged.measure, ragged.judge),
+    "model": Question("whole models: an update from tokens to new weights", whole_model.measure, whole_model.judge),
     "memory": Question("the peak of memory in training", memory.measure, memory.judge),
     "linear": Question("cost over the number of steps", linear.measure, linear.judge),
     "trace": Question("what it costs to see every named value", tracing.measure, tracing.judge),
