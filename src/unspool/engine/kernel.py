@@ -207,7 +207,8 @@ class Kernel:
         function = self._functions.get((direction, itemsize)) or self._load(direction, itemsize)
         if wave is not None:
             words += wave.link()
-            wave.add(function, struct.pack(f"{len(words)}q", *words), self._functions["wave", itemsize])
+            call = struct.pack(f"{len(words)}q", *words)
+            wave.add(function, call, self._functions["wave", itemsize], bool(_Process.forked))
             return
         if function(struct.pack("%dq" % len(words), *words)):  # noqa: UP031, quicker
             raise UnspoolError(NO_MEMORY.format(direction))

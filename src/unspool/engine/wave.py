@@ -26,21 +26,25 @@ class Wave:
         self._counters = (ctypes.c_int64 * (APART * most))()
         self._calls: list[tuple[Callable[[bytes], int], bytes]] = []
         self._start: Callable[[bytes], int] | None = None
+        self._forked = False
 
     def link(self) -> tuple[int, int]:
         """Where the next call finds how far the one before has come (0 for none), and where it says how far it is."""
         number = len(self._calls)
         return self._counter(number - 1) if number else 0, self._counter(number)
 
-    def add(self, function: Callable[[bytes], int], call: bytes, start: Callable[[bytes], int]) -> None:
-        """A call of this function; `start` is the function of a kernel's library that runs waves."""
+    def add(self, function: Callable[[bytes], int], call: bytes, start: Callable[[bytes], int], forked: bool) -> None:
+        """A call of this function; `start` is the function of a kernel's library that runs waves.
+
+        In a process that was `forked`, the threads of OpenMP are not there.
+        """
         self._calls.append((function, call))
-        self._start = start
+        self._start, self._forked = start, forked
 
     def run(self, threads: int) -> None:
         """Run the calls in so many threads, at most one per call."""
         assert self._start is not None
-        words = [len(self._calls), min(threads, len(self._calls))]
+        words = [len(self._calls), min(threads, len(self._calls)), int(self._forked)]
         for number, (function, call) in enumerate(self._calls):
             words += [_address(function), _address(ctypes.c_char_p(call)), self._counter(number)]
         if self._start(struct.pack(f"{len(words)}q", *words)):

@@ -31,6 +31,7 @@ struct Progress {
 
 extern "C" struct Wave {
     int64_t count, threads;
+    int64_t forked;  // whether the process is a fork, perhaps from before this library was loaded
     struct {
         int (*pass)(const void*);
         const void* call;
@@ -41,6 +42,7 @@ extern "C" struct Wave {
 // 0, or 1 if there was not enough memory.
 inline int run_wave(const void* wave) noexcept {
     const Wave& asked = *static_cast<const Wave*>(wave);
+    if (asked.forked) OpenMP::forked = true;
     std::atomic<bool> failed{false};
     try {
         run_parallel(int(asked.threads), [&](int thread, int count) {
