@@ -4,4 +4,3 @@ from unspool.engine.build import enabled as enabled
 from unspool.engine.emit import record_length as record_length
 from unspool.engine.kernel import Kernel as Kernel
 from unspool.engine.reference import run as run
-from unspool.engine.wave import Wave as Wave

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unspool import engine
 from unspool.cells.evaluate import Evaluator
+from unspool.engine.wave import Wave
 from unspool.nn import tapes
 from unspool.nn.boundary import Boundary, admit, check_tensor
 from unspool.nn.layout import Tensors
@@ -140,7 +141,7 @@ class KernelCall:
         d_out: Tensor | None,
         d_final: Sequence[Tensor | None],
         d_x: Tensor | None,
-        wave: engine.Wave | None = None,
+        wave: Wave | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Gradients of the `inputs`, which are the states (if any were given) and the parameters; d_x is filled.
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-from unspool import engine
+from unspool.engine.wave import Wave
 from unspool.nn.boundary import admit
 from unspool.nn.kernel_call import Differentiable, Found, Given, KernelCall, address, addresses
 from unspool.nn.layout import Tensors
@@ -59,7 +59,7 @@ class WaveCall:
 
     def forward(self, tensors: Tensors, keep: bool) -> Found:
         """The last layer's output, the final states of all layers, and what is kept."""
-        wave, held = engine.Wave(len(self.calls)), []
+        wave, held = Wave(len(self.calls)), []
         outs, finals, tapes, read = [], [], [], tensors[0]
         for call, own in zip(self.calls, self._parts(tensors), strict=True):
             x, start, parameters = call.boundary.admit((read, *own), call.ends)
@@ -79,7 +79,7 @@ class WaveCall:
         self, tensors: Tensors, out: Tensor, kept: Tensors, gradients: Sequence[Tensor | None], wants_x: bool
     ) -> list[Tensor | None]:
         """Gradients of x and of each layer's states (if any were given) and parameters."""
-        wave, held = engine.Wave(len(self.calls)), []
+        wave, held = Wave(len(self.calls)), []
         last = len(self.calls) - 1
         outs, tapes = (*kept[:last], out), kept[last:]
         parts, found = list(self._parts(tensors)), []
