@@ -12,7 +12,7 @@ from unspool.lab.bench.cases import Case, Point
 from unspool.lab.bench.contest import contest
 from unspool.lab.bench.contestants.contestant import Contestant, MissingError
 from unspool.lab.bench.contestants.min_gru import MinGRU, jax_scan, torch_scan, unspool_kernel
-from unspool.lab.bench.fresh import in_fresh_process
+from unspool.lab.bench.fresh_process import in_fresh_process
 from unspool.lab.bench.report import OURS, Finding, Row
 from unspool.lab.bench.report import compare as compare_rows
 from unspool.lab.bench.settings import Say, Settings
