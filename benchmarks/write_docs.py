@@ -40,6 +40,9 @@ python benchmarks/write_docs.py results.json              # write this page
 - **Steps in C** (`export`) are those of the exported file, compiled by `gcc -O3 -march=native -ffp-contract=fast`.
   Beside them are the step's eight matrix–vector products alone, by the exported file's own function, compiled the same
   way.
+- **Elementwise recurrences** (`elementwise`): minGRU as its publication has it. *torch*: the scan in log space in plain
+  torch operations. *jax*: `lax.scan` under `jit`, with both products with x as one before the loop.
+- **Stacks** (`wavefront`): the same layers with and without `unspool.nn.wavefront.layers_apart()`.
 - **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, measured in the same rounds. Only
   the operations of matrix products count.
 """

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from unspool.lab.bench.agreement import DisagreementError, check_agreement
 from unspool.lab.bench.cases import GATES, Case, Point
+from unspool.lab.bench.contestants import min_gru
 from unspool.lab.bench.contestants.contestant import Contestant
 from unspool.lab.bench.contestants.modules import torch_nn
 from unspool.lab.bench.contestants.modules import unspool as ours
@@ -108,3 +109,12 @@ def test_a_users_loop_is_his_cell(title: str) -> None:
         same = Recurrent(built_in, POINT.I, POINT.H, dtype=torch.float64)
         same.load_state_dict(layer.state_dict())
         torch.testing.assert_close(same(x)[0], by_loop, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_all_forms_of_min_gru_agree(name: str) -> None:
+    pytest.importorskip(name)
+    torch.manual_seed(0)
+    layer, x = Recurrent(min_gru.MinGRU, POINT.I, POINT.H), torch.from_numpy(Case("lstm", POINT).x)
+    other = min_gru.torch_scan(layer, x) if name == "torch" else min_gru.jax_scan(layer, x, 1)
+    check_agreement("minGRU", {"unspool": min_gru.unspool_kernel(layer, x), name: other})

@@ -20,6 +20,7 @@ from unspool.lab.bench import (
     Report,
     Settings,
     bench,
+    elementwise,
     exported,
     fresh,
     fresh_process,
@@ -28,6 +29,7 @@ from unspool.lab.bench import (
     run,
     stream,
     user,
+    wavefront,
     whole_model,
 )
 from unspool.lab.bench.contestants.contestant import MissingError
@@ -52,6 +54,15 @@ EXPECTED = {
     "ragged": {
         "training": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
         "inference": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
+    },
+    "elementwise": {
+        "training": {OURS, elementwise.LOG_SPACE},
+        "inference": {OURS, elementwise.LOG_SPACE},
+        elementwise.PEAK: {OURS},
+    },
+    "wavefront": {
+        "training": {OURS, wavefront.ONE_BY_ONE},
+        "inference": {OURS, wavefront.ONE_BY_ONE},
     },
     "model": {
         "training": {OURS, "torch", "torch, linear_cross_entropy"},
@@ -80,7 +91,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MatrixProduct", lambda: MatrixProduct(16))
     small = [replace(model, tokens=7, width=4, rows=2, steps=3) for model in whole_model.MODELS]
     monkeypatch.setattr(whole_model, "MODELS", small)
-    for module in (user, memory, whole_model):
+    for module in (user, memory, elementwise, whole_model):
         monkeypatch.setattr(module, "in_fresh_process", lambda *_, **__: {"seconds": 0.5, "bytes": 2**20})
 
 

@@ -26,6 +26,8 @@ child = os.fork()
 if child == 0:
     faulthandler.dump_traceback_later(30, exit=True)
     with torch.no_grad():
+        if sys.argv[1] == "several layers":
+            nn.Stack("elman", 64, 64, 2)(x[:, :1])   # the first call of all: layers at once, in threads
         layer(x)
         nn.Recurrent("elman-relu", 3, 4).engine
     os._exit(0)
@@ -33,7 +35,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.parametrize("moment", ["idle", "building"])
+@pytest.mark.parametrize("moment", ["idle", "building", "several layers"])
 def test_a_child_is_not_held_up(moment: str) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     done = subprocess.run([sys.executable, "-c", CHILD, moment], env=environment, capture_output=True, check=False)

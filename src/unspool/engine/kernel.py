@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
 from unspool.engine.emit import emit, emit_products, record_length
+from unspool.engine.wave import Wave
 from unspool.errors import ArgumentError, BuildError, DTypeError, ShapeError, UnspoolError
 
 #: Addresses of arrays; 0 where there is none.
@@ -20,10 +21,10 @@ Place = tuple[int, int]
 NOWHERE: Place = (-1, 0)
 
 #: What a call may be given beside what it needs: bits of `Call::given` in native/plan.h.
-START, TRACE, SAME, FORKED, INT8 = 1, 2, 4, 8, 16
+START, TRACE, SAME, FORKED, INT8, WAVE = 1, 2, 4, 8, 16, 256
 NO_MEMORY = "not enough memory for the {} pass. Use a smaller batch or fewer steps."
 #: The functions of a library that trains and infers; one for traces has a forward pass alone.
-DIRECTIONS = ("forward", "backward", "pack")
+DIRECTIONS = ("forward", "backward", "pack", "wave")
 #: The size of a number in bytes → its type.
 REALS = {4: "float", 8: "double"}
 
@@ -89,14 +90,18 @@ class Kernel:
         final: Addresses,
         tape: int = 0,
         trace: Addresses = (),
+        wave: Wave | None = None,
     ) -> None:
-        """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled."""
-        given = START * bool(start) | TRACE * bool(trace) | _Process.forked
+        """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled.
+
+        With a `wave`, the call becomes part of it, and runs when the wave does; `threads` must be 1, `reverse` False.
+        """
+        given = START * bool(start) | TRACE * bool(trace) | WAVE * (wave is not None) | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, 0, tape, 0, 0, *parameters, *start, *final, *trace)
         count = self._fixed[2] + (1 + bool(start)) * len(self.state_widths) + bool(trace) * len(self.named_widths)
         self._check(itemsize, shape, (x, out, *parameters, *start, *final, *trace), 2 + count)
-        self._run("trace" if trace else "forward", itemsize, words)
+        self._run("trace" if trace else "forward", itemsize, words, wave)
 
     def backward(
         self,
@@ -116,18 +121,19 @@ class Kernel:
         d_parameters: Addresses,
         d_start: Addresses,
         same: bool = False,
+        wave: Wave | None = None,
     ) -> None:
         """Run back from the forward pass's tape; 0 is a gradient that is zero, or one that is not wanted.
 
-        With `same`, `d_out` is one row, which holds for every step and row of the batch.
+        With `same`, `d_out` is one row, which holds for every step and row of the batch. A `wave` is as in `forward`.
         """
-        given = START * bool(start) | SAME * same | _Process.forked
+        given = START * bool(start) | SAME * same | WAVE * (wave is not None) | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)
         words = (*head, x, out, 0, tape, d_out, d_x, *parameters, *start, *d_final, *d_parameters, *d_start)
         count = 2 * self._fixed[2] + (1 + 2 * bool(start)) * len(self.state_widths)
         needed = (x, out, *parameters, *start, *d_parameters, *d_start)  # a gradient of a final state may be none
         self._check(itemsize, shape, needed, 2 + count - len(d_final))
-        self._run("backward", itemsize, words)
+        self._run("backward", itemsize, words, wave)
 
     def packed_size(self, itemsize: int, parameters: Addresses, int8: bool = False) -> int:
         """How many bytes the matrices among the parameters take when they are packed, on this machine."""
@@ -196,9 +202,14 @@ class Kernel:
             found = f"{len(needed)}, {needed.count(0)} of them 0"
             raise ArgumentError.of("addresses", found, f"are not {count} addresses", "Give one per array of the cell")
 
-    def _run(self, direction: str, itemsize: int, words: tuple[int, ...]) -> None:
+    def _run(self, direction: str, itemsize: int, words: tuple[int, ...], wave: Wave | None = None) -> None:
         """Hand over the call: its fields and, behind them, its tables of addresses."""
         function = self._functions.get((direction, itemsize)) or self._load(direction, itemsize)
+        if wave is not None:
+            words += wave.link()
+            call = struct.pack(f"{len(words)}q", *words)
+            wave.add(function, call, self._functions["wave", itemsize], bool(_Process.forked))
+            return
         if function(struct.pack("%dq" % len(words), *words)):  # noqa: UP031, quicker
             raise UnspoolError(NO_MEMORY.format(direction))
 

@@ -84,6 +84,6 @@ def _join(texts: Mapping[str, str]) -> str:
     """One source of many, so that what they share is compiled once; each one's names end in its key."""
     lines = ['#include "driver.h"']
     for key, source in texts.items():
-        names = ("Cell", "unspool_forward", "unspool_backward", "unspool_pack")
+        names = ("Cell", "unspool_forward", "unspool_backward", "unspool_pack", "unspool_wave")
         lines += [*(f"#define {name} {name}_{key}" for name in names), source, *(f"#undef {name}" for name in names)]
     return "\n".join(lines)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -11,6 +14,17 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 def join_directions(layer: nn.RNNBase, outputs: list[Tensor]) -> Tensor:
     """The output of the uppermost layer, its directions side by side."""
     return torch.cat(outputs[-2:], -1) if layer.bidirectional else outputs[-1]
+
+
+def may_overlap(layer: Any, trace: bool) -> bool:
+    """Whether each layer reads the whole output of the one below, so that layers may run at once."""
+    dropped = layer.dropout and layer.training
+    return not (trace or dropped or layer.bidirectional or layer.recompute is not None)
+
+
+def stack_layers(finals: Sequence[Sequence[Tensor]]) -> tuple[Tensor, ...]:
+    """The final states of all layers as torch.nn returns them: for each state, its layers along the first dimension."""
+    return tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
 
 
 def drop(layer: nn.RNNBase, x: Tensor, ends: Tensor | None) -> Tensor:

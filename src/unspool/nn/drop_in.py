@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from unspool.cells import Cell
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError, UnspoolError
-from unspool.nn.between_layers import drop, join_directions
+from unspool.nn.between_layers import drop, join_directions, may_overlap, stack_layers
 from unspool.nn.checks import check_lengths, check_recompute
 from unspool.nn.compiling import uncompiled
 from unspool.nn.drop_in_checks import (
@@ -56,6 +56,7 @@ from unspool.nn.route import (
 from unspool.nn.runner import Runner, run_operator, stack_states, zeros
 from unspool.nn.single_step import Operations, take_single_step
 from unspool.nn.torch_layout import name_parts
+from unspool.nn.wavefront import run_wavefront
 
 #: Output, final states and named values of one layer in one direction.
 FoundOne = tuple[Tensor, tuple[Tensor, ...], dict[str, Tensor]]
@@ -301,16 +302,12 @@ class DropIn(nn.RNNBase):
         return output, final, {"l0": values}
 
     def _run_several(
-        self,
-        weights: Tensors,
-        x: Tensor,
-        hx: tuple[Tensor, ...] | None,
-        ends: Tensor | None,
-        trace: bool,
-        packed: bool,
+        self, weights: Tensors, x: Tensor, hx: tuple[Tensor, ...] | None, ends: Tensor | None, trace: bool, packed: bool
     ) -> Found:
         starts = list(zip(*(part.unbind() for part in hx), strict=True)) if hx else [None] * len(self._all_weights)
         directions = 2 if self.bidirectional else 1
+        if may_overlap(self, trace) and (met := run_wavefront(*self._stacked(weights, x), x, starts, ends)):
+            return met[0], stack_layers(met[1]), {}
         found: list[FoundOne] = []
         for place, start in enumerate(starts):
             if place and place % directions == 0:
@@ -318,11 +315,12 @@ class DropIn(nn.RNNBase):
             found.append(self._run_one(place, weights, x, start, ends, trace))
         outputs, finals, each = zip(*found, strict=True)
         named = dict(zip(self.weight_names(), each, strict=True)) if trace else {}
-        return (
-            join_directions(self, list(outputs)),
-            tuple(torch.stack(parts) for parts in zip(*finals, strict=True)),
-            named,
-        )
+        return join_directions(self, list(outputs)), stack_layers(finals), named
+
+    def _stacked(self, weights: Tensors, x: Tensor) -> tuple[list[Runner], list[Tensors]]:
+        """The runner and the parameters of each layer that runs in one direction."""
+        widths = [x.shape[2], *[self.proj_size or self.hidden_size] * (self.num_layers - 1)]
+        return [self._runner(w) for w in widths], [self._parameters_at(k, weights) for k in range(self.num_layers)]
 
     def _run_one(
         self,

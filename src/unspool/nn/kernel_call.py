@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unspool import engine
 from unspool.cells.evaluate import Evaluator
+from unspool.engine.wave import Wave
 from unspool.nn import tapes
 from unspool.nn.boundary import Boundary, admit, check_tensor
 from unspool.nn.layout import Tensors
@@ -140,8 +141,12 @@ class KernelCall:
         d_out: Tensor | None,
         d_final: Sequence[Tensor | None],
         d_x: Tensor | None,
+        wave: Wave | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Gradients of the `inputs`, which are the states (if any were given) and the parameters; d_x is filled."""
+        """Gradients of the `inputs`, which are the states (if any were given) and the parameters; d_x is filled.
+
+        With a `wave` all of them are filled when the wave has run.
+        """
         d_start, d_parameters = ([torch.empty_like(tensor) for tensor in group] for group in inputs)
         self.kernel.backward(
             *given,
@@ -153,6 +158,7 @@ class KernelCall:
             addresses(d_parameters),
             addresses(d_start),
             d_out is not None and d_out.dim() == 1,
+            wave,
         )
         return d_start, d_parameters
 

@@ -20,6 +20,7 @@ from unspool.nn.regularized import Rates, Regularized
 from unspool.nn.route import Route, choose_route
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import Trace
+from unspool.nn.wavefront import run_wavefront
 
 
 class Recurrent(Layer):
@@ -155,6 +156,11 @@ class Recurrent(Layer):
             output, states, values = self._regularized.run(self.training, *given)
         return output, states[0] if single else states, values
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the layer may run at the same time as the one whose output it reads."""
+        return not self.reverse and self.recompute is None and self._regularized is None
+
     def regularize(self, rates: Rates) -> None:
         """Regularize the recurrent connections at these rates from now on; see `Stack` for their meaning."""
         if not isinstance(rates, Rates):
@@ -229,3 +235,29 @@ class Recurrent(Layer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._read(next(self.parameters(), torch.empty(0)))
+
+
+def run_recurrences(
+    layers: Sequence[Recurrent], x: Tensor, states: Sequence[Any], ends: Tensor | None
+) -> tuple[Tensor, list[Any]] | None:
+    """Layers that read the one below, as wavefronts; None where they had better run one after the other.
+
+    Args:
+        layers: from the lowest up.
+        x: the input, (time, batch, input_size).
+        states: the initial state of each layer.
+        ends: the length of each sequence; None where all are as long as x.
+
+    Returns:
+        The output and the final state of each layer, a tensor or a tuple of them as that of a single layer.
+
+    Example:
+        >>> layers = [Recurrent("gru", 8, 16), Recurrent("gru", 16, 16)]
+        >>> found = run_recurrences(layers, x, [layer.initial_state(4, x) for layer in layers], None)
+    """
+    if len(layers) < 2 or not all(layer.overlaps for layer in layers):
+        return None
+    starts = [(state,) if isinstance(state, Tensor) else tuple(state) for state in states]
+    runners, parameters = [layer._runner for layer in layers], [layer._ordered_parameters() for layer in layers]
+    met = run_wavefront(runners, parameters, x, starts, ends)
+    return met and (met[0], [final[0] if len(final) == 1 else final for final in met[1]])

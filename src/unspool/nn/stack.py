@@ -16,7 +16,7 @@ from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
 from unspool.nn.bidirectional import Bidirectional
 from unspool.nn.checks import check_probability, check_shape
 from unspool.nn.layer import Layer, as_layer, valid_steps
-from unspool.nn.recurrent import Recurrent
+from unspool.nn.recurrent import Recurrent, run_recurrences
 from unspool.nn.regularized import Rates, drop_units
 
 Item = TypeVar("Item")
@@ -138,6 +138,10 @@ class Stack(Layer):
     def run(
         self, x: Tensor, state: Any, ends: Tensor | None, trace: bool, every_layer: bool = False
     ) -> tuple[Any, list[Any], list[Any]]:
+        if not (trace or every_layer) and (recurrences := self._recurrences()):
+            met = run_recurrences(recurrences, x, state, ends)
+            if met is not None:
+                return *met, [{} for _ in recurrences]
         sequences: list[Tensor] = []  # what each layer gives
         rising = [x]  # what each layer gives, after dropout, below it x
         states, values = [], []
@@ -153,6 +157,13 @@ class Stack(Layer):
             states.append(final)
             values.append(named)
         return sequences if every_layer else rising[-1], states, values
+
+    def _recurrences(self) -> list[Recurrent]:
+        """The layers, if each of them is one recurrence that reads the output of the one below as it is; else none."""
+        layers, dropped = self._layers(), self.training and any(self.dropout)
+        if self.skip or dropped or any(self.residual) or any(type(layer) is not Recurrent for layer in layers):
+            return []
+        return layers  # type: ignore[return-value]
 
     def state_shapes(self, rows: int) -> Any:
         return [layer.state_shapes(rows) for layer in self._layers()]

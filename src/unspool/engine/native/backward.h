@@ -170,15 +170,16 @@ template <typename Cell, typename real> class Backward {
         p.pass_states(mine, p.d_final, p.d_start, units);
         const int64_t longest = n ? mine.lengths[0] : 0;
         int alive = 0;
-        int64_t filled = 0;
+        int64_t filled = 0, handed = 0;  // rows of the slab, and of those the ones whose gradient of x is there
         for (int64_t undone = longest; undone-- > 0;) {
             const int64_t t = p.time_of(undone, longest);
             const int living = mine.alive(t, 0);
             for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.d_final, units);
             alive = living;
+            p.progress.wait_for(longest - undone);
             if (filled + alive > w.room) {
-                flush(filled, w, slab_rows, d_x_at, sums, units, part, parts);
-                filled = 0;
+                flush(filled, handed, w, slab_rows, d_x_at, sums, units, part, parts);
+                filled = handed = 0;
             }
             for (int k = 0; k < Cell::STATES; ++k) {
                 const int64_t wide = p.size(Cell::state_widths[k]);
@@ -208,7 +209,7 @@ template <typename Cell, typename real> class Backward {
                     back_product(FROM_VALUE, operand, alive, slab_rows + filled, w.backs[i], false, units.first[size], units.last[size]);
                 }
                 Cell::template backward<real>(level, f);
-                p.barrier.meet(parts);
+                p.meet_after_level(parts);
             }
             for (int k = 0; k < Cell::STATES; ++k) {
                 const int size = Cell::state_widths[k];
@@ -232,18 +233,38 @@ template <typename Cell, typename real> class Backward {
             }
             for (int r = 0; r < alive; ++r) d_x_at[filled + r] = (t * p.B + mine.index[r]) * p.x_stride;
             filled += alive;
+            if (p.progress.is_read() && (filled - handed >= MR || filled + alive > w.room || undone == 0)) {
+                give_x(handed, filled, w, slab_rows, d_x_at);
+                handed = filled;
+                p.progress.finished(longest - undone);
+            }
             std::swap(now, next);
             const int staying = undone > 0 ? std::min(alive, mine.alive(p.time_of(undone - 1, longest), 0)) : 0;
             for (int r = staying; r < alive; ++r) p.give_states(now, r, mine.index[r], p.d_start, units);
             alive = std::min(alive, staying);
         }
-        flush(filled, w, slab_rows, d_x_at, sums, units, part, parts);
+        flush(filled, handed, w, slab_rows, d_x_at, sums, units, part, parts);
         if (p.call.d_x && !part) p.clear_padding(mine, p.call.d_x, p.x_stride);
     }
 
-    // The slab's part of the gradients: outer products, column sums, and the gradient of x.
+    // The gradient of x of some of the slab's rows.
+    UNSPOOL_APART void give_x(int64_t first, int64_t last, const Work& w, const real* const* slab_rows, const int64_t* d_x_at) {
+        if (!p.call.d_x) return;
+        const int64_t in = p.sizes[0];
+        if (reads(FROM_X, 0)) back_product(FROM_X, 0, int(last - first), slab_rows + first, w.d_x + first * in, false, 0, in);
+        for (int64_t i = first; i < last; ++i) {
+            real* to = static_cast<real*>(p.call.d_x) + d_x_at[i];
+            loop<real>(0, in, [&](int64_t j, auto lanes) {
+                vec<real> v = reads(FROM_X, 0) ? lanes.load(w.d_x + i * in + j) : vec<real>{};
+                if (Cell::X_UNIT_BY_UNIT) v += lanes.load(to + j);
+                lanes.store(to + j, v);
+            });
+        }
+    }
+
+    // The slab's part of the gradients: outer products, column sums, and the gradient of x from row `handed` on.
     UNSPOOL_APART void flush(
-        int64_t filled, const Work& w, const real* const* slab_rows, const int64_t* d_x_at, Sums& sums, const Units& units, int part,
+        int64_t filled, int64_t handed, const Work& w, const real* const* slab_rows, const int64_t* d_x_at, Sums& sums, const Units& units, int part,
         int parts) {
         if (filled == 0) return;
         p.barrier.meet(parts);
@@ -262,18 +283,8 @@ template <typename Cell, typename real> class Backward {
                 for (int m = group.first; m < group.first + group.count; ++m)
                     add(p.map_at[m] - at + units.first[Cell::maps[m].width], p.map_at[m] - at + units.last[Cell::maps[m].width]);
         }
-        if (p.call.d_x) {
-            const int64_t in = p.sizes[0], first = filled * part / parts, last = filled * (part + 1) / parts;
-            if (reads(FROM_X, 0)) back_product(FROM_X, 0, int(last - first), slab_rows + first, w.d_x + first * in, false, 0, in);
-            for (int64_t i = first; i < last; ++i) {
-                real* to = static_cast<real*>(p.call.d_x) + d_x_at[i];
-                loop<real>(0, in, [&](int64_t j, auto lanes) {
-                    vec<real> v = reads(FROM_X, 0) ? lanes.load(w.d_x + i * in + j) : vec<real>{};
-                    if (Cell::X_UNIT_BY_UNIT) v += lanes.load(to + j);
-                    lanes.store(to + j, v);
-                });
-            }
-        }
+        const int64_t rest = filled - handed;
+        give_x(handed + rest * part / parts, handed + rest * (part + 1) / parts, w, slab_rows, d_x_at);
         p.barrier.meet(parts);
     }
 

@@ -37,8 +37,10 @@ template <typename Pass> int run(const void* call) noexcept {
     UNSPOOL_SEEN int unspool_pack(const void* call) { return unspool::run<unspool::Pack<Cell, UNSPOOL_REAL>>(call); }
 #define UNSPOOL_BACKWARD(Cell) \
     UNSPOOL_SEEN int unspool_backward(const void* call) { return unspool::run<unspool::Backward<Cell, UNSPOOL_REAL>>(call); }
+#define UNSPOOL_WAVE() \
+    UNSPOOL_SEEN int unspool_wave(const void* wave) { return unspool::run_wave(wave); }
 #if UNSPOOL_TRACE
 #define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell)
 #else
-#define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell) UNSPOOL_BACKWARD(Cell) UNSPOOL_PACK(Cell)
+#define UNSPOOL_EXPORT(Cell) UNSPOOL_FORWARD(Cell) UNSPOOL_BACKWARD(Cell) UNSPOOL_PACK(Cell) UNSPOOL_WAVE()
 #endif

@@ -1,7 +1,8 @@
 // The way forward: level by level, first the products that the level needs, then its loop over the units.
 //
 // A map is the sum of its products with several operands, formed in one go. Only where there are few rows, and a product
-// is as slow as the cache hands out the matrix, do products with x leave the time loop: in slabs of steps, many rows each.
+// is as slow as the cache hands out the matrix, or where a recurrence is elementwise, do products with x leave the time
+// loop: in slabs of steps, many rows each.
 //
 // Matrices that were packed before the call are for playing: then products with x always leave the loop, so that every sum
 // has the same order, and the result the same bits, however time is cut into calls and rows into batches.
@@ -127,8 +128,10 @@ template <typename Cell, typename real> class Forward {
         const int n = rows.count;
         const int64_t longest = n ? rows.lengths[0] : 0;
         Work w{};
-        w.hoist = p.call.packed || (n < 4 && !p.unpacked);
-        const int64_t fits = (192 << 10) / int64_t(sizeof(real)) / p.stride;  // about half of the second-level cache
+        w.hoist = p.call.packed || ((n < 4 || p.elementwise()) && !p.unpacked);
+        int64_t fits = (192 << 10) / int64_t(sizeof(real)) / p.stride;  // about half of the second-level cache
+        if (p.together) fits *= p.threads;  // of each thread's
+        if (p.call.given & WAVE) fits = std::min<int64_t>(fits, MR);  // the layer above need not wait for more
         w.room = w.hoist ? std::max<int64_t>(n, std::min<int64_t>(n * longest, fits)) : n;
         w.maps = arena().take<real>(w.room * p.stride);
         w.states = p.buffers(Cell::STATES, Cell::state_widths, n);
@@ -234,14 +237,16 @@ template <typename Cell, typename real> class Forward {
             const int64_t t = p.time_of(done, longest);
             const int living = mine.alive(t, alive);
             for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.start, units);  // rows that begin
-            if (living > alive) p.barrier.meet(parts);
+            if (living > alive) p.meet_after_level(parts);
             alive = living;
             if (!w.hoist) {
+                p.progress.wait_for(done + 1);
                 f.maps = w.maps;
                 for (int r = 0; r < alive; ++r) x_rows[r] = x + (t * p.B + mine.index[r]) * wide;
             } else if (done == slab_end) {  // a slab: as many steps as there is room for
                 int64_t rows = 0;
-                for (int at_end = alive; slab_end < longest; ++slab_end) {
+                const int64_t there = p.progress.wait_for(std::min(longest, done + std::max<int64_t>(1, w.room / alive)));
+                for (int at_end = alive; slab_end < std::min(longest, there); ++slab_end) {
                     const int64_t then = p.time_of(slab_end, longest);
                     at_end = mine.alive(then, at_end);
                     if (rows + at_end > w.room) break;
@@ -273,9 +278,10 @@ template <typename Cell, typename real> class Forward {
                     block_product(b, alive, rows_of, f.maps, begun, done & 1, units, parts);
                 }
                 level(number, f);
-                p.barrier.meet(parts);
+                p.meet_after_level(parts);
             }
             if (w.hoist) f.maps += alive * p.stride;
+            p.progress.finished(done + 1);
             std::swap(now, next);
             std::swap(now_rows, next_rows);
             const int staying = done + 1 < longest ? std::min(alive, mine.alive(p.time_of(done + 1, longest), 0)) : 0;

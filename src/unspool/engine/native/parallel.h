@@ -73,7 +73,16 @@ template <typename Body> void run_parallel(int count, Body&& body) {
     if (failed) throw std::bad_alloc();
 }
 
-// Where threads wait for each other many thousand times a second: they spin, and give way only when that takes long.
+// What a thread does between looks at what it waits for: spin, and give way soon, since the other may need this core.
+inline void wait_a_moment(int spins) {
+    constexpr int SOON = 400;
+#if defined(__x86_64__)
+    if (spins < SOON) return __builtin_ia32_pause();
+#endif
+    if (spins >= SOON) sched_yield();
+}
+
+// Where threads wait for each other many thousand times a second.
 class Barrier {
    public:
     void meet(int count) {
@@ -85,13 +94,8 @@ class Barrier {
             return;
         }
         for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
-            if (spins > 4000) {
-                if (deserted_) throw std::bad_alloc();
-                sched_yield();
-            }
-#if defined(__x86_64__)
-            else __builtin_ia32_pause();
-#endif
+            if (deserted_) throw std::bad_alloc();
+            wait_a_moment(spins);
         }
     }
 

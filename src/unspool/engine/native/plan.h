@@ -3,7 +3,8 @@
 // T steps, B rows. The rows of a batch are independent, so the rows are dealt into shares and each thread takes its share
 // through all of time. Within a share rows are sorted by length, longest first: the rows alive at a step are the first
 // few. Where there are fewer rows than would pay, the threads take the same rows together, each some of the units, and
-// meet after every level.
+// meet after every level. Where no map reads a state, units never meet: then threads take units of the same rows, too,
+// and need not wait for each other.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "frame.h"
 #include "parallel.h"
 #include "product.h"
+#include "wave.h"
 
 // From how many multiplications on a call is worth a second thread, and a step of it worth that threads meet.
 #ifndef UNSPOOL_WORTH_A_THREAD
@@ -31,7 +33,7 @@ extern "C" struct Call {
     const Place (*places)[2];  // of each parameter, and of what is added to it
     int64_t arrays;            // that parameters lie in
     const int64_t* lengths;    // or null: all are `steps`
-    int64_t given;             // START, TRACE, SAME, FORKED, INT8
+    int64_t given;             // START, TRACE, SAME, FORKED, INT8, WAVE
     const void* x;           // (T, B, input and further inputs)
     void* out;               // (T, B, width of the first state)
     void* packed;            // the matrices as `Packing` lays them out, packed before by `unspool_pack`; or null
@@ -40,7 +42,7 @@ extern "C" struct Call {
     void* d_x;               // or null: not wanted
     void* tables[1];
 };
-enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8, INT8 = 16 };
+enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8, INT8 = 16, WAVE = 256 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
@@ -70,6 +72,8 @@ template <typename Cell, typename real> struct Plan {
             d_arrays = next(true, int(call.arrays));
             d_start = next(call.given & START, Cell::STATES);
         }
+        if (void* const* wave = next(call.given & WAVE, 2))
+            progress = {static_cast<const std::atomic<int64_t>*>(wave[0]), static_cast<std::atomic<int64_t>*>(wave[1])};
         parameters = arena().take<const real*>(Cell::PARAMETERS + 1);
         for (int i = 0; i < Cell::PARAMETERS; ++i) {
             parameters[i] = at(arrays, call.places[i][0]);
@@ -103,6 +107,17 @@ template <typename Cell, typename real> struct Plan {
     struct Units {  // by size: the units of one thread
         int64_t first[Cell::SIZES], last[Cell::SIZES];
     };
+
+    // Whether a recurrence is elementwise: maps read x alone, and nothing else joins a row's units.
+    static constexpr bool elementwise() {
+        bool found = Cell::UNITS_APART;
+        for (int g = 0; g < Cell::GROUPS; ++g) found = found && Cell::groups[g].origin == FROM_X;
+        return found;
+    }
+    // After a level: no thread goes on before all have written their units, if any of them reads others'.
+    void meet_after_level(int parts) {
+        if constexpr (!elementwise()) barrier.meet(parts);
+    }
 
     int64_t size(int width) const { return width < 0 ? 1 : sizes[width]; }
     static int width_of(const Group& g) {  // of its operand
@@ -203,6 +218,7 @@ template <typename Cell, typename real> struct Plan {
     void* const* d_final = nullptr;       // per state, each or null: zero
     void* const* d_arrays = nullptr;      // of what the parameters lie in
     void* const* d_start = nullptr;       // per state
+    Progress progress;                    // in a wave; then there is one thread, and time goes forward
     const int64_t T, B;
     const int64_t* sizes;
     int64_t map_at[Cell::MAPS + 1];
@@ -229,13 +245,20 @@ template <typename Cell, typename real> struct Plan {
         bool whole = Cell::UNITS_APART;
         for (int g = 0; g < Cell::GROUPS; ++g) work += operand_size(Cell::groups[g]) * columns(Cell::groups[g]);
         for (int m = 0; m < Cell::MAPS; ++m) whole = whole && size(Cell::maps[m].width) % NR<real> == 0;
-        together = threads > 1 && B <= 2 && whole && work >= UNSPOOL_WORTH_A_MEETING;
+        together = threads > 1 && whole && (elementwise() ? units_suffice() : B <= 2 && work >= UNSPOOL_WORTH_A_MEETING);
         if (!together) threads = int(std::min<int64_t>(threads, B));
         if (unpacked || work * T * B < UNSPOOL_WORTH_A_THREAD) {
             threads = 1;
             together = false;
         }
         shares = together ? 1 : threads;
+    }
+
+    // Whether every thread would get units of each state, and the rows are few enough that it matters who takes how many.
+    bool units_suffice() const {
+        bool enough = B < 4 * threads;
+        for (int k = 0; k < Cell::STATES; ++k) enough = enough && size(Cell::state_widths[k]) >= threads * NR<real>;
+        return enough;
     }
 
     // Neighbours where all are equally long, else by length in the order 0 1 … n−1 n−1 … 1 0 0 1 …

@@ -13,7 +13,20 @@ import torch
 
 from unspool.engine import enabled
 from unspool.errors import UnknownNameError
-from unspool.lab.bench import exported, grid, linear, memory, overhead, ragged, stream, tracing, user, whole_model
+from unspool.lab.bench import (
+    elementwise,
+    exported,
+    grid,
+    linear,
+    memory,
+    overhead,
+    ragged,
+    stream,
+    tracing,
+    user,
+    wavefront,
+    whole_model,
+)
 from unspool.lab.bench.machine import MatrixProduct, describe
 from unspool.lab.bench.report import Finding, Report, Row
 from unspool.lab.bench.settings import Say, Settings
@@ -35,6 +48,10 @@ QUESTIONS: Mapping[str, Question] = {
     "grid": Question("training and inference at 18 points, against other libraries", grid.measure, grid.judge),
     "overhead": Question("what a call costs", overhead.measure, overhead.judge),
     "user": Question("a user's cell, against the built-in and a torch loop", user.measure, user.judge),
+    "elementwise": Question(
+        "a recurrence without a product with the state, against scans", elementwise.measure, elementwise.judge
+    ),
+    "wavefront": Question("layers of a stack at once, against one after the other", wavefront.measure, wavefront.judge),
     "ragged": Question("ragged batches, against full ones and torch's packed ones", ragged.measure, ragged.judge),
     "model": Question("whole models: an update from tokens to new weights", whole_model.measure, whole_model.judge),
     "memory": Question("the peak of memory in training", memory.measure, memory.judge),

@@ -16,6 +16,7 @@ import torch
 from unspool import nn as ours
 from unspool.lab.bench import whole_model
 from unspool.lab.bench.cases import Point
+from unspool.lab.bench.contestants.min_gru import MinGRU
 from unspool.lab.bench.settings import Settings
 from unspool.lab.bench.user_cells import USER_CELLS
 
@@ -35,7 +36,7 @@ def build(title: str, input_size: str, hidden_size: str) -> dict[str, Any]:
 
 
 def memory(contestant: str, sizes: str) -> dict[str, Any]:
-    """Bytes that a training step of an LSTM needs at its peak, beyond what was there before."""
+    """Bytes that a training step of a layer needs at its peak, beyond what was there before."""
     B, T, I, H = Point.parse(sizes)  # noqa: E741
     layer = LAYERS[contestant](I, H)
 
@@ -95,6 +96,7 @@ LAYERS: dict[str, Callable[[int, int], Any]] = {
     "unspool": ours.LSTM,
     "unspool, recompute": recomputing,
     "torch": torch.nn.LSTM,
+    "minGRU": lambda input_size, hidden_size: ours.Recurrent(MinGRU, input_size, hidden_size),
 }
 
 
