@@ -64,11 +64,12 @@ ROOMS = (
         "the field's claims, each re-run, one per file in `lab/chapters/`; `lab/bench/` is what `unspool bench` runs",
         ("insight", "exchange", "unspool"),
     ),
+    Room("sweeps", "many runs on the same data, here or on a cluster, and the best of them", ("insight", "cluster")),
     Room("server", "HTTP and WebSocket around the runtime", ("errors", "runtime"), through=False),
     Room(
         "cli",
         "the command line, one command per file",
-        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster"),
+        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster", "sweeps"),
     ),
     Room("__main__", "`python -m unspool`", ("cli",), through=False),
 )

@@ -50,7 +50,9 @@ def test_what_a_user_gives_is_read(text: Any, found: Any) -> None:
     assert read_search(text) == found
 
 
-@pytest.mark.parametrize("text", ["", "lr,,hidden", "lr,lr", "lr=..", "lr=2..1", "lr=1..", "lr=a..b", {"lr": 3}, {"lr": []}])
+@pytest.mark.parametrize(
+    "text", ["", "lr,,hidden", "lr,lr", "lr=..", "lr=2..1", "lr=1..", "lr=a..b", {"lr": 3}, {"lr": []}]
+)
 def test_what_cannot_be_read_is_refused(text: Any) -> None:
     with pytest.raises(ArgumentError, match="`search` .*Give names, such as 'lr,hidden'"):
         read_search(text)
