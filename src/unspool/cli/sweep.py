@@ -73,8 +73,9 @@ def sweep(
 ) -> None:
     """Search for good settings: train many runs on the same data, and keep the best.
 
-    Trial 0 has the settings of `unspool train`. The folder of the sweep has each trial as a run folder, the best of them
-    as best/, and a page, sweep.html: what mattered, all trials, curves, cost against quality. Ctrl-C saves and exits.
+    Trial 0 has the settings of `unspool train`. The folder of the sweep has each trial as a run folder, the best of
+    them as best/, and a page, sweep.html: what mattered, all trials, curves, cost against quality. Ctrl-C saves and
+    exits.
 
     **Examples**
 

@@ -92,9 +92,9 @@ class Study:
     def report(self, trial: Trial, curve: Sequence[float]) -> bool:
         """Tell the evaluations of a running trial; whether it should be ended early."""
         known = len(self.trials()[trial.number].intermediate_values)
-        for step, value in enumerate(curve[known:], known + 1):
+        for step, value in enumerate(curve[known:], known):
             trial.report(value, step)
-        return trial.should_prune()
+        return bool(trial.should_prune())
 
     def finish(self, trial: Trial, value: float) -> None:
         """Tell what a trial reached."""
