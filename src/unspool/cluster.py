@@ -80,7 +80,7 @@ def _cluster_of(kind: Any, count: int) -> Any:
         n_workers=count,
         threads_per_worker=1,
         processes=True,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # by default it takes a fixed port, which another cluster may have
         memory_limit=None,
         silence_logs=logging.CRITICAL,
     )
