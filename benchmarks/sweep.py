@@ -64,6 +64,8 @@ def run(name: str, files: dict[str, str], asked: argparse.Namespace, pause: floa
         threading.Thread(target=kill_workers, args=(over, pause), daemon=True).start()
     found = unspool.sweep(files["train"], out=out, **SWEEPS[name], **how, **held_out, seed=asked.seed)
     over.set()
+    if found.reason != "done":
+        raise SystemExit(f"{name}: {found.reason}")
     return found, time.monotonic() - began
 
 

@@ -90,6 +90,7 @@ def _add_ticks(figure: go.Figure, name: str, ticks: Sequence[tuple[float, str]])
             showarrow=False,
             xanchor="left",
             xshift=6,
+            yshift=7,  # clear of the lines that meet there
             font={"size": 10, "color": NEUTRAL},
         )
 

@@ -32,8 +32,8 @@ class Topic(NamedTuple):
 TOPICS = {
     "importance": (
         "What mattered",
-        "How much of the differences between finished trials each setting explains (PED-ANOVA): what the best quarter "
-        "of the trials has in common. With few trials it is a hint, not a measurement.",
+        "How much of the differences between finished trials each setting explains (PED-ANOVA): what the best "
+        "trials have in common and the others do not. With few trials it is a hint, not a measurement.",
     ),
     "parallel": (
         "All trials at a glance",
