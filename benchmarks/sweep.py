@@ -12,8 +12,8 @@ import argparse
 import os
 import shutil
 import signal
-import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ import psutil
 
 import unspool
 from unspool.sweeps.course import Row
+from unspool.sweeps.progress import print_progress
+from unspool.sweeps.searching import Told
 from unspool.sweeps.sweep import Swept
 
 PARTS = ("train", "valid", "test")
@@ -42,28 +44,40 @@ def outcome(row: Row) -> tuple[Any, ...]:
     return row.number, row.state, dict(row.settings), dict(row.validation), dict(row.test)
 
 
-def kill_workers(over: threading.Event, pause: float) -> None:
-    """Kill one of the worker processes now and then, as the kernel does when memory is out."""
-    for _ in range(KILLS):
-        if over.wait(pause):
-            return
-        workers = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
-        if workers:
-            print(f"killing worker {workers[0].pid}")
-            os.kill(workers[0].pid, signal.SIGKILL)
+class Killer:
+    """A listener that kills the worker of a trial in the middle of its training, three times."""
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []
+
+    def __call__(self, told: Told) -> None:
+        print_progress(told)
+        for row in told.sweep.rows:
+            due = row.state == "running" and 0.2 < row.course.fraction < 0.8 and row.number not in self.killed
+            if due and len(self.killed) < KILLS and (worker := find_worker(row.folder)):
+                print(f"killing worker {worker}, which trains trial {row.number}")
+                os.kill(worker, signal.SIGKILL)
+                self.killed.append(row.number)
 
 
-def run(name: str, files: dict[str, str], asked: argparse.Namespace, pause: float) -> tuple[Swept, float]:
+def find_worker(run: Path) -> int | None:
+    """The process that trains a run: it has the lock's file open."""
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if any(file.path == str(run.absolute() / ".lock") for file in one.open_files()):
+                return int(one.pid)
+    return None
+
+
+def run(name: str, files: dict[str, str], asked: argparse.Namespace) -> tuple[Swept, float]:
     """One sweep, and how long it took."""
     out = asked.out / name
     shutil.rmtree(out, ignore_errors=True)
     held_out = {"validation": [files["valid"]], "test": [files["test"]]}
     how: dict[str, Any] = {"trials": asked.trials, "sampler": "random", "prune": False, "epochs": asked.epochs}
-    over, began = threading.Event(), time.monotonic()
-    if name == "killed":
-        threading.Thread(target=kill_workers, args=(over, pause), daemon=True).start()
-    found = unspool.sweep(files["train"], out=out, **SWEEPS[name], **how, **held_out, seed=asked.seed)
-    over.set()
+    tell = Killer() if name == "killed" else print_progress
+    began = time.monotonic()
+    found = unspool.sweep(files["train"], out=out, **SWEEPS[name], **how, **held_out, seed=asked.seed, tell=tell)
     if found.reason != "done":
         raise SystemExit(f"{name}: {found.reason}")
     return found, time.monotonic() - began
@@ -84,7 +98,7 @@ def main() -> None:
     found: dict[str, Swept] = {}
     seconds: dict[str, float] = {}
     for name in asked.only:
-        found[name], seconds[name] = run(name, files, asked, pause=seconds.get("local", 60) / (KILLS + 2))
+        found[name], seconds[name] = run(name, files, asked)
     report(found, seconds)
 
 

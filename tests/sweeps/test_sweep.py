@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import threading
-import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from unspool.errors import ArgumentError
 from unspool.sweeps import engines
 from unspool.sweeps.course import Row
 from unspool.sweeps.folder import SweepFolder, take
+from unspool.sweeps.searching import Told
 from unspool.sweeps.sweep import Swept, sweep
 from unspool.sweeps.trial import Order, run_trial
 
@@ -146,45 +146,38 @@ def test_no_cluster_at_the_address(data: Path, tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "s").exists()
 
 
-def kill_three_workers(over: threading.Event, killed: list[int]) -> None:
-    """Kill worker processes that are in the middle of a trial, one after the other."""
-    while len(killed) < 3 and not over.wait(3.0):
-        workers = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
-        if workers:
-            os.kill(workers[0].pid, signal.SIGKILL)
-            killed.append(workers[0].pid)
+class Killer:
+    """A listener that kills the processes of three trials, each in the middle of its training."""
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []  # the trials
+
+    def __call__(self, told: Told) -> None:
+        for row in told.sweep.rows:
+            due = row.state == "running" and 0.2 < row.course.fraction < 0.8 and row.number not in self.killed
+            if due and len(self.killed) < 3 and (process := find_process(row.folder)):
+                os.kill(process, signal.SIGKILL)
+                self.killed.append(row.number)
+
+
+def find_process(run: Path) -> int | None:
+    """The process that trains a run: it has the lock's file open."""
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if any(file.path == str(run.absolute() / ".lock") for file in one.open_files()):
+                return int(one.pid)
+    return None
 
 
 @pytest.mark.long
-def test_killed_workers_lose_nothing_and_do_nothing_twice(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", [{"dask": "local:2"}, {"jobs": 2}], ids=str)
+def test_killed_workers_lose_nothing_and_do_nothing_twice(data: Path, tmp_path: Path, where: dict[str, Any]) -> None:
     longer = {"steps": 150, "eval_every": 15, "checkpoint_every": 5, "hidden": 4}
-    expected = run(data, tmp_path / "serial", trials=5, jobs=1, **longer)
-    over, killed = threading.Event(), list[int]()
-    threading.Thread(target=kill_three_workers, args=(over, killed), daemon=True).start()
-    began = time.monotonic()
-    found = run(data, tmp_path / "killed", trials=5, dask="local:2", **longer)
-    over.set()
-    assert len(killed) == 3, f"too fast: {time.monotonic() - began:.0f} s"
+    expected = run(data, tmp_path / "serial", trials=4, jobs=1, **longer)
+    killer = Killer()
+    found = run(data, tmp_path / "killed", trials=4, tell=killer, **where, **longer)
+    assert len(killer.killed) == 3
     assert [*map(outcome, found.trials)] == [*map(outcome, expected.trials)]
     for row in found.trials:
-        log = (row.folder / "metrics.jsonl").read_text()
-        assert log.count('"finished"') == 1
+        assert (row.folder / "metrics.jsonl").read_text().count('"finished"') == 1
         assert len(row.course.evaluated) == 10
-
-
-@pytest.mark.long
-def test_a_killed_process_of_this_machine_is_replaced(data: Path, tmp_path: Path) -> None:
-    longer = {"steps": 150, "eval_every": 15, "checkpoint_every": 5, "hidden": 4}
-    expected = run(data, tmp_path / "serial", trials=2, jobs=1, **longer)
-    killed: list[int] = []
-
-    def kill(told: Any) -> None:
-        row = told.row or (told.sweep.rows[-1] if told.sweep.rows else None)
-        if not killed and row is not None and 0.3 < row.course.fraction < 1:
-            workers = [one for one in psutil.Process().children() if "unspool.sweeps.worker" in one.cmdline()]
-            os.kill(workers[0].pid, signal.SIGKILL)
-            killed.append(workers[0].pid)
-
-    found = run(data, tmp_path / "killed", trials=2, jobs=1, tell=kill, **longer)
-    assert killed
-    assert [*map(outcome, found.trials)] == [*map(outcome, expected.trials)]
