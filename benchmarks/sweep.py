@@ -73,7 +73,7 @@ def run(name: str, files: dict[str, str], asked: argparse.Namespace) -> tuple[Sw
     """One sweep, and how long it took."""
     out = asked.out / name
     shutil.rmtree(out, ignore_errors=True)
-    held_out = {"validation": [files["valid"]], "test": [files["test"]]}
+    held_out: dict[str, Any] = {"validation": [files["valid"]], "test": [files["test"]]}
     how: dict[str, Any] = {"trials": asked.trials, "sampler": "random", "prune": False, "epochs": asked.epochs}
     tell = Killer() if name == "killed" else print_progress
     began = time.monotonic()

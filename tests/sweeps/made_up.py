@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from unspool.settings.search import Choices, Span
+from unspool.settings.search import Choices, Space, Span
 from unspool.storage.files import make_folder
 from unspool.sweeps.course import Goal
 from unspool.sweeps.folder import SweepFolder
@@ -17,7 +17,7 @@ from unspool.sweeps.space import Search
 from unspool.sweeps.study import Study
 from unspool.sweeps.trial import Answer, Order
 
-SPACES = {"lr": Span(1e-4, 1e-2, log=True), "hidden": Span(8, 64, step=8), "cell": Choices(("lstm", "gru"))}
+SPACES: dict[str, Space] = {"lr": Span(1e-4, 1e-2, log=True), "hidden": Span(8, 64, step=8), "cell": Choices(("lstm", "gru"))}
 BASE = {"lr": 1e-3, "hidden": 32, "cell": "lstm"}
 GOAL = Goal("accuracy", True)
 
