@@ -123,7 +123,7 @@ def _check_workers(address: str, client: Client, timeout: float) -> None:
     try:
         client.wait_for_workers(1, timeout=timeout)
     except TimeoutError as error:
-        remedy = "Start workers there: dask worker ADDRESS --nthreads 1"
+        remedy = "Start workers there, of one thread each"
         raise ArgumentError.of("dask", address, "is a cluster without workers", remedy) from error
     check_versions(address, client.run(installed_version, on_error="return"))
 

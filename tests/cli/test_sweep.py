@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,13 +48,11 @@ def test_what_is_refused_is_one_line_with_options_spelled(
 
 
 def test_the_table_has_running_trials_first_and_fits_a_narrow_terminal() -> None:
-    from dataclasses import replace
-
     running = replace(row(5, 0.6), state="running")
     sweep = snapshot(row(0, 0.5), row(1, 0.9), FAILED, running)
     assert [one.number for one in choose_rows(sweep)] == [5, 1, 0, 3]
     for width in (60, 160):
-        out = Console(width=width, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115
+        out = Console(width=width, record=True, file=io.StringIO())
         out.print(render(sweep, width))
         text = out.export_text()
         assert "best trial 1: accuracy 0.9" in text

@@ -17,7 +17,11 @@ from unspool.sweeps.space import Search
 from unspool.sweeps.study import Study
 from unspool.sweeps.trial import Answer, Order
 
-SPACES: dict[str, Space] = {"lr": Span(1e-4, 1e-2, log=True), "hidden": Span(8, 64, step=8), "cell": Choices(("lstm", "gru"))}
+SPACES: dict[str, Space] = {
+    "lr": Span(1e-4, 1e-2, log=True),
+    "hidden": Span(8, 64, step=8),
+    "cell": Choices(("lstm", "gru")),
+}
 BASE = {"lr": 1e-3, "hidden": 32, "cell": "lstm"}
 GOAL = Goal("accuracy", True)
 

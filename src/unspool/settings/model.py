@@ -337,12 +337,14 @@ class TaggerSettings(EncoderSettings):
         ),
     )
 
-    hidden: Width | tuple[Width, ...] = setting(200, HIDDEN, "Model", common=True)
-    dropout: Fraction | Literal["auto"] = setting(0.5, AUTO_DROPOUT, "Regularization", common=True)
+    hidden: Width | tuple[Width, ...] = setting(200, HIDDEN, "Model", common=True, search=WIDTHS)
+    dropout: Fraction | Literal["auto"] = setting(
+        0.5, AUTO_DROPOUT, "Regularization", common=True, search=Span(0.0, 0.7)
+    )
     char_hidden: WidthOrNone = setting(
         25, "units per direction of the layer that reads a word's characters; 0: characters are not read", "Model"
     )
-    word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization")
+    word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization", search=Span(0.0, 0.3))
     crf: bool = setting(True, "predict tags jointly with a conditional random field", "Model", common=True)
     time_delay: Delay = setting(
         0, "words that are read ahead of the one that is tagged, where layers read in one direction", "Model"
@@ -379,7 +381,7 @@ class ForecasterSettings(Backbone):
         Effect(("cnn_layers",), "backbone", ("cnn",)),
     )
 
-    hidden: Width | tuple[Width, ...] = setting(64, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(64, HIDDEN, "Model", common=True, search=WIDTHS)
     bidirectional: bool = setting(False, "layers read the sequence in both directions", "Model", common=True)
     relative_to: Literal["season", "last", "none"] = setting(
         "season", "predict differences from the last season, from the last value, or plain values", "Model"
