@@ -94,7 +94,8 @@ def check_command(words: list[str]) -> None:
     if not rest or rest[0] in ("--help", "--help-all"):  # the command is only mentioned
         return
     given = command.make_context(name, list(rest), parent=context).params
-    settings = {one: read_value(SETTINGS[one], given[one]) for one in SETTINGS if given.get(one) and one != "files"}
+    own = {"files", "minutes"} if name == "sweep" else {"files"}  # what a command has beside the settings
+    settings = {one: read_value(SETTINGS[one], given[one]) for one in SETTINGS if given.get(one) and one not in own}
     settings |= read_assignments(given.get("set_") or ())
     if isinstance(settings.get("cell"), str) and ".py:" in settings["cell"]:
         del settings["cell"]  # a reader's own file

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unspool.nn.accelerate import restore as restore
     from unspool.runs.train import train as train
     from unspool.runtime.run_player import load as load
+    from unspool.sweeps.sweep import sweep as sweep
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "nn",
     "restore",
     "sigmoid",
+    "sweep",
     "tanh",
     "train",
     "xray",
@@ -55,6 +57,7 @@ _HOMES = {
     "load": "unspool.runtime.run_player",
     "restore": "unspool.nn.accelerate",
     "sigmoid": "unspool.cells",
+    "sweep": "unspool.sweeps.sweep",
     "tanh": "unspool.cells",
     "train": "unspool.runs.train",
     "xray": "unspool.insight.xray",

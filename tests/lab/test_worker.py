@@ -14,7 +14,7 @@ from unspool.lab import CLAIMS, Chapter, Found, Shown, Study, Verdict, at_most
 from unspool.lab import worker as worker_module
 from unspool.lab.folder import Folder
 from unspool.lab.running import Event, run_chapters
-from unspool.lab.worker_process import WorkerProcess
+from unspool.runs.worker_process import WorkerProcess
 
 
 def chapter(measure: Any) -> Chapter:

@@ -85,7 +85,8 @@ def test_a_setting_has_one_declaration() -> None:
         for name, field in section.model_fields.items():
             facts: Any = field.json_schema_extra
             one = SETTINGS[name]
-            assert facts == {"group": one.group, "common": one.common, "resume": one.resume}, name
+            declared = {"group": one.group, "common": one.common, "resume": one.resume, "search": one.declared}
+            assert facts == declared, name
             assert field.description == one.help, name
 
 

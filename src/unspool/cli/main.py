@@ -22,6 +22,7 @@ from unspool_command import ending_at_once
 COMMANDS: Mapping[str, str] = {
     "plan": "Estimate before training how long a memory the data needs.",
     "train": "Train a model on a file and keep it in a run folder.",
+    "sweep": "Search for good settings: many runs on the same data; the best is kept.",
     "evaluate": "Compute the metrics of a trained model on data.",
     "predict": "Predict labels, tags, numbers, forecasts or texts.",
     "generate": "Generate text with a trained language model.",

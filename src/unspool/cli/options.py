@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from typer.core import TyperOption
 from unspool.cli.spelling import ARGUMENTS, option, spell
 from unspool.errors import ArgumentError
 from unspool.settings.catalogue import SECTIONS, SETTINGS, Setting
+from unspool.settings.search import read_value as read_toml_value
 
 Many = list[str] | None
 WHOLE = re.compile(r"[-+]?[0-9]+")
@@ -28,7 +28,7 @@ def takes_settings(sections: Sequence[str] = SECTIONS) -> Callable[[Callable[...
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
-        offered = [one for one in SETTINGS.values() if one.section in sections and one.name not in ARGUMENTS]
+        offered = [one for one in SETTINGS.values() if one.section in sections and one.name not in {*ARGUMENTS, *own}]
 
         @wraps(command)
         def run(**given: Any) -> None:
@@ -173,17 +173,9 @@ def read_assignments(given: Iterable[str]) -> dict[str, Any]:
             raise ArgumentError.of("set", one, problem, "Give NAME=VALUE, such as zoneout=0.1")
         if name in NOT_SETTINGS:
             raise ArgumentError.of("set", one, "is not a setting", "Use the option of that name, or FILE")
-        found[name] = _read_toml(value)
+        found[name] = read_toml_value(value)
     return found
 
 
-def _read_toml(value: str) -> Any:
-    """A value as TOML has it; what TOML cannot read is a word."""
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except ValueError:
-        return value
-
-
 #: What has an option or an argument of its own, and is not a setting.
-NOT_SETTINGS = {"source", "files", "out", "resume", "overwrite", "tell", "watch", "task", "recipe", "config"}
+NOT_SETTINGS = {"source", "files", "out", "resume", "overwrite", "tell", "watch", "stop", "task", "recipe", "config"}

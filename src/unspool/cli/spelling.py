@@ -17,6 +17,7 @@ from unspool.settings.names import NAMES
 RUN_OPTIONS = (
     *("task", "recipe", "config", "out", "resume", "overwrite", "nproc", "dry_run", "lr_find", "xray", "xray_every"),
     *("tensorboard", "data", "torch", "input", "weights", "beam", "stop", "prompt", "set", "lang"),
+    *("dask", "search", "trials", "sampler", "prune", "jobs"),
 )
 #: Settings that are arguments.
 ARGUMENTS = {"files": "FILE", "run": "RUN"}

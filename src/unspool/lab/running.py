@@ -15,7 +15,10 @@ from typing import Literal
 from unspool.lab.chapter import Study
 from unspool.lab.claims import Claim
 from unspool.lab.folder import Folder, Record, make_record
-from unspool.lab.worker_process import WorkerDiedError, WorkerProcess
+from unspool.runs.worker_process import WorkerDiedError, WorkerProcess
+
+#: The module that a process runs.
+WORKER = "unspool.lab.worker"
 
 Happening = Literal["started", "progress", "finished", "kept", "failed"]
 
@@ -118,7 +121,7 @@ class Crew:
     def work(self, queue: deque[Claim], threads: int | None) -> None:
         """Take chapters until there are none; a process that dies takes one chapter with it, no more."""
         while queue:
-            with WorkerProcess(threads) as worker:
+            with WorkerProcess(WORKER, threads) as worker:
                 self.workers.append(worker)
                 self.run_with(worker, queue)
 

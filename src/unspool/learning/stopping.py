@@ -18,9 +18,9 @@ class Stop:
 
 
 @contextmanager
-def listening() -> Iterator[Stop]:
+def listening(stop: Stop | None = None) -> Iterator[Stop]:
     """A context in which interrupts and requests to terminate are noted instead of obeyed; in the main thread only."""
-    stop = Stop()
+    stop = stop or Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

@@ -182,6 +182,7 @@ def train(
     quiet: bool = False,
     tell: Listener | None = None,
     watch: Watch | None = None,
+    stop: Stop | None = None,
     task: str | None = None,
     recipe: str | None = None,
     config: str | Path | None = None,
@@ -198,6 +199,7 @@ def train(
         quiet: Print nothing.
         tell: Called with every event of training (`unspool.learning.events`), in place of printing progress.
         watch: Called after every evaluation with (settings, task, model, folder, evaluation).
+        stop: Asked before each update whether training is to be saved and ended; Ctrl-C asks it too.
         task: "lm", "classify", "multilabel", "tag", "joint", "regress", "forecast" or "seq2seq"; by default guessed
             from the files.
         recipe: The name of a recipe.
@@ -223,15 +225,15 @@ def train(
             if begins:
                 check_free(path, overwrite)
             _check_baselines(settings, ranks)
-            stop = held.enter_context(listening())
+            heard = held.enter_context(listening(stop))
             settings, prepared = prepare_task(settings)
             held.enter_context(explaining_memory(prepared, settings))
-            loop = make_loop(settings, prepared, folder, tell, stop, new=not (resume and folder.checkpoints()))
+            loop = make_loop(settings, prepared, folder, tell, heard, new=not (resume and folder.checkpoints()))
             if watch is not None and ranks.first:
                 loop.tell = _showing(tell, watch, settings, loop, path)
             if begins:
                 folder.begin(settings.dump(), overwrite, dump_cells(settings))
-        return _run(settings, folder, loop, resume, new, tell, stop)
+        return _run(settings, folder, loop, resume, new, tell, heard)
 
 
 def _choose_path(out: str | Path | None, source: Source | None, taken: bool) -> Path:

@@ -30,6 +30,7 @@ from unspool.settings.model import (
     TaggerSettings,
 )
 from unspool.settings.names import SYNONYMS
+from unspool.settings.search import Choices, Declared
 from unspool.settings.section import Section
 from unspool.settings.training import Training
 
@@ -108,6 +109,8 @@ class Setting:
     types: tuple[Any, ...] = ()  # of its values: int, float, str, bool, and the words it takes
     many: bool = False  # it may take a list
     single: tuple[Any, ...] = ()  # types of values that are not a list
+    declared: Declared | None = None  # the values that a search tries
+    uniform: bool = True  # all its tasks take the same values
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -123,6 +126,15 @@ class Setting:
     def is_number(self) -> bool:
         """Whether it takes numbers."""
         return int in self.types or float in self.types
+
+    @property
+    def search(self) -> Declared | None:
+        """The values that a search tries: those declared; or all, where there are few; else None."""
+        if self.declared is not None or self.section == "data":
+            return self.declared
+        if self.is_switch:
+            return Choices((False, True))
+        return Choices(self.choices) if self.choices and self.types == self.choices and self.uniform else None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -176,8 +188,7 @@ def _collect() -> dict[str, Setting]:
 def _describe(name: str, section: str, info: FieldInfo, defaults: Mapping[str, Any]) -> Setting:
     """A setting as one task's section defines it."""
     kinds = list(_flatten(info.annotation))
-    facts = info.json_schema_extra
-    assert isinstance(facts, dict)
+    facts: Any = info.json_schema_extra
     return Setting(
         name,
         section,
@@ -189,6 +200,7 @@ def _describe(name: str, section: str, info: FieldInfo, defaults: Mapping[str, A
         tuple(dict.fromkeys(kind for kind, _ in kinds)),
         any(within for _, within in kinds),
         tuple(dict.fromkeys(kind for kind, within in kinds if not within)),
+        facts["search"],
     )
 
 
@@ -196,7 +208,9 @@ def _join(earlier: Setting, later: Setting) -> Setting:
     """A setting that several tasks have, with the defaults and the types of all."""
     types = dict.fromkeys((*earlier.types, *later.types))
     many = earlier.many or later.many
-    return replace(earlier, defaults={**earlier.defaults, **later.defaults}, types=tuple(types), many=many)
+    uniform = earlier.uniform and earlier.types == later.types
+    defaults = {**earlier.defaults, **later.defaults}
+    return replace(earlier, defaults=defaults, types=tuple(types), many=many, uniform=uniform)
 
 
 #: Every setting, by name. No two sections have a setting of the same name.

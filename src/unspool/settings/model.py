@@ -10,6 +10,7 @@ from pydantic import model_validator
 from unspool.cells import CATALOGUE, Cell, cell_name, find_cell
 from unspool.errors import ArgumentError
 from unspool.settings.cells import Cells, NamedCell
+from unspool.settings.search import Around, Choices, Span
 from unspool.settings.section import (
     BeamSize,
     Count,
@@ -55,6 +56,8 @@ VECTORS = "file of word vectors (word2vec or GloVe text format) that the embeddi
 CNN_LAYERS = "layers of the cnn backbone; it sees 1 + 2 · layers steps at once"
 POOLING = "how a sequence becomes one vector: attention, mean, max or last"
 FREEZE = "keep pretrained embeddings as they are in training; with `tied`, also the output layer"
+#: What a search tries of layers, of the embedding, and of most kinds of dropout.
+WIDTHS, EMBEDDINGS, RATES = Around(0.25, 2.0, whole=True), Choices((32, 64, 128, 256)), Span(0.0, 0.5)
 WORD_DROPOUT = "fraction of words read as unknown in training, by their characters alone"
 
 
@@ -83,9 +86,10 @@ class Backbone(Section):
         f"recurrent cell: {', '.join(CATALOGUE)}, or your own, as mine.py:Name; give several for one per layer",
         "Model",
         common=True,
+        search=Choices(("lstm", "gru")),
     )
-    hidden: Width | tuple[Width, ...] = setting(256, HIDDEN, "Model", common=True)
-    layers: Depth = setting(1, "number of recurrent layers", "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(256, HIDDEN, "Model", common=True, search=WIDTHS)
+    layers: Depth = setting(1, "number of recurrent layers", "Model", common=True, search=Span(1, 3, step=1))
     residual: bool = setting(False, "each layer from the second on adds its input to its output", "Model")
     skip: bool = setting(False, "each layer also reads the output of the layer two below", "Model")
     init: Positive | Literal["orthogonal"] | None = setting(
@@ -100,15 +104,17 @@ class Backbone(Section):
     engine: Literal["kernel", "torch"] = setting(
         "kernel", "kernel: unspool's layers; torch: torch.nn's layers", "Model", common=True
     )
-    dropout: Fraction | Literal["auto"] = setting(0.0, AUTO_DROPOUT, "Regularization", common=True)
+    dropout: Fraction | Literal["auto"] = setting(
+        0.0, AUTO_DROPOUT, "Regularization", common=True, search=Span(0.0, 0.7)
+    )
     variational_dropout: bool = setting(False, "dropout uses the same mask at every time step", "Regularization")
     recurrent_dropout: Fraction = setting(
-        0.0, "dropout of the hidden state between time steps, one mask per batch", "Regularization"
+        0.0, "dropout of the hidden state between time steps, one mask per batch", "Regularization", search=RATES
     )
     weight_dropout: Fraction = setting(
-        0.0, "dropout of the recurrent weights (DropConnect), one mask per batch", "Regularization"
+        0.0, "dropout of the recurrent weights (DropConnect), one mask per batch", "Regularization", search=RATES
     )
-    zoneout: Fraction = setting(0.0, "probability that a unit keeps its previous state", "Regularization")
+    zoneout: Fraction = setting(0.0, "probability that a unit keeps its previous state", "Regularization", search=RATES)
     gate_penalty: NotNegative = setting(
         0.0,
         "weight of a penalty on closed gates: a layer's output gate times the next layer's input gate (lstm)",
@@ -244,16 +250,14 @@ class LanguageModelSettings(Backbone):
 
     effects = (*Backbone.effects, Effect(OF_LAYERS, "backbone", ("recurrent",)), FREEZING)
 
-    embedding: Width | None = setting(
-        None,
-        EMBEDDING,
-        "Model",
-        common=True,
-    )
+    embedding: Width | None = setting(None, EMBEDDING, "Model", common=True, search=EMBEDDINGS)
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
     embedding_dropout: Fraction = setting(
-        0.0, "dropout of whole tokens in the embedding, the same tokens all over a batch", "Regularization"
+        0.0,
+        "dropout of whole tokens in the embedding, the same tokens all over a batch",
+        "Regularization",
+        search=RATES,
     )
     tied: bool = setting(False, "the head shares its weights with the embedding", "Model", common=True)
     backbone: Literal["recurrent", "mlp"] = setting("recurrent", BACKBONE, "Model")
@@ -264,9 +268,9 @@ class EncoderSettings(Backbone):
 
     effects: ClassVar[tuple[Effect, ...]] = (*Backbone.effects, FREEZING)
 
-    hidden: Width | tuple[Width, ...] = setting(128, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(128, HIDDEN, "Model", common=True, search=WIDTHS)
     bidirectional: bool = setting(True, "layers read the sequence in both directions", "Model", common=True)
-    embedding: Width | None = setting(None, EMBEDDING, "Model", common=True)
+    embedding: Width | None = setting(None, EMBEDDING, "Model", common=True, search=EMBEDDINGS)
     pretrained_embeddings: File | None = setting(None, VECTORS, "Model", common=True)
     freeze_embeddings: bool = setting(False, FREEZE, "Model")
 
@@ -297,9 +301,12 @@ class PooledSettings(EncoderSettings):
         0, "rows of a table of hashed character n-grams, which are added to the embedding of a word; 0: none", "Model"
     )
     embedding_std: Positive = setting(1.0, "standard deviation of the initial token embedding", "Model")
-    word_dropout: Fraction = setting(0.0, WORD_DROPOUT, "Regularization")
+    word_dropout: Fraction = setting(0.0, WORD_DROPOUT, "Regularization", search=Span(0.0, 0.3))
     label_smoothing: Fraction = setting(
-        0.0, "weight of the uniform distribution in the targets of training (classify)", "Regularization"
+        0.0,
+        "weight of the uniform distribution in the targets of training (classify)",
+        "Regularization",
+        search=Span(0.0, 0.2),
     )
     mixup: NotNegative = setting(
         0.0,
@@ -330,12 +337,14 @@ class TaggerSettings(EncoderSettings):
         ),
     )
 
-    hidden: Width | tuple[Width, ...] = setting(200, HIDDEN, "Model", common=True)
-    dropout: Fraction | Literal["auto"] = setting(0.5, AUTO_DROPOUT, "Regularization", common=True)
+    hidden: Width | tuple[Width, ...] = setting(200, HIDDEN, "Model", common=True, search=WIDTHS)
+    dropout: Fraction | Literal["auto"] = setting(
+        0.5, AUTO_DROPOUT, "Regularization", common=True, search=Span(0.0, 0.7)
+    )
     char_hidden: WidthOrNone = setting(
         25, "units per direction of the layer that reads a word's characters; 0: characters are not read", "Model"
     )
-    word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization")
+    word_dropout: Fraction = setting(0.05, WORD_DROPOUT, "Regularization", search=Span(0.0, 0.3))
     crf: bool = setting(True, "predict tags jointly with a conditional random field", "Model", common=True)
     time_delay: Delay = setting(
         0, "words that are read ahead of the one that is tagged, where layers read in one direction", "Model"
@@ -372,7 +381,7 @@ class ForecasterSettings(Backbone):
         Effect(("cnn_layers",), "backbone", ("cnn",)),
     )
 
-    hidden: Width | tuple[Width, ...] = setting(64, HIDDEN, "Model", common=True)
+    hidden: Width | tuple[Width, ...] = setting(64, HIDDEN, "Model", common=True, search=WIDTHS)
     bidirectional: bool = setting(False, "layers read the sequence in both directions", "Model", common=True)
     relative_to: Literal["season", "last", "none"] = setting(
         "season", "predict differences from the last season, from the last value, or plain values", "Model"

@@ -13,12 +13,21 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo, WrapValidator
 
 from unspool.errors import ArgumentError
+from unspool.settings.search import Declared
 
 #: Groups of settings, in the order in which help and the reference list them.
 Group = Literal["Data", "Model", "Regularization", "Optimization", "Training", "Evaluation"]
 
 
-def setting(default: Any, help: str, group: Group, *, common: bool = False, resume: bool = False) -> Any:  # noqa: A002
+def setting(
+    default: Any,
+    help: str,  # noqa: A002
+    group: Group,
+    *,
+    common: bool = False,
+    resume: bool = False,
+    search: Declared | None = None,
+) -> Any:
     """Declare a setting as a field of a section.
 
     Args:
@@ -27,11 +36,13 @@ def setting(default: Any, help: str, group: Group, *, common: bool = False, resu
         group: The heading it is listed under.
         common: Whether the short help lists it.
         resume: Whether a run may be resumed with another value.
+        search: The values that a search tries; None if there are no usual ones, or all are.
 
     Example:
         lr: Positive = setting(3e-3, "learning rate", "Optimization", common=True)
     """
-    return Field(default, description=help, json_schema_extra={"group": group, "common": common, "resume": resume})
+    facts: Any = {"group": group, "common": common, "resume": resume, "search": search}
+    return Field(default, description=help, json_schema_extra=facts)
 
 
 def _absolute(names: tuple[str, ...]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from unspool.settings.search import Around, Choices
 from unspool.settings.section import (
     Count,
     Effect,
@@ -59,7 +60,7 @@ class Training(Section):
         0, "seed of initial weights, dropout and shuffling", "Training", common=True
     )
     # ── a batch ──
-    batch_size: Size = setting(32, "sequences per batch", "Training", common=True)
+    batch_size: Size = setting(32, "sequences per batch", "Training", common=True, search=Choices((16, 32, 64, 128)))
     bptt: Size | Literal["all"] = setting(
         64,
         "time steps that gradients flow back; the state is carried on. all: to the start of the sequence",
@@ -87,14 +88,25 @@ class Training(Section):
     )
     # ── updates ──
     optimizer: Literal["adamw", "adam", "sgd"] = setting("adamw", "adamw, adam or sgd", "Optimization", common=True)
-    lr: Positive = setting(3e-3, "learning rate", "Optimization", common=True)
+    lr: Positive = setting(3e-3, "learning rate", "Optimization", common=True, search=Around(0.1, 4.0))
     momentum: Fraction = setting(0.0, "momentum of sgd", "Optimization")
     betas: tuple[Fraction, Fraction] = setting((0.9, 0.99), "betas of adam and adamw", "Optimization")
-    weight_decay: NotNegative = setting(0.0, "weight decay of matrices, embeddings excepted", "Optimization")
+    weight_decay: NotNegative = setting(
+        0.0,
+        "weight decay of matrices, embeddings excepted",
+        "Optimization",
+        search=Choices((0.0, 1e-4, 1e-3, 1e-2, 1e-1)),
+    )
     schedule: Literal["constant", "linear", "cosine", "epoch", "plateau"] = setting(
         "linear", "learning-rate schedule: constant, linear, cosine, epoch or plateau", "Optimization", common=True
     )
-    warmup: Count = setting(0, "updates over which the learning rate rises from 0", "Optimization", common=True)
+    warmup: Count = setting(
+        0,
+        "updates over which the learning rate rises from 0",
+        "Optimization",
+        common=True,
+        search=Choices((0, 100, 500)),
+    )
     min_lr_ratio: Fraction = setting(
         0.0, "final learning rate of linear and cosine, as a fraction of `lr`", "Optimization"
     )
@@ -106,7 +118,11 @@ class Training(Section):
         1, "evaluations without improvement before the schedule plateau decays", "Optimization"
     )
     clip: NotNegative = setting(
-        1.0, "largest gradient norm; longer gradients are scaled down. 0: never", "Optimization", common=True
+        1.0,
+        "largest gradient norm; longer gradients are scaled down. 0: never",
+        "Optimization",
+        common=True,
+        search=Choices((0.25, 1.0, 5.0)),
     )
     average: Literal["ema", "swa"] | None = setting(
         None, "evaluate and keep averaged weights: ema (exponential) or swa (plain mean)", "Optimization", common=True

@@ -1,4 +1,4 @@
-"""The other side of `unspool.lab.worker`: starts the process, asks it, and ends it."""
+"""A process that works for this one: it is started, asked in JSON, one object per line, and ended."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from unspool.errors import TrainingError
 
 
 class WorkerDiedError(TrainingError):
-    """The process that ran a chapter ended before it answered."""
+    """The process ended before it answered."""
 
 
 class WorkerProcess:
-    """A process that runs chapters, one after the other; leaving the `with` block ends it.
+    """A process that answers requests, one after the other; leaving the `with` block ends it.
 
     Args:
+        module: what it runs, such as `unspool.lab.worker`. It reads requests from standard input.
         threads: that it may compute with; None leaves this to torch.
     """
 
-    def __init__(self, threads: int | None) -> None:
+    def __init__(self, module: str, threads: int | None) -> None:
         environment = dict(os.environ) if threads is None else {**os.environ, "OMP_NUM_THREADS": str(threads)}
         self.errors = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by __exit__
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "unspool.lab.worker"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
