@@ -141,7 +141,16 @@ VARIANTS: Mapping[str, Cell] = {
     **{kind.__name__: kind() for kind in USERS},
 }
 
-each_cell = pytest.mark.parametrize("cell", list(VARIANTS.values()), ids=list(VARIANTS))
+#: Cells of the catalogue whose costly tests are long; `tests/engine/test_published.py` has a lean set for each of them.
+PUBLISHED = tuple(CATALOGUE)[tuple(CATALOGUE).index("leaky") + 1 :]
+
+#: For tests that take milliseconds per cell.
+every_cell = pytest.mark.parametrize("cell", list(VARIANTS.values()), ids=list(VARIANTS))
+#: For tests that run layers or kernels.
+each_cell = pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, id=name, marks=[pytest.mark.long] * (name in PUBLISHED)) for name, cell in VARIANTS.items()],
+)
 
 #: Ragged lengths in no order: with a zero, a one, the full five steps, and a repeat.
 STEPS, LENGTHS = 5, (3, 5, 0, 1, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.cells.latex_reader import evaluate
-from tests.variants import Array, cell_of, each_cell, random_batch, random_parameters
+from tests.variants import Array, cell_of, every_cell, random_batch, random_parameters
 
 from unspool.cells import (
     GRU,
@@ -167,7 +167,7 @@ def subscripted(name: str) -> str:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@each_cell
+@every_cell
 def test_what_is_printed_computes_what_runs(cell: Cell, bias: bool) -> None:
     equations, p = cell.equations(bias), random_parameters(cell, bias)
     x, states = random_batch(cell, steps=1, rows=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.variants import VARIANTS, Heir, NormalisedLSTM, PeepholeLSTM, ThreeStates, cell_of, each_cell
+from tests.variants import VARIANTS, Heir, NormalisedLSTM, PeepholeLSTM, ThreeStates, cell_of, every_cell
 
 from unspool.cells import GRU, LSTM, Cell, DeepTransition, ResetAfterGRU, Skip, Symbol, relu, sigmoid, tanh, where
 from unspool.engine import run
@@ -55,13 +55,13 @@ def test_parameters_are_named_and_shaped_as_in_the_equations() -> None:
     assert PeepholeLSTM().equations().initial == {"p_i": 0.1, "p_f": 0.2, "p_o": 0.0}
 
 
-@each_cell
+@every_cell
 def test_without_biases_the_same_parameters_but_those(cell: Cell) -> None:
     whole, without = cell.equations().parameters, cell.equations(bias=False).parameters
     assert without == {name: widths for name, widths in whole.items() if not name.startswith("b_")}
 
 
-@each_cell
+@every_cell
 def test_nodes_come_after_their_inputs_and_lead_to_a_result_or_a_name(cell: Cell) -> None:
     equations = cell.equations()
     seen: set[Symbol] = set()

@@ -83,7 +83,7 @@ def by_kernel(call: Call, threads: int = 1) -> Values:
     assert call.layer.engine.startswith("kernel")
     with _settings(threads), patch.object(runner, "unroll", side_effect=AssertionError("the eager loop ran")):
         output, final = call.layer(call.x, as_state(call.states), lengths=call.lengths)
-        return _with_gradients(call, output, as_states(final))
+        return with_gradients(call, output, as_states(final))
 
 
 def by_loop(call: Call) -> Values:
@@ -91,7 +91,7 @@ def by_loop(call: Call) -> Values:
     layer = call.layer
     ends = None if call.lengths is None else torch.tensor(call.lengths)
     output, final, _ = unroll(layer.step, layer.cell_parameters(), call.x, call.states, ends, layer.reverse)
-    return _with_gradients(call, output, final)
+    return with_gradients(call, output, final)
 
 
 def assert_agree(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
@@ -120,7 +120,7 @@ def _scale(value: Tensor) -> float:
     return max(1.0, value.abs().max().item())
 
 
-def _with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Values:
+def with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Values:
     names = tuple(call.layer.equations.states)
     results = {"output": output, **{f"final {name}": value for name, value in zip(names, final, strict=True)}}
     sources = {"x": call.x, **dict(zip(names, call.states, strict=True)), **call.layer.cell_parameters()}

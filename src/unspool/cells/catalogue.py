@@ -9,12 +9,18 @@ from typing import Any
 
 from unspool.cells.cell import Cell
 from unspool.cells.deep_transition import DeepTransition
+from unspool.cells.elementwise import QRNN, SRU, IndRNN
 from unspool.cells.elman import Elman, Jordan, Linear
-from unspool.cells.gru import GRU, ResetAfterGRU
-from unspool.cells.lstm import LSTM, OpenLSTM
+from unspool.cells.gru import GRU, MGU, ResetAfterGRU
+from unspool.cells.highway import RHN
+from unspool.cells.liquid import CfC
+from unspool.cells.lstm import JANET, LSTM, OpenLSTM, PeepholeLSTM
+from unspool.cells.minimal import MinGRU, MinLSTM
+from unspool.cells.oscillators import LEM, CoRNN, UnICORNN
 from unspool.cells.residual import Leaky, Residual, Skip
 from unspool.cells.saved import SavedCell
 from unspool.cells.spelling import Option, check_options, names_file, options_of, read_spelling, write_spelling
+from unspool.cells.xlstm import SLSTM
 from unspool.errors import ArgumentError, ArgumentTypeError, UnknownNameError
 
 CATALOGUE: Mapping[str, Callable[[], Cell]] = MappingProxyType(
@@ -31,6 +37,20 @@ CATALOGUE: Mapping[str, Callable[[], Cell]] = MappingProxyType(
         "residual": Residual,
         "skip": Skip,
         "leaky": Leaky,
+        "lstm-peephole": PeepholeLSTM,
+        "janet": JANET,
+        "mgu": MGU,
+        "mingru": MinGRU,
+        "minlstm": MinLSTM,
+        "indrnn": IndRNN,
+        "sru": SRU,
+        "qrnn": QRNN,
+        "rhn": RHN,
+        "lem": LEM,
+        "cornn": CoRNN,
+        "unicornn": UnICORNN,
+        "cfc": CfC,
+        "slstm": SLSTM,
     }
 )
 
