@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.variants import as_state, as_states
+from tests.variants import as_state, as_states, possible_state
 from torch import Tensor
 
 from unspool.cells import Cell
@@ -69,8 +69,10 @@ def draw(
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     widths = [layer.equations.size(width, input_size, hidden_size) for width in layer.equations.states.values()]
     shapes = [(steps, rows, input_size), *((rows, width) for width in widths)]
-    x, *states = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
-    return Call(layer, x, tuple(states), None if lengths is None else tuple(lengths))
+    x, *drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    named = zip(layer.equations.states, drawn, strict=True)
+    states = tuple(possible_state(cell, name, value).requires_grad_() for name, value in named)
+    return Call(layer, x.requires_grad_(), states, None if lengths is None else tuple(lengths))
 
 
 def ragged(steps: int, rows: int) -> tuple[int, ...]:

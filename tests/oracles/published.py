@@ -130,6 +130,14 @@ def slstm(p: P, x: Tensor, states: States) -> States:
     return torch.sigmoid(affine(p, "o", W=x, U=h)) * c / n, c * torch.exp(-new), n * torch.exp(-new), new
 
 
+def rglru(p: P, x: Tensor, states: States) -> States:
+    (h,) = states
+    u = affine(p, "u", W=x)
+    log_a = -8 * torch.nn.functional.softplus(p["lambda"]) * torch.sigmoid(affine(p, "r", U=u))
+    root = torch.sqrt(1e-12 - torch.expm1(2 * log_a))
+    return (torch.exp(log_a) * h + root * torch.sigmoid(affine(p, "i", U=u)) * u,)
+
+
 #: By the catalogue's name.
 STEPS: Mapping[str, Step] = {
     "lstm-peephole": peephole,
@@ -145,6 +153,7 @@ STEPS: Mapping[str, Step] = {
     "cornn": cornn,
     "unicornn": unicornn,
     "cfc": cfc,
+    "rg-lru": rglru,
     "slstm": slstm,
 }
 

@@ -43,5 +43,6 @@ from unspool.cells.residual import Residual as Residual
 from unspool.cells.residual import Skip as Skip
 from unspool.cells.saved import cells_document as cells_document
 from unspool.cells.saved import load_cells as load_cells
+from unspool.cells.state_space import RGLRU as RGLRU
 from unspool.cells.symbols import Symbol as Symbol
 from unspool.cells.xlstm import SLSTM as SLSTM

@@ -20,6 +20,7 @@ from unspool.cells.oscillators import LEM, CoRNN, UnICORNN
 from unspool.cells.residual import Leaky, Residual, Skip
 from unspool.cells.saved import SavedCell
 from unspool.cells.spelling import Option, check_options, names_file, options_of, read_spelling, write_spelling
+from unspool.cells.state_space import RGLRU
 from unspool.cells.xlstm import SLSTM
 from unspool.errors import ArgumentError, ArgumentTypeError, UnknownNameError
 
@@ -50,6 +51,7 @@ CATALOGUE: Mapping[str, Callable[[], Cell]] = MappingProxyType(
         "cornn": CoRNN,
         "unicornn": UnICORNN,
         "cfc": CfC,
+        "rg-lru": RGLRU,
         "slstm": SLSTM,
     }
 )

@@ -8,7 +8,7 @@ import numpy as np
 from tests.engine.random_cells import random_cell
 from tests.exchange.c.compiled import Model, as_floats, floats
 from tests.exchange.c.test_networks import difference
-from tests.variants import VARIANTS
+from tests.variants import VARIANTS, possible_state
 
 from unspool.cells import Cell
 from unspool.exchange.c.stack import streams
@@ -29,7 +29,8 @@ def make_recurrence(
     equations = cell.equations(bias=bool(seed % 3))
     parameters = {name: draw(*shape) for name, shape in equations.shapes(input_size, hidden_size).items()}
     plain = Recurrence(equations, input_size, hidden_size, reverse, parameters, None)
-    initial = tuple(draw(size) for size in plain.state_sizes)
+    drawn = zip(equations.states, (draw(size) for size in plain.state_sizes), strict=True)
+    initial = tuple(possible_state(cell, name, value) for name, value in drawn)
     return Recurrence(equations, input_size, hidden_size, reverse, parameters, initial if learned else None)
 
 
