@@ -68,7 +68,7 @@ def sru(p: P, x: Tensor, states: States) -> States:
     _, c = states
     f, r = (torch.sigmoid(affine(p, gate, W=x) + p[f"v_{gate}"] * c) for gate in "fr")
     c = torch.lerp(affine(p, "c", W=x), c, f)
-    return torch.lerp(3**0.5 * affine(p, "p", W=x), c, r), c
+    return torch.lerp(1.732 * affine(p, "p", W=x), c, r), c
 
 
 def qrnn(p: P, x: Tensor, states: States) -> States:

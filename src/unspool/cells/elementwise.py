@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from unspool.cells.cell import Cell, FirstValues, Shapes, Uniform, check_number, check_size
@@ -32,7 +31,7 @@ class SRU(Cell):
 
     keeps = {"f": +1}
 
-    def __init__(self, alpha: float = math.sqrt(3)) -> None:
+    def __init__(self, alpha: float = 1.732) -> None:
         self.alpha = check_number("alpha", alpha, "Give a factor, such as alpha=1")
 
     def step(self, x: Symbol, h: Symbol, c: Symbol) -> tuple[Symbol, Symbol]:
