@@ -34,7 +34,7 @@ def _is_open(value: Symbol) -> bool:
         return number.operation == "constant" and 0 < number.detail <= 1 and other.operation == "sigmoid"
     if value.operation == "divide":
         part, whole = value.inputs
-        return part.operation == "sigmoid" and whole.operation == "add" and part in whole.inputs
+        return part.operation == "sigmoid" and whole.operation == "add" and any(one is part for one in whole.inputs)
     return value.operation == "sigmoid"
 
 
