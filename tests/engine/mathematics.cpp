@@ -1,5 +1,5 @@
 // The vector functions as C functions of arrays, which hold a multiple of 16 numbers: what test_mathematics.py calls.
-#include "mathematics.h"
+#include "functions.h"
 
 using namespace unspool;
 
@@ -18,9 +18,15 @@ using namespace unspool;
     EXPORT(name, double, float64, v##name<double>(a, b))
 
 ONE(exp) ONE(log) ONE(tanh) ONE(sigmoid) ONE(sqrt) ONE(abs) ONE(relu)
+ONE(log1p) ONE(softplus) ONE(erf) ONE(sin) ONE(cos)
 TWO(minimum) TWO(maximum)
 EXPORT(where, float, float32, vwhere<float>(a < b, a, b))
 EXPORT(where, double, float64, vwhere<double>(a < b, a, b))
+
+// The C library's function in the highest precision there is; NumPy has none.
+extern "C" void erf_true(const long double* v, long double* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) out[i] = __builtin_erfl(v[i]);
+}
 
 // The highest x86-64 level of this processor that the kernels are built for; 1 on every other architecture.
 extern "C" int level() {

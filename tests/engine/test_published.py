@@ -27,6 +27,7 @@ each_published = pytest.mark.parametrize("name", PUBLISHED)
 #: What X-ray shows as a gate: values between 0 and 1 that multiply others, and those that a cell declares.
 GATES = {
     "lstm-peephole": "i f o",
+    "lstm-layernorm": "i f o",
     "janet": "f i",
     "mgu": "f",
     "mingru": "z",
@@ -35,12 +36,21 @@ GATES = {
     "sru": "f r",
     "qrnn": "f o",
     "rhn": "t1 t2 t3",
+    "fastgrnn": "z",
+    "antisymmetric": "",
     "lem": "a b",
     "cornn": "",
     "unicornn": "pace",
+    "ltc": "f1 f2 f3 f4 f5 f6",
     "cfc": "f",
+    "lru": "",
     "rg-lru": "r i",
+    "s4d": "",
     "slstm": "o i f",
+    "mlstm": "o i f",
+    "gla": "a",
+    "deltanet": "b",
+    "rwkv7": "a",
 }
 
 

@@ -138,9 +138,133 @@ def rglru(p: P, x: Tensor, states: States) -> States:
     return (torch.exp(log_a) * h + root * torch.sigmoid(affine(p, "i", U=u)) * u,)
 
 
+def fastgrnn(p: P, x: Tensor, states: States) -> States:
+    (h,) = states
+    a = affine(p, "h", W=x, U=h)
+    z = torch.sigmoid(a + p["bias_z"])
+    keep = torch.sigmoid(p["zeta"]) * (1 - z) + torch.sigmoid(p["nu"])
+    return (keep * torch.tanh(a + p["bias_n"]) + z * h,)
+
+
+def antisymmetric(p: P, x: Tensor, states: States) -> States:
+    (h,) = states
+    size = h.shape[1]
+    a = p["a"].reshape(size, size)
+    matrix = a - a.T - 0.01 * torch.eye(size, dtype=h.dtype)
+    return (h + 0.01 * torch.tanh(h @ matrix.T + affine(p, "h", W=x)),)
+
+
+def layernorm(p: P, x: Tensor, states: States) -> States:
+    h, c = states
+
+    def normalised(matrix: str, side: str, value: Tensor) -> Tensor:
+        """Over the products of all gates, one after the other as in torch.nn."""
+        stacked = torch.cat([p[f"{matrix}_{gate}{side}"] for gate in "ifgo"])
+        gain = torch.cat([p[f"gain_{gate}{side}"] for gate in "ifgo"])
+        return torch.nn.functional.layer_norm(value @ stacked.T, stacked.shape[:1], gain)
+
+    bias = torch.cat([p[f"bias_{gate}"] for gate in "ifgo"])
+    i, f, g, o = (normalised("W", "x", x) + normalised("U", "h", h) + bias).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    shown = torch.nn.functional.layer_norm(c, c.shape[1:], p["gain_c"], p["bias_c"])
+    return torch.sigmoid(o) * torch.tanh(shown), c
+
+
+def ltc(p: P, x: Tensor, states: States) -> States:
+    """The fused solver of the paper, six times."""
+    (h,) = states
+    for _ in range(6):
+        f = torch.sigmoid(affine(p, "f", W=x, U=h))
+        h = (h + f * p["A"] / 6) / (1 + (torch.exp(p["g"]) + f) / 6)
+    return (h,)
+
+
+def lru(p: P, x: Tensor, states: States) -> States:
+    """In complex numbers."""
+    _, re, im = states
+    pole = torch.exp(torch.complex(-torch.exp(p["nu"]), torch.exp(p["theta"])))
+    read = torch.complex(p["W_re"], p["W_im"])
+    h = pole * torch.complex(re, im) + torch.exp(p["gamma"]) * (x.to(read.dtype) @ read.T)
+    head = torch.complex(p["U1_y"], -p["U2_y"])
+    return (h @ head.T).real + affine(p, "y", W=x), h.real, h.imag
+
+
+def s4d(p: P, x: Tensor, states: States) -> States:
+    """In complex numbers, with the exact discretization of a constant input."""
+    _, re, im = states
+    units = p["skip"].shape[0]
+    u, dt = affine(p, "u", W=x), torch.exp(p["log_dt"])[:, None]
+    pole = torch.complex(-torch.exp(p["decay"]), p["frequency"]).reshape(units, -1)
+    one_step = torch.exp(dt * pole)
+    h = one_step * torch.complex(re, im).reshape(len(x), units, -1) + (one_step - 1) / pole * u[..., None]
+    shown = 2 * (torch.complex(p["c_re"], p["c_im"]).reshape(units, -1) * h).real.sum(-1) + p["skip"] * u
+    return shown, h.real.reshape(re.shape), h.imag.reshape(im.shape)
+
+
+def heads_of(value: Tensor, heads: int = 4) -> Tensor:
+    """(batch, heads · size) → (batch, heads, size)."""
+    return value.reshape(len(value), heads, -1)
+
+
+def mlstm(p: P, x: Tensor, states: States) -> States:
+    """Without the stabilizer: the states times e^m are the paper's C and n, with i = exp(ĩ) and f = σ(f̃)."""
+    _, c, n, m = states
+    q, k, v = (heads_of(affine(p, name, W=x)) for name in "qkv")
+    i, f = torch.exp(affine(p, "i", W=x)), torch.sigmoid(affine(p, "f", W=x))
+    new = torch.maximum(torch.log(f) + m, torch.log(i))
+    memory = c.reshape(len(x), 4, 16, 16) * torch.exp(m)[..., None, None]
+    memory = f[..., None, None] * memory + i[..., None, None] * torch.einsum("bhk,bhv->bhkv", k / 4, v)
+    total = f[..., None] * heads_of(n) * torch.exp(m)[..., None] + i[..., None] * k / 4
+    shown = torch.einsum("bhkv,bhk->bhv", memory, q)
+    shown = shown / torch.clamp((total * q).sum(-1).abs(), min=1)[..., None]
+    h = affine(p, "h", U=torch.sigmoid(affine(p, "o", W=x)) * shown.flatten(1))
+    back = torch.exp(-new)
+    return h, (memory * back[..., None, None]).flatten(1), (total * back[..., None]).flatten(1), new
+
+
+def gla(p: P, x: Tensor, states: States) -> States:
+    s = states[1].reshape(len(x), 4, 16, 16)
+    q, k, v, a = (heads_of(affine(p, name, W=x)) for name in "qkva")
+    s = torch.sigmoid(a)[..., None] ** (1 / 16) * s + torch.einsum("bhk,bhv->bhkv", k, v)
+    return affine(p, "h", U=torch.einsum("bhkv,bhk->bhv", s, q / 4).flatten(1)), s.flatten(1)
+
+
+def unit(v: Tensor) -> Tensor:
+    return v / torch.sqrt(v.square().sum(-1, keepdim=True) + 1e-6)
+
+
+def deltanet(p: P, x: Tensor, states: States) -> States:
+    """S (I − β k kᵀ) + β v kᵀ, with the products of matrices written out."""
+    s = states[1].reshape(len(x), 4, 16, 16).mT  # values by keys, as in the paper
+    q, k = (unit(torch.nn.functional.silu(heads_of(affine(p, name, W=x)))) for name in "qk")
+    v, beta = (
+        torch.nn.functional.silu(heads_of(affine(p, "v", W=x))),
+        torch.sigmoid(affine(p, "b", W=x))[..., None, None],
+    )
+    one = torch.eye(16, dtype=x.dtype)
+    s = s @ (one - beta * k[..., :, None] * k[..., None, :]) + beta * v[..., :, None] * k[..., None, :]
+    return affine(p, "h", U=(s @ q[..., None])[..., 0].flatten(1)), s.mT.flatten(1)
+
+
+def rwkv7(p: P, x: Tensor, states: States) -> States:
+    """S (diag(w) − κ̂ᵀ (a ⊙ κ̂)) + vᵀ k̃, with the products of matrices written out."""
+    _, s, before = states
+    s = s.reshape(len(x), 4, 16, 16).mT
+    r, k, v, d, a = (heads_of(affine(p, name, U=torch.lerp(x, before, p[f"mu_{name}"]))) for name in "rkvwa")
+    w, a = torch.exp(-0.606531 * torch.sigmoid(d)), torch.sigmoid(a)
+    kappa = unit(k * p["xi"].reshape(4, 16))
+    added = k * torch.lerp(torch.ones_like(a), a, p["alpha"].reshape(4, 16))
+    s = (
+        s @ (torch.diag_embed(w) - kappa[..., :, None] * (a * kappa)[..., None, :])
+        + v[..., :, None] * added[..., None, :]
+    )
+    return affine(p, "h", U=(s @ r[..., None])[..., 0].flatten(1)), s.mT.flatten(1), x
+
+
 #: By the catalogue's name.
 STEPS: Mapping[str, Step] = {
     "lstm-peephole": peephole,
+    "lstm-layernorm": layernorm,
     "janet": janet,
     "mgu": mgu,
     "mingru": mingru,
@@ -149,12 +273,21 @@ STEPS: Mapping[str, Step] = {
     "sru": sru,
     "qrnn": qrnn,
     "rhn": rhn,
+    "fastgrnn": fastgrnn,
+    "antisymmetric": antisymmetric,
     "lem": lem,
     "cornn": cornn,
     "unicornn": unicornn,
+    "ltc": ltc,
     "cfc": cfc,
+    "lru": lru,
     "rg-lru": rglru,
+    "s4d": s4d,
     "slstm": slstm,
+    "mlstm": mlstm,
+    "gla": gla,
+    "deltanet": deltanet,
+    "rwkv7": rwkv7,
 }
 
 

@@ -44,6 +44,8 @@ class Cell:
     writes: Mapping[str, int] = {}
     #: "hidden" for a cell that reads x unit by unit and so needs input_size == hidden_size.
     input_width: str = "input"
+    #: What a step reads besides x, by name, with its width: {"dt": "one"}. `step` takes them after the states.
+    inputs: Mapping[str, str] = {}
     _reading: Reading | None = None
 
     def step(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG002
@@ -51,8 +53,11 @@ class Cell:
         raise CellError(f"{type(self).__name__} has no `step`. Define step(self, x, h) and return the new h.")
 
     @property
-    def sizes(self) -> Mapping[str, int]:
-        """Sizes that the cell adds to "input" and "hidden", by name. Override to have some."""
+    def sizes(self) -> Mapping[str, int | str]:
+        """Sizes that the cell adds to "input" and "hidden", by name. Override to have some.
+
+        A size may be a fraction of another one: {"heads": 4, "head": "hidden/heads"}.
+        """
         return {}
 
     @property
@@ -66,7 +71,7 @@ class Cell:
         if type(self).step is Cell.step:
             self.step()
         arguments = list(inspect.signature(self.step).parameters.values())
-        names = tuple(argument.name for argument in arguments[1:])
+        names = tuple(argument.name for argument in arguments[1:] if argument.name not in self.inputs)
         plain = all(argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for argument in arguments)
         if not names or not plain:
             raise CellError(
@@ -92,13 +97,34 @@ class Cell:
         """
         return {}
 
-    def linear(self, name: str, *operands: Symbol, bias: bool = True, width: str = "hidden") -> Symbol:
+    def linear(
+        self, name: str, *operands: Symbol, bias: bool = True, width: str = "hidden", tied: bool = False
+    ) -> Symbol:
         """W x + U v + b: an affine map with parameters of its own, named by `name`.
 
         The matrix of x is W_name, the one of any other operand U_name (U1_name, U2_name… if there are several), and
-        the bias b_name. Naming a map again with the same operands is the same value.
+        the bias b_name. Naming a map again with the same operands is the same value. A map that is `tied` is applied
+        with the same parameters to whatever other operands it is named with.
         """
-        return self._now("linear").linear(name, operands, bias=bias, width=width)
+        return self._now("linear").linear(name, operands, bias=bias, width=width, tied=tied)
+
+    def low_rank(
+        self, name: str, *operands: Symbol, rank: str = "rank", bias: bool = True, width: str = "hidden"
+    ) -> Symbol:
+        """A linear map of low rank: through `rank` numbers, and from there to `width`. Both maps have parameters."""
+        return self.linear(name, self.linear(f"{name}_low", *operands, bias=False, width=rank), bias=bias, width=width)
+
+    def block_linear(self, name: str, v: Symbol, bias: bool = True, width: str | None = None) -> Symbol:
+        """D v + b with a block-diagonal matrix: head by head, for v of a width such as "heads*head".
+
+        The blocks are the parameter D_name of shape (heads, width, head). The result has the width "heads*width"; by
+        default it is as wide as v.
+        """
+        return self._now("block_linear").block_linear(name, v, bias=bias, width=width)
+
+    def reshape(self, v: Symbol, width: str) -> Symbol:
+        """The same numbers under another width, such as "hidden" and "heads*head"."""
+        return self._now("reshape").reshape(v, width)
 
     def vector(self, name: str, initial: float = 0.0, width: str = "hidden") -> Symbol:
         """A learned number per unit, such as a peephole or a scale; it starts at `initial`."""

@@ -56,16 +56,21 @@ def without_biases(equations: Equations) -> Equations:
     known: dict[Symbol, Symbol] = {}
     kept: set[str] = set()
     for node in equations.nodes:
-        inputs, detail = tuple(known[value] for value in node.inputs), node.detail
+        inputs = tuple(known[value] for value in node.inputs if not _is_bias(value))
+        detail = node.detail
         kept.update(_parameters_without_bias(node))
         if isinstance(detail, LinearMap):
             detail = replace(detail, bias=None)
-        known[node] = graph.node(node.operation, inputs, node.width, detail)
+        if any(_is_bias(value) for value in node.inputs):  # of a block-diagonal map: value + bias
+            known[node] = inputs[0]
+        elif not _is_bias(node):
+            known[node] = graph.node(node.operation, inputs, node.width, detail)
     # a map that nothing reads is not among the nodes, but its parameters are among the parameters
     dropped = {name for name in equations.parameters if name.startswith("b_") and name not in kept}
     return replace(
         equations,
         parameters={name: widths for name, widths in equations.parameters.items() if name not in dropped},
+        initial={name: value for name, value in equations.initial.items() if name not in dropped},
         nodes=tuple(graph.nodes),
         named={name: known[value] for name, value in equations.named.items()},
         results=tuple(known[value] for value in equations.results),
@@ -76,7 +81,12 @@ def _parameters_without_bias(node: Symbol) -> Sequence[str]:
     """The parameters that a node reads, but for the bias of a linear map."""
     if isinstance(node.detail, LinearMap):
         return node.detail.matrices
-    return (node.detail,) if node.operation == "vector" else ()
+    return (node.detail,) if node.operation == "vector" and not _is_bias(node) else ()
+
+
+def _is_bias(node: Symbol) -> bool:
+    """Whether a value is the bias of a block-diagonal map; no other vector has such a name."""
+    return node.operation == "vector" and str(node.detail).startswith("b_")
 
 
 class _Draft:
@@ -108,7 +118,8 @@ class _Draft:
         """The draft, without what is not used any more."""
         results = {state: self.results[state] for state in self.states}
         named = {**{name: self._known[value] for name, value in self.of.named.items()}, **results}
-        place = self._needed({self.x, *self.before.values(), *named.values()})
+        extras = (self._known[node] for node in self.of.nodes if node.operation == "extra")
+        place = self._needed({self.x, *self.before.values(), *extras, *named.values()})
         return Equations(
             title=self.of.title,
             sizes=self.of.sizes,
@@ -118,6 +129,7 @@ class _Draft:
             nodes=tuple(place),
             named=dict(sorted(named.items(), key=lambda item: place[item[1]])),
             results=tuple(results.values()),
+            inputs=self.of.inputs,
         )
 
     def _needed(self, needed: set[Symbol]) -> dict[Symbol, int]:

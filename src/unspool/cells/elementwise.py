@@ -61,7 +61,7 @@ class QRNN(Cell):
     def state_widths(self) -> Mapping[str, str]:
         return dict.fromkeys(self.states[2:], "input")
 
-    def step(self, x: Symbol, _h: Symbol, c: Symbol, *past: Symbol) -> tuple[Symbol, ...]:
+    def step(self, x: Symbol, h: Symbol, c: Symbol, *past: Symbol) -> tuple[Symbol, ...]:  # noqa: ARG002
         z = tanh(self.linear("z", x, *past))
         f = sigmoid(self.linear("f", x, *past))
         o = sigmoid(self.linear("o", x, *past))

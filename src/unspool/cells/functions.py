@@ -49,6 +49,58 @@ def absolute(v: Value) -> Value:
     return elementwise("absolute", v) if isinstance(v, Symbol) else abs(v)
 
 
+def log1p(v: Value) -> Value:
+    """ln(1 + v), exact near 0."""
+    return elementwise("log1p", v) if isinstance(v, Symbol) else math.log1p(v)
+
+
+def sin(v: Value) -> Value:
+    """Sine."""
+    return elementwise("sin", v) if isinstance(v, Symbol) else math.sin(v)
+
+
+def cos(v: Value) -> Value:
+    """Cosine."""
+    return elementwise("cos", v) if isinstance(v, Symbol) else math.cos(v)
+
+
+def erf(v: Value) -> Value:
+    """The error function."""
+    return elementwise("erf", v) if isinstance(v, Symbol) else math.erf(v)
+
+
+def softplus(v: Value) -> Value:
+    """ln(1 + eᵛ)."""
+    return elementwise("softplus", v) if isinstance(v, Symbol) else max(v, 0.0) + math.log1p(math.exp(-abs(v)))
+
+
+def log_sigmoid(v: Value) -> Value:
+    """ln σ(v) = −softplus(−v)."""
+    return -softplus(-v)
+
+
+def silu(v: Value) -> Value:
+    """v σ(v), also known as swish."""
+    return v * sigmoid(v)
+
+
+def gelu(v: Value) -> Value:
+    """v Φ(v) with the normal distribution Φ, by erf."""
+    return 0.5 * v * (1 + erf(v * math.sqrt(0.5)))
+
+
+def softmax(v: Symbol) -> Symbol:
+    """eᵛ / Σ eᵛ over the units of one row."""
+    _one_symbol("softmax", v)
+    return elementwise("softmax", v)
+
+
+def cumsum(v: Symbol) -> Symbol:
+    """The sum of a row's units up to each of them."""
+    _one_symbol("cumsum", v)
+    return elementwise("cumsum", v)
+
+
 def minimum(a: Symbol | Number, b: Symbol | Number) -> Symbol:
     """The smaller of two values, unit by unit."""
     _one_symbol("minimum", a, b)
@@ -85,6 +137,10 @@ ACTIVATIONS: Mapping[str, Callable[[Symbol], Symbol]] = {
     "tanh": tanh,
     "relu": relu,
     "sigmoid": sigmoid,
+    "silu": silu,
+    "gelu": gelu,
+    "softplus": softplus,
+    "sin": sin,
     "identity": lambda v: v,
 }
 

@@ -41,5 +41,6 @@ def _is_open(value: Symbol) -> bool:
 def _gating_factors(equations: Equations) -> set[Symbol]:
     """Values v such that v or 1 − v is a factor of a product."""
     factors = {value for node in equations.nodes if node.operation == "multiply" for value in node.inputs}
+    factors |= {node.inputs[0] for node in factors if node.operation in ("expand", "columns")}  # a gate per row
     inverted = {node.inputs[1] for node in factors if node.operation == "subtract" and node.inputs[0].detail == 1}
     return factors | inverted

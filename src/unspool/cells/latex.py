@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from unspool.cells.equations import Equations
-from unspool.cells.symbols import LinearMap, Symbol
+from unspool.cells.symbols import GIVEN, LinearMap, Symbol
 
 # How tightly each form binds; an operand that binds less than its place asks for gets parentheses, and so does one
 # that starts with a minus sign after an operator.
@@ -18,9 +18,20 @@ FUNCTIONS = {
     "relu": r"\operatorname{relu}",
     "exp": r"\exp",
     "log": r"\ln",
+    "log1p": r"\operatorname{log1p}",
+    "sin": r"\sin",
+    "cos": r"\cos",
+    "erf": r"\operatorname{erf}",
+    "softplus": r"\operatorname{softplus}",
     "minimum": r"\min",
     "maximum": r"\max",
     "normalise": r"\operatorname{norm}",
+    "softmax": r"\operatorname{softmax}",
+    "cumsum": r"\operatorname{cumsum}",
+    "sum": r"\operatorname{sum}",
+    "mean": r"\operatorname{mean}",
+    "max": r"\operatorname{largest}",
+    "columns": r"\operatorname{columns}",
 }
 
 #: A value without a name that is longer than this, and used more than once, gets a line of its own.
@@ -45,6 +56,9 @@ OPERATORS = {
     "absolute": Operator(r"\left|{}\right|", ((SUM, False),), ATOM),
     "less": Operator("{} < {}", ((SUM, False), (SUM, False)), SUM),
     "less_equal": Operator(r"{} \le {}", ((SUM, False), (SUM, False)), SUM),
+    "outer": Operator(r"{} \otimes {}", ((ATOM, False), (ATOM, True)), PRODUCT),
+    "matvec": Operator(r"{} \cdot {}", ((ATOM, False), (ATOM, True)), PRODUCT),
+    "vecmat": Operator(r"{}^\top \cdot {}", ((ATOM, False), (ATOM, True)), PRODUCT),
     "where": Operator(r"\begin{{cases}} {1} & {0} \\ {2} & \text{{else}} \end{{cases}}", ((SUM, False),) * 3, ATOM),
 }
 #: The product with a number.
@@ -66,7 +80,7 @@ class _Printer:
     def lines(self) -> list[str]:
         """`name = text` for every named value."""
         named = self.equations.named
-        names = {id(value): name for name, value in named.items() if value.operation not in ("input", "state")}
+        names = {id(value): name for name, value in named.items() if value.operation not in GIVEN}
         uses = Counter(id(value) for node in self.equations.nodes for value in node.inputs)
         lines: list[str] = []
         helpers = 0
@@ -86,7 +100,7 @@ class _Printer:
 
     def _shifted(self) -> list[str]:
         """States that are what another one, or the input, was before."""
-        shifted = {name: value for name, value in self.equations.named.items() if value.operation in ("input", "state")}
+        shifted = {name: value for name, value in self.equations.named.items() if value.operation in GIVEN}
         return [f"{_letter(name)}_t &= {self._texts[value][0]}" for name, value in shifted.items()]
 
     def _print(self, node: Symbol) -> tuple[str, int]:
@@ -94,6 +108,10 @@ class _Printer:
         match node.operation:
             case "input":
                 return "x_t", ATOM
+            case "extra":
+                return f"{_letter(node.detail)}_t", ATOM
+            case "expand" | "view":
+                return self._texts[node.inputs[0]]
             case "state":
                 return f"{_letter(node.detail)}_{{t-1}}", ATOM
             case "vector":

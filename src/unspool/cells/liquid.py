@@ -4,9 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unspool.cells.cell import Cell, check_number, check_size
-from unspool.cells.functions import sigmoid, tanh
+from unspool.cells.cell import Cell, FirstValues, Shapes, Uniform, check_number, check_size
+from unspool.cells.functions import exp, sigmoid, tanh
 from unspool.cells.symbols import Symbol
+
+
+class LTC(Cell):
+    """Liquid time-constant network (Hasani et al., 2021): dh/dt = −(1/τ + f) h + f A, by `unfold` fused steps.
+
+    f = σ(W x + U h + b) is computed anew in each of them. The time constants are τ = e^(−g), A starts in ±1.
+    """
+
+    def __init__(self, dt: float = 1.0, unfold: int = 6) -> None:
+        self.dt = check_number("dt", dt, "Give the time between steps, such as dt=1", positive=True)
+        self.unfold = check_size("unfold", unfold)
+
+    def first_values(self, shapes: Shapes, uniform: Uniform) -> FirstValues:
+        return {"A": [uniform(-1, 1) for _ in range(*shapes["A"])]}
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        leak = exp(self.vector("g"))
+        for part in range(1, self.unfold + 1):
+            f = self.name(f"f{part}", sigmoid(self.linear("f", x, h, tied=True)))
+            h = self.name(
+                f"h{part}", (self.unfold * h + self.dt * f * self.vector("A")) / (self.unfold + self.dt * (leak + f))
+            )
+        return h
 
 
 class CfC(Cell):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unspool.cells.cell import Cell, check_number, check_size
-from unspool.cells.functions import sigmoid, tanh
+from unspool.cells.functions import normalise, sigmoid, sqrt, tanh
+from unspool.cells.matrices import mean_units
 from unspool.cells.symbols import Symbol
 
 
@@ -87,3 +88,36 @@ class JANET(Cell):
         f, i = sigmoid(s), sigmoid(self.beta - s)
         n = tanh(self.linear("n", x, h))
         return f * h + i * n
+
+
+class LayerNormLSTM(Cell):
+    """LSTM with layer normalization (Ba et al., 2016): over all gates of W x, over all of U h, and of the memory shown.
+
+    The three shifts that the paper adds to a gate are one vector here, and the gains of W x and of U h two.
+    """
+
+    keeps = {"f": +1}
+    writes = {"i": +1}
+
+    def normalised(self, side: str, v: Symbol) -> dict[str, Symbol]:
+        """The products of all four gates with v, normalized together."""
+        a = {gate: self.linear(gate + side, v, bias=False) for gate in "ifgo"}
+        mean = self.name(f"mean_{side}", mean_of(list(map(mean_units, a.values()))))
+        a = {gate: value - mean for gate, value in a.items()}
+        deviation = self.name(f"std_{side}", sqrt(mean_of([mean_units(v * v) for v in a.values()]) + 1e-5))
+        return {gate: self.vector(f"gain_{gate}{side}", 1.0) * value / deviation for gate, value in a.items()}
+
+    def step(self, x: Symbol, h: Symbol, c: Symbol) -> tuple[Symbol, Symbol]:
+        wx, uh = self.normalised("x", x), self.normalised("h", h)
+        i, f, o = (sigmoid(wx[gate] + uh[gate] + self.vector(f"bias_{gate}")) for gate in "ifo")
+        g = tanh(wx["g"] + uh["g"] + self.vector("bias_g"))
+        c = f * c + i * g
+        return o * tanh(self.vector("gain_c", 1.0) * normalise(c) + self.vector("bias_c")), c
+
+
+def mean_of(values: list[Symbol]) -> Symbol:
+    """The mean of several values, unit by unit."""
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total / len(values)

@@ -10,7 +10,9 @@ from types import FrameType
 from typing import Any, Protocol
 
 from unspool.cells.equations import Equations
-from unspool.cells.symbols import CONDITIONS, Graph, LinearMap, Symbol, symbol
+from unspool.cells.matrices import matvec
+from unspool.cells.symbols import CONDITIONS, GIVEN, LEAVES, Graph, LinearMap, Symbol, symbol
+from unspool.cells.widths import MOST_FACTORS, factors, join
 from unspool.errors import CellError, UnspoolError
 
 NAME = re.compile(r"[A-Za-z0-9]\w*")
@@ -21,9 +23,10 @@ class Readable(Protocol):
     """What a reading needs of a cell."""
 
     input_width: str
+    inputs: Mapping[str, str]
 
     @property
-    def sizes(self) -> Mapping[str, int]:
+    def sizes(self) -> Mapping[str, int | str]:
         """Sizes besides "input" and "hidden", by name."""
 
     @property
@@ -60,8 +63,9 @@ class Reading:
         self._check_state_widths(widths)
         x = self.graph.node("input", width=self.cell.input_width)
         before = [self.graph.node("state", width=width, detail=state) for state, width in widths.items()]
+        extras = self._extras(widths)
         try:
-            returned, local_names = _call_and_see_names(reader, x, *before)
+            returned, local_names = _call_and_see_names(reader, x, *before, **extras)
         except UnspoolError:
             raise
         except Exception as error:  # whatever the user's own code raises
@@ -73,6 +77,24 @@ class Reading:
         results = self._results(returned, widths)
         return self._equations(widths, results, local_names)
 
+    def _extras(self, states: Mapping[str, str]) -> dict[str, Symbol]:
+        """The further inputs by name; their widths are "input", "one" or the cell's own."""
+        found = {}
+        for name, width in self.cell.inputs.items():
+            self._check_name("further input", name)
+            self._check_width(f"input {name!r}", width)
+            if name in states or name == "x" or self._varies(width):
+                raise CellError(
+                    f"`inputs` of {self.title} has {name!r} of width {width!r}. Give it a name of its own, and the "
+                    "width 'one', 'input' or one of the cell's `sizes`."
+                )
+            found[name] = self.graph.node("extra", width=width, detail=name)
+        return found
+
+    def _varies(self, width: str) -> bool:
+        """Whether a width depends on the hidden size."""
+        return any(part == "hidden" or isinstance(self.cell.sizes.get(part), str) for part in factors(width))
+
     def _check_state_widths(self, widths: dict[str, str]) -> None:
         for state in self.cell.state_widths:
             if state not in widths:
@@ -81,7 +103,7 @@ class Reading:
                     f"({', '.join(widths)}). Name a state, or leave it out."
                 )
 
-    def linear(self, name: str, operands: tuple[Symbol, ...], *, bias: bool, width: str) -> Symbol:
+    def linear(self, name: str, operands: tuple[Symbol, ...], *, bias: bool, width: str, tied: bool = False) -> Symbol:
         """The value of an affine map, and its parameters taken down."""
         self._check_name("linear map", name)
         self._check_width(f"linear map {name!r}", width)
@@ -92,8 +114,13 @@ class Reading:
         x = self.graph.nodes[0]
         if len(set(operands)) < len(operands):
             raise CellError(f"linear map {name!r} of {self.title} reads a value twice. Name each operand once.")
-        matrices = tuple(_name_matrices(name, [operand is x for operand in operands]))
-        value = self.graph.node("linear", operands, width, LinearMap(name, matrices, f"b_{name}" if bias else None))
+        linear = LinearMap(
+            name, tuple(_name_matrices(name, [operand is x for operand in operands])), f"b_{name}" if bias else None
+        )
+        if tied and name in self._maps:
+            return self._again(self._maps[name], operands, linear.bias, width)
+        matrices = linear.matrices
+        value = self.graph.node("linear", operands, width, linear)
         self._check_once(name, value)
         for matrix, operand in zip(matrices, operands, strict=True):
             assert operand.width is not None
@@ -101,6 +128,44 @@ class Reading:
         if bias:
             self.parameters[f"b_{name}"] = (width,)
         return value
+
+    def _again(self, first: Symbol, operands: tuple[Symbol, ...], bias: str | None, width: str) -> Symbol:
+        """A map applied once more: its matrices belong to operands by their places."""
+        same = [operand.width for operand in operands] == [operand.width for operand in first.inputs]
+        if not same or (first.detail.bias, first.width) != (bias, width):
+            raise CellError(
+                f"linear map {first.detail.name!r} of {self.title} is tied, but named with operands or options of other "
+                "widths. Give as many operands of the same widths, in the same order."
+            )
+        return self.graph.node("linear", operands, width, first.detail)
+
+    def block_linear(self, name: str, v: Symbol, *, bias: bool, width: str | None) -> Symbol:
+        """A linear map head by head, and its blocks taken down."""
+        self._check_name("linear map", name)
+        v = self._operand(name, v)
+        parts = factors(str(v.width))
+        if len(parts) < 2:
+            raise CellError(
+                f"block_linear {name!r} of {self.title} reads a value of width {v.width!r}. Give it one such as "
+                "'heads*head', by self.reshape(value, 'heads*head')."
+            )
+        *heads, old = parts
+        shape = (join(heads), width or old, old)
+        self._check_width(f"linear map {name!r}", "*".join(shape))
+        if self.parameters.setdefault(f"D_{name}", shape) != shape:
+            raise CellError(f"block_linear {name!r} of {self.title} is named twice with other widths. Rename one.")
+        value = matvec(self.graph.node("vector", width="*".join(shape), detail=f"D_{name}"), v)
+        if not (bias and self.bias):
+            return value
+        self.parameters[f"b_{name}"] = (str(value.width),)
+        self.initial[f"b_{name}"] = 0.0
+        return value + self.graph.node("vector", width=value.width, detail=f"b_{name}")
+
+    def reshape(self, v: Symbol, width: str) -> Symbol:
+        """A value under another width; whether the sizes fit is known where there are sizes."""
+        self._check_width("a value", width)
+        v = self._operand("reshape", v)
+        return v if v.width == width else self.graph.node("view", (v,), width)
 
     def _check_once(self, name: str, value: Symbol) -> None:
         known = self._maps.setdefault(name, value)
@@ -158,7 +223,8 @@ class Reading:
 
     def _check_width(self, what: str, width: str) -> None:
         known = ("hidden", "input", *self.cell.sizes)
-        if width not in known:
+        parts = factors(width) if isinstance(width, str) else (width,)
+        if len(parts) > MOST_FACTORS or not all(part in known for part in parts):
             raise CellError(
                 f"{what} of {self.title} has the width {width!r}, which is none of {', '.join(known)}. Declare it "
                 "in the cell's `sizes`."
@@ -193,17 +259,18 @@ class Reading:
         """What each computed value is called: by its state, by `name`, or by a local variable."""
         names: dict[Symbol, str] = {}
         for state, value in zip(widths, results, strict=True):
-            if value.operation not in ("input", "state"):
+            if value.operation not in GIVEN:
                 names.setdefault(value, state)
         for name, value in {**self.names, **local}.items():
-            computed = value.operation not in ("input", "state", "vector", "constant")
+            computed = value.operation not in LEAVES
             if value.graph is self.graph and computed and name not in widths:
                 names.setdefault(value, name)
         return names
 
     def _equations(self, widths: dict[str, str], results: tuple[Symbol, ...], local: dict[str, Symbol]) -> Equations:
         names = self._names_of_values(widths, results, local)
-        leaves = self.graph.nodes[: 1 + len(widths)]  # x and the states, even those that a cell ignores
+        # x, the states and the further inputs, even those that a cell ignores
+        leaves = self.graph.nodes[: 1 + len(widths) + len(self.cell.inputs)]
         needed = _ancestors((*leaves, *results, *names))
         nodes = tuple(node for node in self.graph.nodes if node in needed)
         named = {names[node]: node for node in nodes if node in names and node.operation not in CONDITIONS}
@@ -217,6 +284,7 @@ class Reading:
             nodes=nodes,
             named=named,
             results=results,
+            inputs=dict(self.cell.inputs),
         )
 
 
@@ -240,7 +308,7 @@ def _ancestors(values: tuple[Symbol, ...]) -> set[Symbol]:
     return seen
 
 
-def _call_and_see_names(reader: Readable, *values: Symbol) -> tuple[Any, dict[str, Symbol]]:
+def _call_and_see_names(reader: Readable, *values: Symbol, **extras: Symbol) -> tuple[Any, dict[str, Symbol]]:
     """Call `step` and also return the symbols that its local variables, and its helper methods', named at their end."""
     names: dict[str, Symbol] = {}
 
@@ -255,7 +323,7 @@ def _call_and_see_names(reader: Readable, *values: Symbol) -> tuple[Any, dict[st
     outer = sys.getprofile()
     sys.setprofile(see)
     try:
-        returned = reader.step(*values)
+        returned = reader.step(*values, **extras)
     finally:
         _resume_profile(outer)
     return returned, names

@@ -47,6 +47,7 @@ class SavedCell(Cell):
         self._with_biases = document.load(text)
         self.keeps, self.writes = dict(keeps), dict(writes)
         self.input_width = str(self._with_biases.nodes[0].width)
+        self.inputs = dict(self._with_biases.inputs)
         if depth is not None:
             self.depth = depth
 
@@ -72,7 +73,7 @@ class SavedCell(Cell):
         return json.dumps(self.entry())
 
     @property
-    def sizes(self) -> Mapping[str, int]:
+    def sizes(self) -> Mapping[str, int | str]:
         return self._with_biases.sizes
 
     @property

@@ -12,13 +12,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from unspool.cells.widths import ONE, factors, is_prefix
 from unspool.errors import CellError
 
-LEAVES = ("input", "state", "vector", "constant")
-UNARY = ("negative", "sigmoid", "tanh", "relu", "exp", "log", "sqrt", "absolute", "normalise")
+#: What a step is called with.
+GIVEN = ("input", "extra", "state")
+LEAVES = ("input", "extra", "state", "vector", "constant")
+FUNCTIONS = ("sigmoid", "tanh", "relu", "exp", "log", "log1p", "sqrt", "sin", "cos", "erf", "softplus")
+#: Of the units of a row together.
+OVER_UNITS = ("normalise", "softmax", "cumsum")
+UNARY = ("negative", *FUNCTIONS, "absolute", *OVER_UNITS)
 BINARY = ("add", "subtract", "multiply", "divide", "minimum", "maximum")
 CONDITIONS = ("less", "less_equal")
-OPERATIONS = frozenset((*LEAVES, *UNARY, *BINARY, *CONDITIONS, "linear", "where"))
+#: From units to fewer numbers, and back.
+REDUCTIONS = ("sum", "mean", "max")
+MATRICES = ("outer", "matvec", "vecmat", "columns", "expand", "view")
+OPERATIONS = frozenset((*LEAVES, *UNARY, *BINARY, *CONDITIONS, *REDUCTIONS, *MATRICES, "linear", "where"))
 
 Number = int | float
 LARGEST_POWER = 2**30
@@ -94,7 +103,7 @@ class Symbol:
         if not isinstance(exponent, int) or not 1 <= exponent <= LARGEST_POWER:
             raise CellError(
                 f"a power must be a whole number from 1 to {LARGEST_POWER}, got {CellError.shown(exponent)} "
-                f"({_users_line()}). Write it with exp and log."
+                f"({users_line()}). Write it with exp and log."
             )
         if exponent == 1:
             return self
@@ -146,22 +155,41 @@ class Symbol:
         self._refuse(f"`.{name}`", "Use unspool's functions: sigmoid(v), not v.sigmoid()")
 
     def _refuse(self, what: str, remedy: str) -> NoReturn:
-        raise CellError(f"{what} cannot act on a symbol ({_users_line()}). {remedy}.")
+        raise CellError(f"{what} cannot act on a symbol ({users_line()}). {remedy}.")
 
 
 def elementwise(operation: str, *operands: Symbol | Number, detail: Any = None) -> Symbol:
-    """The symbol of an operation that acts unit by unit on operands of one width; numbers fit any width."""
+    """The symbol of an operation that acts unit by unit on operands of one width.
+
+    Numbers fit any width, and so do values of width "one". A value per row of a matrix fits the matrix.
+    """
     graph = next(operand.graph for operand in operands if isinstance(operand, Symbol))
     inputs = tuple(symbol(graph, operand) for operand in operands)
     _check_kinds(operation, inputs)
-    widths = {value.width for value in inputs if value.width is not None}
-    if len(widths) > 1:
+    width = _joint_width(operation, inputs)
+    return graph.node(operation, tuple(_widened(value, width) for value in inputs), width, detail)
+
+
+def _joint_width(operation: str, inputs: tuple[Symbol, ...]) -> str | None:
+    """The width that all inputs have or can be brought to; None if all are numbers."""
+    widths = [value.width for value in inputs if value.width is not None]
+    widest = max(widths, key=lambda width: len(factors(width)), default=None)
+    if widest is not None and not all(is_prefix(width, widest) for width in widths):
         raise CellError(
-            f"{operation} of {' and '.join(map(repr, inputs))} ({_users_line()}): the widths differ. Bring one to "
+            f"{operation} of {' and '.join(map(repr, inputs))} ({users_line()}): the widths differ. Bring one to "
             "the other's width by self.linear(name, value, width=…), or, for a cell that reads x unit by unit, set "
             "its class attribute input_width = 'hidden'."
         )
-    return graph.node(operation, inputs, next(iter(widths), None), detail)
+    return widest
+
+
+def _widened(value: Symbol, width: str | None) -> Symbol:
+    """A value per row as a matrix with equal columns; what is one number fits as it is."""
+    if value.width in (None, ONE, width):
+        return value
+    if value.operation in CONDITIONS:  # it is no number, so what it compares is widened
+        return value.graph.node(value.operation, tuple(_widened(part, width) for part in value.inputs), width)
+    return value.graph.node("expand", (value,), width)
 
 
 def _check_kinds(operation: str, inputs: tuple[Symbol, ...]) -> None:
@@ -171,7 +199,7 @@ def _check_kinds(operation: str, inputs: tuple[Symbol, ...]) -> None:
         if (value.operation in CONDITIONS) != wanted:
             raise CellError(
                 f"{operation} takes {'a comparison' if wanted else 'a value'} as operand {position + 1} and got "
-                f"{value!r} ({_users_line()}). Comparisons are for where(condition, a, b)."
+                f"{value!r} ({users_line()}). Comparisons are for where(condition, a, b)."
             )
 
 
@@ -190,19 +218,19 @@ def as_number(value: Number) -> float:
         number = value.__float__()  # not float(value), which would read text
     except OverflowError:
         raise CellError(
-            f"{CellError.shown(value)} is too large for a float ({_users_line()}). Use smaller numbers."
+            f"{CellError.shown(value)} is too large for a float ({users_line()}). Use smaller numbers."
         ) from None
     except (AttributeError, TypeError, ValueError, RuntimeError):
         raise CellError(
-            f"{CellError.shown(value)} of type {type(value).__name__} stands in the equations ({_users_line()}). "
+            f"{CellError.shown(value)} of type {type(value).__name__} stands in the equations ({users_line()}). "
             "Use numbers, self.linear for matrices and self.vector for a parameter per unit."
         ) from None
     if not math.isfinite(number):
-        raise CellError(f"the number {number} stands in the equations ({_users_line()}). Use finite numbers.")
+        raise CellError(f"the number {number} stands in the equations ({users_line()}). Use finite numbers.")
     return number
 
 
-def _users_line() -> str:
+def users_line() -> str:
     """Where in the user's code the present operation stands."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unspool.cells."):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspool.cells import Cell, find_cell
+from unspool.cells.blocks import BLOCKS, expand_by
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -29,6 +31,16 @@ def _linear(operands: Sequence[Array], matrices: Sequence[Array], bias: Array | 
 def _normalise(v: Array, epsilon: float) -> Array:
     centerd = v - v.mean(-1, keepdims=True)
     return np.asarray(centerd / np.sqrt((centerd**2).mean(-1, keepdims=True) + epsilon))
+
+
+def _softmax(v: Array) -> Array:
+    e = np.exp(v - v.max(-1, keepdims=True))
+    return np.asarray(e / e.sum(-1, keepdims=True))
+
+
+def _erf(v: Array) -> Array:
+    """By Python's own function, number by number."""
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(v), np.asarray(v).dtype)
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -52,6 +64,15 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "less_equal": np.less_equal,
     "where": np.where,
     "normalise": _normalise,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": _erf,
+    "softplus": lambda v: np.logaddexp(v, 0),
+    "softmax": _softmax,
+    "max": lambda v: v.max(-1, keepdims=True),
+    **BLOCKS,
+    **expand_by(np.broadcast_to),
 }
 
 
@@ -63,8 +84,11 @@ def run(
     *,
     lengths: Sequence[int] | None = None,
     reverse: bool = False,
+    inputs: Mapping[str, ArrayLike] | None = None,
 ) -> tuple[Array, tuple[Array, ...], dict[str, Array]]:
     """Run a cell over x (T, B, input_size) in float64 from parameters named as in its equations.
+
+    What the cell reads besides x is in `inputs` by name, each (T, B, width).
 
     Returns the output (T, B, width), the final states, and every named value at every step. Parameters without
     biases give equations without biases. Steps beyond a row's length are zero and leave its state as it was.
@@ -83,7 +107,24 @@ def run(
         raise ShapeError.of("x", x.shape, unfit, "Change one of the two")
     start = _check_states(equations, states, x, hidden_size)
     ends = _check_lengths(lengths, *x.shape[:2])
-    return _unroll(equations, given, x, start, ends, reverse, hidden_size)
+    sizes = x.shape[2], hidden_size
+    x = np.concatenate([x, *_check_inputs(equations, inputs or {}, x, hidden_size)], 2)
+    return _unroll(equations, given, x, start, ends, reverse, sizes)
+
+
+def _check_inputs(equations: Equations, inputs: Mapping[str, ArrayLike], x: Array, hidden_size: int) -> list[Array]:
+    """What the cell reads besides x, in its order."""
+    if set(inputs) != set(equations.inputs):
+        wanted = ", ".join(equations.inputs) or "none"
+        raise ArgumentError.of("inputs", sorted(inputs), f"are not those of {equations.title}", f"Give {wanted}")
+    found = []
+    for name, width in equations.inputs.items():
+        shape = (*x.shape[:2], equations.size(width, x.shape[2], hidden_size))
+        value = _as_array(name, inputs[name])
+        if value.shape != shape:
+            raise ShapeError.of(name, value.shape, f"is not of shape {shape}", "Reshape it")
+        found.append(value)
+    return found
 
 
 def _as_array(name: str, value: Any, dtype: type[np.float64] | None = np.float64) -> Array:
@@ -110,11 +151,7 @@ def _check_parameters(equations: Equations, given: Mapping[str, Array], input_si
 
 def _hidden_size(equations: Equations, given: Mapping[str, Array], input_size: int) -> int:
     """The size that a parameter has along an axis of hidden units; without such an axis that of the input."""
-    for name, widths in equations.parameters.items():
-        if "hidden" in widths:
-            size: int = given[name].shape[widths.index("hidden")]
-            return size
-    return input_size
+    return equations.find_hidden_size({name: value.shape for name, value in given.items()}) or input_size
 
 
 def _check_states(
@@ -146,12 +183,12 @@ def _unroll(
     now: tuple[Array, ...],
     ends: NDArray[Any],
     reverse: bool,
-    hidden_size: int,
+    sizes: tuple[int, int],
 ) -> tuple[Array, tuple[Array, ...], dict[str, Array]]:
     steps, rows, _ = x.shape
-    step = Evaluator(equations, OPERATIONS)
+    step = Evaluator(equations, OPERATIONS, sizes)
     trace = {
-        name: np.zeros((steps, rows, _width(equations, node, x, hidden_size))) for name, node in equations.named.items()
+        name: np.zeros((steps, rows, equations.size(str(node.width), *sizes))) for name, node in equations.named.items()
     }
     for t in reversed(range(steps)) if reverse else range(steps):
         live = t < ends
@@ -167,7 +204,3 @@ def _replace(state: Array, live: NDArray[Any], value: Array) -> Array:
     new = state.copy()
     new[live] = value
     return new
-
-
-def _width(equations: Any, node: Any, x: Array, hidden_size: int) -> int:
-    return int(equations.size(node.width, x.shape[2], hidden_size))

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unspool.cells.blocks import BLOCKS, expand_by
+
 
 def _linear(operands: Sequence[Tensor], matrices: Sequence[Tensor], bias: Tensor | None) -> Tensor:
     total = functional.linear(operands[0], matrices[0], bias)
@@ -62,4 +64,13 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "less_equal": _less_equal,
     "where": torch.where,
     "normalise": _normalise,
+    "log1p": torch.log1p,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "erf": torch.erf,
+    "softplus": lambda v: -functional.logsigmoid(-v),  # torch's softplus is v from 20 on
+    "softmax": lambda v: torch.softmax(v, -1),
+    "max": lambda v: torch.amax(v, -1, keepdim=True),
+    **BLOCKS,
+    **expand_by(lambda v, shape: v.expand(shape)),
 }

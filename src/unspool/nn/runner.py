@@ -39,7 +39,7 @@ class Runner:
     def __init__(self, equations: Equations, input_size: int, hidden_size: int, layout: Layout | None = None) -> None:
         self.equations = equations
         self.layout = layout or Layout(tuple(equations.parameters))
-        self.step = Evaluator(equations, OPERATIONS)
+        self.step = Evaluator(equations, OPERATIONS, (input_size, hidden_size))
         self.kernel = LazyKernel(equations, input_size, hidden_size, self.layout.places)
         self.document = document.dump(equations)
         self._sizes = input_size, hidden_size

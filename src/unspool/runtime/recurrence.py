@@ -41,7 +41,7 @@ class RecurrencePlayer:
         if self.packed is not None:  # integers are for float32
             self.dtype = self.packed.dtype
         self._parameters = {} if self.packed else arrays
-        self._step = Evaluator(equations, KEEPING)
+        self._step = Evaluator(equations, KEEPING, (recurrence.input_size, recurrence.hidden_size))
 
     def initial_states(self, rows: int) -> tuple[Array, ...]:
         """The states before the first step, for a batch of `rows`."""

@@ -69,7 +69,7 @@ def _trace_layer(layer: Layer, x: Array, states: Sequence[Sequence[Array]]) -> t
 
 def _trace_recurrence(one: Recurrence, x: Array, states: Sequence[Array]) -> tuple[Array, list[Array]]:
     """The output (time, 1, width), and the values of the channels."""
-    step, names = Evaluator(one.equations, KEEPING), _names(one)
+    step, names = Evaluator(one.equations, KEEPING, (one.input_size, one.hidden_size)), _names(one)
     parameters = {name: as_array(one.parameters[name]) for name in one.equations.parameters}
     output = np.zeros((len(x), 1, one.output_size), x.dtype)
     values = [np.zeros((len(x), _width(one, name)), x.dtype) for name in names]

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "mathematics.h"
+#include "functions.h"
 #include "vector.h"
 
 namespace unspool {
