@@ -68,7 +68,7 @@ def draw(
             scale = 0.9 / parameter.shape[1] ** 0.5 if parameter.dim() == 2 else 0.5
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     widths = [layer.equations.size(width, input_size, hidden_size) for width in layer.equations.states.values()]
-    shapes = [(steps, rows, input_size), *((rows, width) for width in widths)]
+    shapes = [(steps, rows, layer.equations.x_size(input_size, hidden_size)), *((rows, width) for width in widths)]
     x, *drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
     named = zip(layer.equations.states, drawn, strict=True)
     states = tuple(possible_state(cell, name, value).requires_grad_() for name, value in named)
@@ -84,8 +84,17 @@ def by_kernel(call: Call, threads: int = 1) -> Values:
     """Results and gradients by the kernel; it is an error if anything ran eagerly."""
     assert call.layer.engine.startswith("kernel")
     with _settings(threads), patch.object(runner, "unroll", side_effect=AssertionError("the eager loop ran")):
-        output, final = call.layer(call.x, as_state(call.states), lengths=call.lengths)
+        x, further = split_x(call)
+        output, final = call.layer(x, as_state(call.states), lengths=call.lengths, **further)
         return with_gradients(call, output, as_states(final))
+
+
+def split_x(call: Call) -> tuple[Tensor, Values]:
+    """x without the further inputs, and these by name."""
+    layer, equations = call.layer, call.layer.equations
+    sizes = [equations.size(width, layer.input_size, layer.hidden_size) for width in equations.x_widths]
+    x, *further = call.x.split(sizes, 2)
+    return x, dict(zip(equations.inputs, further, strict=True))
 
 
 def by_loop(call: Call) -> Values:

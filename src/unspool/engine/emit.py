@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from unspool.cells.equations import Equations
 from unspool.cells.latex import latex
-from unspool.engine.graph import ROW, Node, lower
+from unspool.engine.graph import COLLECTED, INDEXED, ROW, Node, lower
 from unspool.engine.loop_body import Body, Indices
+from unspool.engine.loops import over_units
 from unspool.engine.reverse import reverse
 from unspool.engine.schedule import Program, Sink, schedule
 from unspool.errors import BuildError
@@ -88,6 +89,7 @@ class _Emitter(Indices):
             _table("MAPS", "maps", "Map", self._maps(), [node.detail.name for node in plan.maps]),
             *self._group_tables(),
             *self._block_tables(),
+            _table("EXTRAS", "extra_widths", "int", self._sizes(equations.inputs.values()), list(equations.inputs)),
             _table("OPERANDS", "operand_widths", "int", self._widths(plan.operands)),
             _table("BACKS", "backs", "Back", self._backs()),
             _table("SLOTS", "slot_widths", "int", self._widths(slots), self._names(slots)),
@@ -145,7 +147,8 @@ class _Emitter(Indices):
         """Whether a row's units meet outside the products, as in a normalisation."""
         programs = (self.plan.forward, self.plan.backward)
         rows = any(sink.width == ROW for program in programs for sinks in program.sinks for sink in sinks)
-        return rows or any(program.sums for program in programs)
+        mixing = (*COLLECTED, *INDEXED, "extra")
+        return rows or any(node.operation in mixing for program in programs for node in program.levels)
 
     def _sizes(self, widths: Iterable[str | None]) -> list[str]:
         return [str(self.size(width)) for width in widths]
@@ -164,12 +167,15 @@ class _Emitter(Indices):
         return "FROM_VALUE", self.plan.operands.index(node)
 
     def _operand_of(self, back: Node) -> Node:
-        """The forward value whose gradient a back product is part of: its matrices say which."""
-        return next(group.operand for group in self.plan.groups if set(group.matrices) & set(back.detail))
+        """The forward value whose gradient a back product is part of."""
+        operand: Node = back.detail[0]
+        return operand
 
-    def _shape(self, first: str, second: str | None = None) -> str:
-        """The sizes of a parameter; a vector has no second."""
-        return f"{{{self.size(first)}, {self.size(second)}}}"
+    def _shape(self, *widths: str) -> str:
+        """The sizes of a parameter; a vector has no second, and blocks are one long vector."""
+        if len(widths) == 2:
+            return f"{{{self.size(widths[0])}, {self.size(widths[1])}}}"
+        return f"{{{self.size('*'.join(widths))}, -1}}"
 
     # Loops
 
@@ -197,7 +203,7 @@ class _Emitter(Indices):
         lines = []
         for width in sorted(widths, key=lambda width: width == ROW):
             chosen = [sink for sink in sinks if sink.width == width]
-            lines += self._loop(width, chosen, Body(self, program, level))
+            lines += self._loop(width, chosen, Body(self, program, level, width))
         return lines
 
     def _loop(self, width: str, sinks: Sequence[Sink], body: Body) -> list[str]:
@@ -206,7 +212,7 @@ class _Emitter(Indices):
             body.sink(sink)
         body.guarded("KEEP", _of_kind("slot", sinks))
         body.guarded("TRACE", _of_kind("trace", sinks))
-        inner = _once_a_row(body, bool(always)) if width == ROW else _over_units(body, self.size(width))
+        inner = _once_a_row(body, bool(always)) if width == ROW else over_units(self, body)
         return [
             "        for (int r = 0; r < f.rows; ++r) {",
             "            const int64_t b = f.index[r];",
@@ -225,19 +231,6 @@ def _once_a_row(body: Body, always: bool) -> list[str]:
     lines = [*body.pointers(), *(f"    {line}" for line in body.lines)]
     opening = "{" if always else "if constexpr (KEEP) {"
     return [opening, "    constexpr int64_t j = 0; constexpr One<real> lanes{};", *lines, "}"]
-
-
-def _over_units(body: Body, size: int) -> list[str]:
-    """The work on the units of a row, several at once, and the sums over them."""
-    walk = "loop_in_pairs" if body.slow else "loop"
-    return [
-        *body.pointers(),
-        *(f"vec<real> total_{index}{{}};" for index in body.totals),
-        f"{walk}<real>(f.first[{size}], f.last[{size}], [&](int64_t j, auto lanes) {{",
-        *(f"    {line}" for line in body.lines),
-        "});",
-        *(f"f.sums[{index}][r] = sum<real>(total_{index});" for index in body.totals),
-    ]
 
 
 def _flag(value: bool) -> str:

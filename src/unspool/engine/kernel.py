@@ -58,7 +58,7 @@ class Kernel:
     ) -> None:
         self._source = emit(equations)
         self.equations = equations
-        widths = ("input", "hidden", *equations.sizes)
+        widths = equations.widths
         self._sizes = (ctypes.c_int64 * len(widths))(*(equations.size(w, input_size, hidden_size) for w in widths))
         where = places or [((place, 0), NOWHERE) for place in range(len(equations.parameters))]
         self._places = (ctypes.c_int64 * (4 * len(where)))(

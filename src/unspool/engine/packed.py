@@ -49,7 +49,8 @@ class PackedCell:
         threads: int = 1,
     ) -> None:
         self.kernel = Kernel(equations, input_size, hidden_size)
-        self.input_size, self.int8, self.threads = input_size, int8, threads
+        self.int8, self.threads = int8, threads
+        self.input_size = equations.x_size(input_size, hidden_size)
         arrays = [np.asarray(parameters[name]) for name in equations.parameters]
         for array, (name, shape) in zip(arrays, equations.shapes(input_size, hidden_size).items(), strict=True):
             if array.shape != shape:

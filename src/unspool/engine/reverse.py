@@ -6,15 +6,18 @@ states and from other kept values by elementwise operations, and kept (in a slot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unspool.cells.symbols import CONDITIONS, LinearMap
-from unspool.engine.graph import ROW, Graph, Lowered, Node, order
+from unspool.engine.graph import COLLECTED, INDEXED, ROW, Graph, Lowered, Node, order
 
+#: What a step is called with.
+GIVEN = ("x", "extra", "before")
 #: What the reverse has at hand without its being kept.
-HELD = frozenset({"x", "before", "vector", "constant", "per_unit"})
+HELD = frozenset({"x", "extra", "before", "vector", "constant", "per_unit"})
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,11 @@ class Reversed:
     """The reverse graph's results. What is missing in a dict is zero."""
 
     slots: tuple[Node, ...]  # forward nodes that are kept, in the order of their slots
-    d_maps: dict[LinearMap, Node]  # gradient of each map's value
+    d_maps: dict[Node, Node]  # gradient of each map's value
     d_before: dict[int, Node]  # gradient of each state before the step, without what comes through maps
     d_vectors: dict[str, Node]
     d_x: Node | None  # gradient of x, without what comes through maps
+    d_extras: dict[int, Node]  # gradient of each further input
     operands: dict[Node, Node]  # forward operand of a map, neither x nor a state → its value in the reverse graph
 
 
@@ -45,23 +49,23 @@ class _Reverse:
         for index, result in enumerate(self.forward.results):
             d_after = self.graph.node("d_after", width=result.width, detail=index)
             self._add(result, d_after)
-        d_maps: dict[LinearMap, Node] = {}
+        d_maps: dict[Node, Node] = {}
         readers = _find_readers(self.forward.nodes)
         for node in reversed(self.forward.nodes):
             if node.operation not in ("x", "before"):
                 self._back(node, readers.get(node, ()))
             if node in self.gradients and node.operation == "map":
-                d_maps[node.detail] = self.gradients[node]
-            elif node in self.gradients and node.operation not in ("x", "before", "vector"):
-                RULES[node.operation](self, node, self.gradients[node])
+                d_maps[node] = self.gradients[node]
+            elif node in self.gradients and node.operation not in (*GIVEN, "vector"):
+                RULES[node.operation](self, node, self._of_all_units(node, self.gradients[node]))
         return self._with_slots(d_maps, self._operands(readers, d_maps))
 
-    def _operands(self, readers: Mapping[Node, Sequence[Node]], d_maps: Mapping[LinearMap, Node]) -> dict[Node, Node]:
+    def _operands(self, readers: Mapping[Node, Sequence[Node]], d_maps: Mapping[Node, Node]) -> dict[Node, Node]:
         """The values, neither x nor states, that maps with a gradient had read."""
         return {
             operand: self._value(operand)
             for operand, maps in readers.items()
-            if operand.operation not in ("x", "before") and any(reader.detail in d_maps for reader in maps)
+            if operand.operation not in ("x", "before") and any(reader in d_maps for reader in maps)
         }
 
     def _back(self, node: Node, readers: Sequence[Node]) -> None:
@@ -70,7 +74,7 @@ class _Reverse:
         if maps:
             matrices = tuple(_matrix(reader, node) for reader in maps)
             gradients = tuple(self.gradients[reader] for reader in maps)
-            self._add(node, self.graph.node("back", *gradients, width=node.width, detail=matrices))
+            self._add(node, self.graph.node("back", *gradients, width=node.width, detail=(node, matrices)))
 
     def _reached_by_parameters(self) -> set[Node]:
         """Nodes whose gradient anybody asks for: all but numbers."""
@@ -79,7 +83,7 @@ class _Reverse:
     def _add(self, node: Node, gradient: Node) -> None:
         if node not in self.wanted:
             return
-        if node.width == ROW and gradient.width != ROW:
+        if node.width == ROW and gradient.width not in (ROW, None):
             gradient = self.graph.row_sum(gradient)
         known = self.gradients.get(node)
         self.gradients[node] = gradient if known is None else self._op("add", known, gradient)
@@ -165,9 +169,66 @@ class _Reverse:
     def _through_comparison(self, node: Node, g: Node) -> None:
         """A step function has no gradient."""
 
-    def _with_slots(self, d_maps: dict[LinearMap, Node], operands: dict[Node, Node]) -> Reversed:
+    def _through_sin(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self._op("multiply", g, self._op("cos", self._value(node.inputs[0]))))
+
+    def _through_cos(self, node: Node, g: Node) -> None:
+        slope = self._op("negative", self._op("sin", self._value(node.inputs[0])))
+        self._add(node.inputs[0], self._op("multiply", g, slope))
+
+    def _through_erf(self, node: Node, g: Node) -> None:
+        op, v = self._op, self._value(node.inputs[0])
+        bell = op("exp", op("negative", op("multiply", v, v)))
+        self._add(node.inputs[0], op("multiply", g, op("multiply", self._number(2 / math.sqrt(math.pi)), bell)))
+
+    def _through_softplus(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self._op("multiply", g, self._op("sigmoid", self._value(node.inputs[0]))))
+
+    def _through_log1p(self, node: Node, g: Node) -> None:
+        below = self._op("add", self._value(node.inputs[0]), self._number(1))
+        self._add(node.inputs[0], self._op("divide", g, below))
+
+    # How it passes on where values have other widths. What is one number a row fits all of them as it is.
+
+    def _through_reduce(self, node: Node, g: Node) -> None:
+        value = node.inputs[0]
+        fits = g.width in (ROW, None)
+        self._add(value, g if fits else self.graph.expand(g, str(value.width), node.detail))
+
+    def _through_expand(self, node: Node, g: Node) -> None:
+        self._add(node.inputs[0], self.graph.reduce(self._wide(g, node), node.detail))
+
+    def _through_view(self, node: Node, g: Node) -> None:
+        value = node.inputs[0]
+        fits = g.width in (ROW, None)
+        self._add(value, g if fits else self.graph.node("view", g, width=value.width))
+
+    def _through_cumsum(self, node: Node, g: Node) -> None:
+        back = self.graph.node("cumsum", self._wide(g, node), width=node.width, detail=True)
+        self._add(node.inputs[0], back)
+
+    def _through_row_max(self, node: Node, g: Node) -> None:
+        if node.detail == "fixed":
+            return
+        op, value = self._op, node.inputs[0]
+        below = op("less", self._value(value), self._value(node))
+        count = self.graph.row_sum(op("where", below, self._number(0), self._number(1)))
+        self._add(value, op("where", below, self._number(0), op("divide", g, count)))  # equal ones share it
+
+    def _of_all_units(self, node: Node, g: Node) -> Node:
+        """A gradient that is the same number for all units, as one for each if it goes to a number that all read."""
+        shared = node.width != ROW and any(value.width == ROW for value in node.inputs)
+        return self._wide(g, node) if shared else g
+
+    def _wide(self, g: Node, node: Node) -> Node:
+        """A gradient as wide as its value."""
+        return g if g.width == node.width else self.graph.node("widen", g, width=node.width)
+
+    def _with_slots(self, d_maps: dict[Node, Node], operands: dict[Node, Node]) -> Reversed:
         """Replace the placeholders by states, recomputed values and slots."""
-        leaves = {operation: self._gradients_of(operation) for operation in ("before", "vector", "x")}
+        leaves = {operation: self._gradients_of(operation) for operation in ("before", "vector", "x", "extra")}
+        for index in range(len(self.forward.equations.inputs)):
+            leaves["extra"].setdefault(index, self.graph.constant(0))
         of_leaves = [gradient for found in leaves.values() for gradient in found.values()]
         roots = (*d_maps.values(), *of_leaves, *operands.values())
         needed = {node.detail for node in order(roots) if node.operation == "forward"}
@@ -179,6 +240,7 @@ class _Reverse:
             d_before={index: rewritten[gradient] for index, gradient in leaves["before"].items()},
             d_vectors={name: rewritten[gradient] for name, gradient in leaves["vector"].items()},
             d_x=next((rewritten[gradient] for gradient in leaves["x"].values()), None),
+            d_extras={index: rewritten[gradient] for index, gradient in leaves["extra"].items()},
             operands={operand: rewritten[value] for operand, value in operands.items()},
         )
 
@@ -215,6 +277,16 @@ RULES: dict[str, Callable[[_Reverse, Node, Node], None]] = {
     "maximum": _Reverse._through_extreme,
     "where": _Reverse._through_where,
     "row_sum": _Reverse._through_add,
+    "row_max": _Reverse._through_row_max,
+    "reduce": _Reverse._through_reduce,
+    "expand": _Reverse._through_expand,
+    "view": _Reverse._through_view,
+    "cumsum": _Reverse._through_cumsum,
+    "sin": _Reverse._through_sin,
+    "cos": _Reverse._through_cos,
+    "erf": _Reverse._through_erf,
+    "softplus": _Reverse._through_softplus,
+    "log1p": _Reverse._through_log1p,
     "less": _Reverse._through_comparison,
     "less_equal": _Reverse._through_comparison,
 }
@@ -236,8 +308,8 @@ class _Keep:
                 self._keep_for(node, follows)
 
     def _keep_for(self, node: Node, follows: set[Node]) -> None:
-        """Keep a value. A comparison is not a number, so what it compares is kept instead."""
-        for value in node.inputs if node.operation in CONDITIONS else (node,):
+        """Keep a value. A comparison is not a number, so what it compares is kept, and what a matrix repeats."""
+        for value in node.inputs if node.operation in CONDITIONS or node.operation in INDEXED else (node,):
             if value not in follows:
                 self._keep(value)
                 follows.add(value)
@@ -267,7 +339,8 @@ class _Keep:
             return self.graph.node(node.operation, width=node.width, detail=node.detail)
         if node in self._after:
             return self.graph.node("after", width=node.width, detail=self._after[node])
-        return self.graph.node(node.operation, *(self._known[value] for value in node.inputs))
+        inputs = (self._known[value] for value in node.inputs)
+        return self.graph.node(node.operation, *inputs, width=node.width, detail=node.detail)
 
     def _is_held(self, node: Node) -> bool:
         return node in self._known or node in self._after or node.operation in HELD
@@ -275,7 +348,7 @@ class _Keep:
 
 def _follows_from(node: Node, known: set[Node]) -> bool:
     """Whether a value can be recomputed, by an elementwise operation, from what is known."""
-    return node.operation not in ("map", "row_sum") and all(value in known for value in node.inputs)
+    return node.operation != "map" and node.operation not in COLLECTED and all(value in known for value in node.inputs)
 
 
 def _find_readers(nodes: Iterable[Node]) -> dict[Node, list[Node]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unspool.cells.symbols import CONDITIONS
-from unspool.engine.graph import LEAVES, ROW, Lowered, Node, order
+from unspool.engine.graph import COLLECTED, ELEMENTWISE, INDEXED, LEAVES, ROW, Lowered, Node, order
 from unspool.engine.reverse import Reversed
 
 
@@ -76,7 +76,7 @@ def schedule(lowered: Lowered, reverse: Reversed) -> Schedule:
     groups = _groups(maps, levels)
     operands = tuple(dict.fromkeys(group.operand for group in groups if group.operand.operation not in ("x", "before")))
     forward = _program(_forward_sinks(lowered, reverse, operands), levels)
-    results = (reverse.d_maps, reverse.d_before, reverse.d_vectors, reverse.operands)
+    results = (reverse.d_maps, reverse.d_before, reverse.d_vectors, reverse.d_extras, reverse.operands)
     roots = [node for part in results for node in part.values()] + ([reverse.d_x] if reverse.d_x else [])
     nodes = order(roots)
     backs = tuple(node for node in nodes if node.operation == "back")
@@ -99,12 +99,12 @@ def _backward_sinks(lowered: Lowered, reverse: Reversed, maps: Sequence[Node], o
     """What the backward step writes: the gradients of maps, states, vectors and x, and what maps had read."""
     equations = lowered.equations
     states, names = list(equations.states.values()), list(equations.parameters)
-    place = {node.detail: k for k, node in enumerate(maps)}
+    place = {node: k for k, node in enumerate(maps)}
     return [
-        *(Sink("d_map", place[linear], node, _width(maps[place[linear]])) for linear, node in reverse.d_maps.items()),
+        *(Sink("d_map", place[value], node, _width(value)) for value, node in reverse.d_maps.items()),
         *(Sink("d_before", k, node, states[k]) for k, node in reverse.d_before.items()),
         *(
-            Sink("d_vector", names.index(name), node, equations.parameters[name][0])
+            Sink("d_vector", names.index(name), node, "*".join(equations.parameters[name]))
             for name, node in reverse.d_vectors.items()
         ),
         *(
@@ -113,6 +113,7 @@ def _backward_sinks(lowered: Lowered, reverse: Reversed, maps: Sequence[Node], o
             if node in reverse.operands
         ),
         *([Sink("d_x", 0, reverse.d_x, "input")] if reverse.d_x else []),
+        *(Sink("d_extra", k, node, list(equations.inputs.values())[k]) for k, node in reverse.d_extras.items()),
     ]
 
 
@@ -121,11 +122,21 @@ def _width(node: Node) -> str:
     return node.width
 
 
+#: The most operations of one level: one loop, which is one piece of work for a compiler, whose time grows faster than it.
+LARGEST_LEVEL = 96
+
+
 def _levels(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The level of each node; products and sums over rows begin a new one."""
+    """The level of each node; products and sums over rows begin a new one, and so do too many operations."""
     levels: dict[Node, int] = {}
+    counts: dict[int, int] = {}
     for node in nodes:
-        levels[node] = _level(node, levels)
+        level = _level(node, levels)
+        if node.operation in ELEMENTWISE:
+            while counts.get(level, 0) >= LARGEST_LEVEL:
+                level += 1
+            counts[level] = counts.get(level, 0) + 1
+        levels[node] = level
     return levels
 
 
@@ -133,8 +144,10 @@ def _level(node: Node, levels: Mapping[Node, int]) -> int:
     if node.operation == "map":
         inner = [levels[value] for value in node.inputs if value.operation not in ("x", "before")]
         return max(inner) + 1 if inner else 0
-    if node.operation in ("back", "row_sum"):
+    if node.operation == "back" or node.operation in COLLECTED:
         return max(levels[value] for value in node.inputs) + 1
+    if node.operation in INDEXED:
+        return levels[node.inputs[0]] + (not is_at_hand(node.inputs[0]))
     return max((levels[value] for value in node.inputs), default=0)
 
 
@@ -207,15 +220,25 @@ def _program(sinks: Sequence[Sink], levels: dict[Node, int]) -> Program:
 
 def _write_first(node: Node, level: int, program: Program) -> list[Sink]:
     """What must be written before a level reads this node: a sum over rows, or a value of an earlier level."""
-    if node.operation == "row_sum":
+    if node.operation in ("row_sum", "row_max"):
         if node in program.sums:
             return []
         program.sums.append(node)
         return [Sink("sum", program.sums.index(node), node.inputs[0], _units(node.inputs[0]))]
-    if is_cut(node, level, program.levels) and node not in program.cuts:
-        program.cuts.append(node)
-        return [Sink("cut", program.cuts.index(node), node, _width(node))]
-    return []
+    if node.operation in INDEXED:
+        source = node.inputs[0]
+        return _write_first(source, level, program) if is_at_hand(source) else _cut(source, source, "cut", program)
+    if node.operation in COLLECTED:
+        return _cut(node, node.inputs[0], node.operation, program)
+    return _cut(node, node, "cut", program) if is_cut(node, level, program.levels) else []
+
+
+def _cut(node: Node, value: Node, kind: str, program: Program) -> list[Sink]:
+    """A buffer for a node, and what fills it."""
+    if node in program.cuts:
+        return []
+    program.cuts.append(node)
+    return [Sink(kind, program.cuts.index(node), value, _width(value))]
 
 
 def _units(node: Node) -> str:
@@ -226,12 +249,12 @@ def _units(node: Node) -> str:
 
 def is_at_hand(node: Node) -> bool:
     """Whether a value can be loaded at any level: leaves, maps' values, results of products."""
-    return node.operation in LEAVES or node.operation in ("map", "back", "row_sum")
+    return node.operation in LEAVES or node.operation in ("map", "back") or node.operation in COLLECTED
 
 
 def is_cut(node: Node, level: int, levels: dict[Node, int]) -> bool:
-    """Whether a value of an earlier level is read from a buffer; numbers a row and comparisons are computed again."""
-    again = node.width == ROW or node.operation in CONDITIONS
+    """Whether a value of an earlier level is read from a buffer; comparisons and repeated values are made again."""
+    again = node.operation in CONDITIONS or node.operation in INDEXED
     return levels[node] < level and not again and not is_at_hand(node)
 
 
@@ -243,7 +266,7 @@ def closure(root: Node, level: int, levels: dict[Node, int]) -> tuple[Node, ...]
         node, ready = pending.pop()
         if node in seen:
             continue
-        if ready or is_at_hand(node) or is_cut(node, level, levels):
+        if ready or is_at_hand(node) or node.operation in INDEXED or is_cut(node, level, levels):
             seen[node] = None
         else:
             pending.append((node, True))

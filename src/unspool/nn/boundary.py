@@ -26,8 +26,7 @@ class Boundary:
 
     def __init__(self, equations: Equations, input_size: int, hidden_size: int, layout: Layout) -> None:
         self.layout = layout
-        width = next(str(node.width) for node in equations.nodes if node.operation == "input")
-        self.input_width = equations.size(width, input_size, hidden_size)
+        self.input_width = equations.x_size(input_size, hidden_size)
         self.state_widths = [equations.size(width, input_size, hidden_size) for width in equations.states.values()]
         self._shapes = [torch.Size(shape) for shape in layout.shapes(equations, input_size, hidden_size)]
         self._states = tuple(equations.states)

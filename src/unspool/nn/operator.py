@@ -25,8 +25,10 @@ from unspool.nn.runner import Runner
 
 
 @lru_cache(maxsize=256)
-def _runner(cell: str, input_size: int, hidden_size: int) -> Runner:
-    return Runner(document.load(cell), input_size, check_size("hidden_size", hidden_size))
+def _runner(cell: str, x_size: int, hidden_size: int) -> Runner:
+    equations = document.load(cell)
+    input_size = equations.input_size_of(x_size, check_size("hidden_size", hidden_size))
+    return Runner(equations, check_size("input_size", input_size), hidden_size)
 
 
 def _call(
@@ -40,14 +42,11 @@ def _call(
 ) -> KernelCall:
     """A call of the kernel that fits these arguments, which are checked."""
     _check_x(x)
-    steps, rows, input_size = x.shape
-    runner = _runner(cell, input_size, hidden_size)
-    equations = runner.equations
-    width = next(str(node.width) for node in equations.nodes if node.operation == "input")
-    widths = [equations.size(width, input_size, hidden_size) for width in (width, *equations.states.values())]
-    check_tensors("x", [x], [(steps, rows, widths[0])], x)
-    check_tensors("states", states, [(rows, width) for width in widths[1:]], x)
-    check_tensors("parameters", parameters, list(equations.shapes(input_size, hidden_size).values()), x)
+    steps, rows, x_size = x.shape
+    runner = _runner(cell, x_size, hidden_size)
+    check_tensors("x", [x], [(steps, rows, runner.boundary.input_width)], x)
+    check_tensors("states", states, [(rows, width) for width in runner.widths], x)
+    check_tensors("parameters", parameters, list(runner.equations.shapes(*runner.sizes).values()), x)
     ends = None if lengths is None else check_lengths(lengths, steps, rows, x.device)
     return runner.call(x, ends, reverse)
 

@@ -14,6 +14,7 @@ from unspool.cells.cell import check_size
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import ArgumentError, ArgumentTypeError, CellError
 from unspool.nn.checks import check_flag, check_like, check_recompute, check_room, check_shape
+from unspool.nn.further_inputs import join_inputs
 from unspool.nn.layer import Layer
 from unspool.nn.regularized import Rates, Regularized
 from unspool.nn.route import Route, choose_route
@@ -26,6 +27,9 @@ class Recurrent(Layer):
 
     Parameters have the names that they have in the equations: `W_r`, `U_r`, `b_r`. The output is the cell's first state
     at every step. The state is a tensor (batch, width), or a tuple of them if the cell has several.
+
+    What the cell's `inputs` name is given to a call by name, laid out as x: `layer(x, dt=dt)`. Of width "one" it needs no
+    last dimension.
 
     Args:
         cell: a name ("lstm"; see `unspool.cells.CATALOGUE`), a Cell, or a subclass of Cell.
@@ -141,9 +145,17 @@ class Recurrent(Layer):
         like = next(self.parameters(), torch.empty(0))
         runner = self._regularized.runner(self.training) if self._regularized else self._runner
         parameters = self._ordered_parameters()
-        return {"": choose_route(runner.kernel, parameters, like.new_empty(1, 1, self.input_size), states=())}
+        return {"": choose_route(runner.kernel, parameters, self._like_x(like), states=())}
 
-    def run(self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False) -> tuple[Tensor, Any, Trace]:
+    def _like_x(self, like: Tensor) -> Tensor:
+        return like.new_empty(1, 1, self.equations.x_size(self.input_size, self.hidden_size))
+
+    def run(
+        self, x: Tensor, state: Any, ends: Tensor | None = None, trace: bool = False, **inputs: Tensor
+    ) -> tuple[Tensor, Any, Trace]:
+        """Output, final state and trace for checked, batched, time-major input; `inputs` as the layer is given them."""
+        if inputs or self.equations.inputs:
+            x = join_inputs(self.equations, x, inputs, self.batch_first)
         single = isinstance(state, Tensor)
         states = (state,) if single else tuple(state)
         parameters = self._ordered_parameters()

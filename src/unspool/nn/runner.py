@@ -42,7 +42,7 @@ class Runner:
         self.step = Evaluator(equations, OPERATIONS, (input_size, hidden_size))
         self.kernel = LazyKernel(equations, input_size, hidden_size, self.layout.places)
         self.document = document.dump(equations)
-        self._sizes = input_size, hidden_size
+        self.sizes = input_size, hidden_size
         self.boundary = Boundary(equations, input_size, hidden_size, self.layout)
         self.widths = self.boundary.state_widths
 
@@ -126,7 +126,7 @@ class Runner:
     @property
     def record(self) -> int:
         """How many numbers the kernel keeps per sequence and step."""
-        return engine.record_length(self.equations, *self._sizes)
+        return engine.record_length(self.equations, *self.sizes)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Runner:
         return self  # nothing in it changes with a layer
@@ -151,7 +151,7 @@ class Runner:
         named = self.layout.named(parameters)
         if route.name == "operator":
             ordered = [named[name] for name in self.equations.parameters]
-            return run_operator(self.document, self._sizes[1], x, start, ordered, ends, reverse)
+            return run_operator(self.document, self.sizes[1], x, start, ordered, ends, reverse)
         found = unroll(self.step, named, x, start, ends, reverse, trace)
         if len(x):  # of no step, the results are the states that were given
             guard_backward(found, (*self.layout.names, *self.equations.states), (*parameters, *start))

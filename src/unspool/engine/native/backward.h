@@ -192,12 +192,12 @@ template <typename Cell, typename real> class Backward {
                 }
             }
             f.rows = alive;
-            f.x = static_cast<const real*>(p.call.x) + t * p.B * p.sizes[0];
+            f.x = static_cast<const real*>(p.call.x) + t * p.B * p.x_stride;
             f.out = static_cast<real*>(p.call.out) + t * p.B * width;
             f.tape = static_cast<real*>(p.call.tape) + t * p.B * p.record;
             f.d_out = same ? d_out : d_out + t * p.B * width;
             f.d_out_stride = same ? 0 : width;
-            f.d_x = p.call.d_x ? static_cast<real*>(p.call.d_x) + t * p.B * p.sizes[0] : nullptr;
+            f.d_x = p.call.d_x ? static_cast<real*>(p.call.d_x) + t * p.B * p.x_stride : nullptr;
             f.d_maps = w.slab + filled * p.stride;
             f.d_after = now;
             f.d_before = next;
@@ -225,12 +225,12 @@ template <typename Cell, typename real> class Backward {
                 for (int r = 0; r < alive; ++r)
                     pack_row(
                         w.packed_rows[g], w.room, filled + r,
-                        group.origin == FROM_X       ? f.x + mine.index[r] * in
+                        group.origin == FROM_X       ? f.x + mine.index[r] * p.x_stride
                         : group.origin == FROM_STATE ? before[group.index][r]
                                                      : w.operands[group.index] + r * in,
                         in, first, last);
             }
-            for (int r = 0; r < alive; ++r) d_x_at[filled + r] = (t * p.B + mine.index[r]) * p.sizes[0];
+            for (int r = 0; r < alive; ++r) d_x_at[filled + r] = (t * p.B + mine.index[r]) * p.x_stride;
             filled += alive;
             std::swap(now, next);
             const int staying = undone > 0 ? std::min(alive, mine.alive(p.time_of(undone - 1, longest), 0)) : 0;
@@ -238,7 +238,7 @@ template <typename Cell, typename real> class Backward {
             alive = std::min(alive, staying);
         }
         flush(filled, w, slab_rows, d_x_at, sums, units, part, parts);
-        if (p.call.d_x && !part) p.clear_padding(mine, p.call.d_x, p.sizes[0]);
+        if (p.call.d_x && !part) p.clear_padding(mine, p.call.d_x, p.x_stride);
     }
 
     // The slab's part of the gradients: outer products, column sums, and the gradient of x.
@@ -277,21 +277,29 @@ template <typename Cell, typename real> class Backward {
         p.barrier.meet(parts);
     }
 
+    // Whether an earlier place has the same matrix: a map that is applied several times.
+    static bool used_before(int place) {
+        for (int other = 0; other < place; ++other)
+            if (Cell::matrices[other] == Cell::matrices[place]) return true;
+        return false;
+    }
+
     // The shares' parts added up in a fixed order and laid out as the parameters are.
     void gather(int thread, int threads, const Sums* sums) const {
         const real** from = arena().take<const real*>(p.shares);
-        int turn = 0;
         for (int g = 0; g < Cell::GROUPS; ++g) {
             const Group& group = Cell::groups[g];
             const int64_t in = p.operand_size(group), out = p.columns(group);
             for (int m = group.first; m < group.first + group.count; ++m) {
                 const int64_t at = p.map_at[m] - p.map_at[group.first], rows = p.size(Cell::maps[m].width);
-                real* to = p.gradient(p.matrix(group, m));
+                const int matrix = p.matrix(group, m);
+                real* to = p.gradient(matrix);
+                const bool again = used_before(group.matrices + m - group.first);
                 constexpr int64_t STRIP = 32;
                 for (int64_t row = 0; row < rows; row += STRIP) {
-                    if (turn++ % threads != thread) continue;
+                    if ((matrix + row / STRIP) % threads != thread) continue;  // the same thread at each use of a matrix
                     for (int s = 0; s < p.shares; ++s) from[s] = sums[s].outer[g] + at + row;
-                    add_transposed(to + row * in, in, from, p.shares, out, std::min(STRIP, rows - row), in);
+                    add_transposed(to + row * in, in, from, p.shares, out, std::min(STRIP, rows - row), in, again);
                 }
             }
         }

@@ -226,7 +226,7 @@ template <typename Cell, typename real> class Forward {
         const real** x_rows = arena().take<const real*>(w.room);
 
         p.pass_states(mine, p.start, p.final_states, units);
-        const int64_t longest = n ? mine.lengths[0] : 0, wide = sizes(0), shown = p.size(Cell::state_widths[0]);
+        const int64_t longest = n ? mine.lengths[0] : 0, wide = p.x_stride, shown = p.size(Cell::state_widths[0]);
         const real* x = static_cast<const real*>(p.call.x);
         int alive = 0;
         int64_t slab_end = 0;
@@ -296,7 +296,6 @@ template <typename Cell, typename real> class Forward {
         }
         return tables;
     }
-    int64_t sizes(int index) const { return p.sizes[index]; }
 
     Plan<Cell, real> p;
     const Packing<Cell, real> packing;

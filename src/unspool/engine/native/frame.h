@@ -64,6 +64,7 @@ template <typename real> struct Whole {
     UNSPOOL_INLINE vec<real> load(const real* p) const { return unspool::load(p); }
     UNSPOOL_INLINE void store(real* p, vec<real> v) const { unspool::store(p, v); }
     UNSPOOL_INLINE vec<real> keep(vec<real> v) const { return v; }
+    UNSPOOL_INLINE vec<real> most(vec<real> v) const { return v; }
 };
 template <typename real> struct Part {
     int count;
@@ -71,6 +72,10 @@ template <typename real> struct Part {
     UNSPOOL_INLINE void store(real* p, vec<real> v) const { store_part(p, v, count); }
     UNSPOOL_INLINE vec<real> keep(vec<real> v) const {
         for (int lane = count; lane < LANES<real>; ++lane) v[lane] = 0;
+        return v;
+    }
+    UNSPOOL_INLINE vec<real> most(vec<real> v) const {
+        for (int lane = count; lane < LANES<real>; ++lane) v[lane] = -INFINITY;
         return v;
     }
 };
@@ -88,7 +93,22 @@ template <typename real> struct Two {  // two vectors at once
     UNSPOOL_INLINE void store(real* p, vec<real> v) const { store(p, Both<vec<real>>{v, v}); }
     UNSPOOL_INLINE vec<real> keep(Both<vec<real>> v) const { return v.a + v.b; }
     UNSPOOL_INLINE vec<real> keep(vec<real> v) const { return v + v; }
+    UNSPOOL_INLINE vec<real> most(Both<vec<real>> v) const { return vmaximum<real>(v.a, v.b); }
+    UNSPOOL_INLINE vec<real> most(vec<real> v) const { return v; }
 };
+
+template <typename real> UNSPOOL_INLINE real largest(vec<real> v) {
+    vec<real> found = broadcast(v[0]);
+    for (int lane = 1; lane < LANES<real>; ++lane) found = vmaximum<real>(found, broadcast(v[lane]));
+    return found[0];
+}
+// Sums of a row's units from the first on, or from the last.
+template <typename real> UNSPOOL_INLINE void accumulate(real* v, int64_t count, bool down) {
+    if (down)
+        for (int64_t j = count - 1; j > 0; --j) v[j - 1] += v[j];
+    else
+        for (int64_t j = 1; j < count; ++j) v[j] += v[j - 1];
+}
 
 template <typename real, typename Body> UNSPOOL_INLINE void loop(int64_t first, int64_t last, Body&& body) {
     int64_t j = first;

@@ -109,7 +109,7 @@ UNSPOOL_APART void add_outer(
 #define UNSPOOL_PRODUCTS(WHERE, real) \
     namespace unspool { \
     WHERE template void pack_transposed(real*, int64_t, int64_t, const real*, int64_t, int64_t, int64_t); \
-    WHERE template void add_transposed(real*, int64_t, const real* const*, int, int64_t, int64_t, int64_t); \
+    WHERE template void add_transposed(real*, int64_t, const real* const*, int, int64_t, int64_t, int64_t, bool); \
     WHERE template void pack_straight(real*, int64_t, int64_t, const real*, int64_t, int64_t, int64_t, int64_t); \
     WHERE template void product_pass(int, const Operand<real>*, int, int64_t, int64_t, int64_t, real*, int64_t, bool, bool); \
     WHERE template void product_unpacked(const real*, int64_t, const real*, int64_t, real*, bool); \

@@ -32,7 +32,7 @@ extern "C" struct Call {
     int64_t arrays;            // that parameters lie in
     const int64_t* lengths;    // or null: all are `steps`
     int64_t given;             // START, TRACE, SAME, FORKED, INT8
-    const void* x;           // (T, B, input)
+    const void* x;           // (T, B, input and further inputs)
     void* out;               // (T, B, width of the first state)
     void* packed;            // the matrices as `Packing` lays them out, packed before by `unspool_pack`; or null
     void* tape;              // (T, B, record) or null: keep nothing
@@ -94,6 +94,8 @@ template <typename Cell, typename real> struct Plan {
             end += size(Cell::state_widths[k]);
         }
         record = end;
+        x_stride = sizes[0];
+        for (int i = 0; i < Cell::EXTRAS; ++i) x_stride += size(Cell::extra_widths[i]);
         divide();
         deal();
     }
@@ -206,7 +208,7 @@ template <typename Cell, typename real> struct Plan {
     int64_t map_at[Cell::MAPS + 1];
     int64_t slot_at[Cell::SLOTS + 1];
     int64_t after_at[Cell::STATES + 1];
-    int64_t stride, record;
+    int64_t stride, record, x_stride;
     int threads, shares;
     bool unpacked;  // so few rows that packing the matrices would not pay
     bool together;  // the threads take the same rows, each some of the units

@@ -56,7 +56,7 @@ UNSPOOL_APART void pack_transposed(real* panels, int64_t K, int64_t at, const re
 
 // to[n][k] = Σ from[k][n] over several sources, for n in [0, N) and k in [0, K); row strides ldt and ldf.
 template <typename real>
-UNSPOOL_APART void add_transposed(real* to, int64_t ldt, const real* const* from, int sources, int64_t ldf, int64_t N, int64_t K) {
+UNSPOOL_APART void add_transposed(real* to, int64_t ldt, const real* const* from, int sources, int64_t ldf, int64_t N, int64_t K, bool add) {
     constexpr int L = LANES<real>;
     for (int64_t n = 0; n < N;) {
         int64_t k = 0;
@@ -71,14 +71,18 @@ UNSPOOL_APART void add_transposed(real* to, int64_t ldt, const real* const* from
                     for (int i = 0; i < L; ++i) v[i] += load(from[s] + (k + i) * ldf + n);
                 transpose<real>(v);
 #pragma GCC unroll 16
-                for (int i = 0; i < L; ++i) store(to + (n + i) * ldt + k, v[i]);
+                for (int i = 0; i < L; ++i) {
+                    real* at = to + (n + i) * ldt + k;
+                    store(at, add ? load(at) + v[i] : v[i]);
+                }
             }
         const int count = whole ? L : 1;
         for (; k < K; ++k)
             for (int i = 0; i < count; ++i) {
                 real total = from[0][k * ldf + n + i];
                 for (int s = 1; s < sources; ++s) total += from[s][k * ldf + n + i];
-                to[(n + i) * ldt + k] = total;
+                real& at = to[(n + i) * ldt + k];
+                at = add ? at + total : total;
             }
         n += count;
     }
