@@ -37,6 +37,10 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     r"\min": np.minimum,
     r"\max": np.maximum,
     r"\operatorname{norm}": _norm,
+    r"\sin": np.sin,
+    r"\cos": np.cos,
+    r"\operatorname{softplus}": lambda v: np.log1p(np.exp(v)),
+    r"\operatorname{mean}": lambda v: np.asarray(v.mean()),
 }
 
 
@@ -99,7 +103,7 @@ class Reader:
     def atom(self) -> Array:
         token = self.next()
         if token[0].isdigit():
-            return np.array(float(token))
+            return self.power(float(token))
         if token == r"\left(":
             return self.until(r"\right)")
         if token == r"\left|":
@@ -117,6 +121,13 @@ class Reader:
                 operands.append(self.sum())
             return FUNCTIONS[token](*operands)
         return self.values[token]
+
+    def power(self, number: float) -> Array:
+        """A number, with the exponent that may follow it."""
+        if not self.at("^"):
+            return np.array(number)
+        self.next()
+        return np.asarray(number ** self.braces())
 
     def until(self, closing: str) -> Array:
         value = self.sum()
