@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from unspool.cells.blocks import SIZED, find_shape
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import LinearMap, Symbol
+from unspool.errors import ArgumentError
 from unspool.exchange.onnx.graph import Array, GraphBuilder
+from unspool.exchange.onnx.matrices import emit_sized
 
 #: Operations of equations that are one operator of ONNX.
 OPERATORS = {
@@ -21,6 +24,11 @@ OPERATORS = {
     "exp": "Exp",
     "log": "Log",
     "sqrt": "Sqrt",
+    "sin": "Sin",
+    "cos": "Cos",
+    "erf": "Erf",
+    "softplus": "Softplus",
+    "view": "Identity",
     "absolute": "Abs",
     "minimum": "Min",
     "maximum": "Max",
@@ -37,10 +45,13 @@ class StepEmitter:
         graph: Where they go.
         equations: The step.
         parameters: Arrays by their names in the equations.
+        sizes: The input size and the hidden size.
     """
 
-    def __init__(self, graph: GraphBuilder, equations: Equations, parameters: Mapping[str, Array]) -> None:
-        self.graph, self.equations, self.parameters = graph, equations, parameters
+    def __init__(
+        self, graph: GraphBuilder, equations: Equations, parameters: Mapping[str, Array], sizes: tuple[int, int]
+    ) -> None:
+        self.graph, self.equations, self.parameters, self.sizes = graph, equations, parameters, sizes
 
     def emit(self, x: str, states: Sequence[str]) -> list[str]:
         """The new states from x (batch, input_size) and the old states (batch, width), all by name."""
@@ -58,14 +69,34 @@ class StepEmitter:
             case "state":
                 return before[node.detail]
             case "vector":
-                return self.graph.floats(self.parameters[node.detail], node.detail)
+                return self.graph.floats(self.parameters[node.detail].reshape(-1), node.detail)
             case "constant":
                 return self.graph.floats(node.detail)
             case "linear":
                 return self._linear(node.detail, inputs)
             case "normalise":
                 return self._normalise(inputs[0], node.detail)
-        return self.graph.add(OPERATORS[node.operation], *inputs)
+            case operation if operation in SIZED:
+                return emit_sized(self.graph, operation, inputs, find_shape(node, self._size))
+        return self._emit_function(node.operation, inputs)
+
+    def _emit_function(self, operation: str, inputs: list[str]) -> str:
+        match operation:
+            case "log1p":
+                return self.graph.add("Log", self.graph.add("Add", inputs[0], self.graph.floats(1.0)))
+            case "softmax":
+                return self.graph.add("Softmax", inputs[0], axis=-1)
+            case "cumsum":
+                return self.graph.add("CumSum", inputs[0], self.graph.integers(-1, "last"))
+            case "max":
+                return self.graph.add("ReduceMax", inputs[0], axes=[-1], keepdims=1)
+        if operation not in OPERATORS:
+            problem = f"uses {operation!r}, which is not exported to ONNX"
+            raise ArgumentError.of("cell", self.equations.title, problem, "Use a player, or write the cell without it")
+        return self.graph.add(OPERATORS[operation], *inputs)
+
+    def _size(self, width: str) -> int:
+        return self.equations.size(width, *self.sizes)
 
     def _linear(self, linear: LinearMap, operands: Sequence[str]) -> str:
         total = ""
