@@ -58,6 +58,11 @@ def cell_stack(seed: int) -> Stack:
     return Stack((Layer((make_recurrence(random_cell(seed), width, 6, seed),), False),), False, 0)
 
 
+def published_stack(name: str) -> Stack:
+    """One layer of a cell of the catalogue."""
+    return Stack((Layer((make_recurrence(VARIANTS[name], 5, 6, 1),), False),), False, 0)
+
+
 def compare(model: Model, stack: Stack, seed: int, steps: int = 6) -> float:
     """The difference between a compiled stack and its player, on random numbers."""
     x = np.random.default_rng(seed).standard_normal((steps, stack.input_size)).astype(np.float32)

@@ -104,6 +104,40 @@ static inline float @_softplus(float v)
     return (v > 0.0f ? v : 0.0f) + rest;
 }
 """,
+    "log1p": """\
+/* ln(1 + v), with what the sum loses. */
+static inline float @_log1p(float v)
+{
+    const float sum = 1.0f + v;
+    return sum == 1.0f ? v : sum > 0.0f && sum < @_as_float(0x7f800000u) ? @_log(sum) + (v - (sum - 1.0f)) / sum
+                                                                         : @_log(sum);
+}
+""",
+    "wave": """\
+/* sin(v + quarters pi / 2), for angles up to some thousand. */
+static inline float @_wave(float v, uint32_t quarters)
+{
+    const float t = v * 0x1.45f306p-1f + 12582912.0f, n = t - 12582912.0f;
+    const float r = ((v - n * 1.5703125f) - n * 4.83751297e-4f) - n * 7.54978995e-8f, u = r * r;
+    const float odd = ((-1.95152959e-4f * u + 8.33216087e-3f) * u - 1.66666546e-1f) * u * r + r;
+    const float even = ((2.44331571e-5f * u - 1.38873163e-3f) * u + 4.16666457e-2f) * u * u - 0.5f * u + 1.0f;
+    const uint32_t place = @_as_bits(t) + quarters;
+    const float found = place & 1u ? even : odd;
+    return place & 2u ? -found : found;
+}
+""",
+    "sin": """\
+static inline float @_sin(float v)
+{
+    return @_wave(v, 0u);
+}
+""",
+    "cos": """\
+static inline float @_cos(float v)
+{
+    return @_wave(v, 1u);
+}
+""",
     "absolute": """\
 static inline float @_absolute(float v)
 {
