@@ -167,7 +167,9 @@ def cell_of(step: Callable[..., Any], **attributes: Any) -> Cell:
 
 def sizes(cell: Cell) -> tuple[int, int]:
     """A small input and hidden size that the cell accepts."""
-    return (4, 4) if cell.input_width == "hidden" else (3, 4)
+    unit = cell.equations().hidden_unit
+    hidden = -(-4 // unit) * unit
+    return (hidden, hidden) if cell.input_width == "hidden" else (3, hidden)
 
 
 def random_parameters(cell: Cell, bias: bool = True, scale: float = 0.7) -> dict[str, Array]:
@@ -181,7 +183,7 @@ def random_batch(cell: Cell, steps: int = STEPS, rows: int = len(LENGTHS)) -> tu
     """x (steps, rows, input_size) and initial states (rows, width), the same at every call."""
     equations = cell.equations()
     generator = np.random.default_rng(steps + 100 * rows)
-    x = generator.normal(size=(steps, rows, sizes(cell)[0]))
+    x = generator.normal(size=(steps, rows, equations.x_size(*sizes(cell))))
     widths = {state: equations.size(width, *sizes(cell)) for state, width in equations.states.items()}
     drawn = {state: 0.5 * generator.normal(size=(rows, width)) for state, width in widths.items()}
     return x, tuple(possible_state(cell, state, value) for state, value in drawn.items())

@@ -42,16 +42,18 @@ class Caller:
         self.random, self.numbers = Random(seed), np.random.default_rng(seed)
         self.dtype = np.dtype((np.float32, np.float64)[seed % 2])
         hidden = self.random.choice((1, 3, 7, 8, 16, 17, 32, 33, 64))
+        hidden = -(-hidden // equations.hidden_unit) * equations.hidden_unit
         unit_by_unit = any(node.operation == "input" and node.width == "hidden" for node in equations.nodes)
         self.sizes = hidden if unit_by_unit else self.random.choice((1, 3, 8, 17)), hidden
         self.kernel = Kernel(equations, *self.sizes)
+        self.x_size = equations.x_size(*self.sizes)
 
     def call(self, steps: int, rows: int, threads: int, ragged: bool) -> None:
         """Forward, back, and forward with a trace; every number of every result must have been written."""
         random, kernel = self.random, self.kernel
         reverse, given = random.random() < 0.5, random.random() < 0.7
         lengths = np.array([random.randint(0, steps) for _ in range(rows)], np.int64) if ragged else None
-        x = self.drawn(steps, rows, self.sizes[0])
+        x = self.drawn(steps, rows, self.x_size)
         parameters = [self.drawn(*shape) for shape in self.equations.shapes(*self.sizes).values()]
         start = [self.drawn(rows, width) for width in kernel.state_widths] if given else []
         out = self.blank(steps, rows, kernel.state_widths[0])

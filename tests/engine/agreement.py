@@ -61,11 +61,12 @@ def draw(
 ) -> Call:
     """A call in float64 with numbers drawn at random, such that values stay around one whatever the sizes are."""
     generator = torch.Generator().manual_seed(seed)
+    hidden_size = -(-hidden_size // cell.equations().hidden_unit) * cell.equations().hidden_unit
     input_size = hidden_size if cell.input_width == "hidden" else input_size
     layer = Recurrent(cell, input_size, hidden_size, bias=bias, reverse=reverse, dtype=torch.float64)
     with torch.no_grad():
         for parameter in layer.parameters():
-            scale = 0.9 / parameter.shape[1] ** 0.5 if parameter.dim() == 2 else 0.5
+            scale = 0.9 / parameter.shape[-1] ** 0.5 if parameter.dim() > 1 else 0.5
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     widths = [layer.equations.size(width, input_size, hidden_size) for width in layer.equations.states.values()]
     shapes = [(steps, rows, layer.equations.x_size(input_size, hidden_size)), *((rows, width) for width in widths)]

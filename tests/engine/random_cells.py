@@ -8,10 +8,37 @@ from typing import Any
 
 import torch
 from tests.engine.agreement import Call, draw
+from tests.engine.random_matrices import RandomMatrices
 
-from unspool.cells import Cell, Symbol
+from unspool.cells import (
+    Cell,
+    Symbol,
+    absolute,
+    cos,
+    cumsum,
+    erf,
+    exp,
+    gelu,
+    log,
+    log1p,
+    log_sigmoid,
+    max_units,
+    maximum,
+    mean_units,
+    minimum,
+    normalise,
+    relu,
+    sigmoid,
+    silu,
+    sin,
+    softmax,
+    softplus,
+    sqrt,
+    sum_units,
+    tanh,
+    where,
+)
 from unspool.cells.evaluate import Evaluator
-from unspool.cells.functions import absolute, exp, log, maximum, minimum, normalise, relu, sigmoid, sqrt, tanh, where
 from unspool.nn.operations import OPERATIONS
 from unspool.nn.unroll import unroll
 
@@ -26,6 +53,7 @@ class RandomCell(Cell):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self.inputs = {"dt": "one", "mask": "input"} if seed % 3 == 1 else {}
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -40,8 +68,8 @@ class RandomCell(Cell):
         random = self._random("widths")
         return {state: random.choice(("hidden", "hidden", "narrow")) for state in self.states}
 
-    def step(self, x: Symbol, *before: Symbol) -> tuple[Symbol, ...]:
-        return _Writer(self, self._random("step"), x, before).results()
+    def step(self, x: Symbol, *before: Symbol, **further: Symbol) -> tuple[Symbol, ...]:
+        return _Writer(self, self._random("step"), x, before, further).results()
 
     def _random(self, purpose: str) -> Random:
         return Random(f"{self.seed} {purpose}")
@@ -53,9 +81,13 @@ class RandomUnitByUnit(RandomCell):
     input_width = "hidden"
 
 
-def random_cell(seed: int) -> Cell:
-    """The cell of a seed."""
-    return (RandomUnitByUnit if seed % 4 == 3 else RandomCell)(seed)
+def random_cell(seed: int, further: bool = True) -> Cell:
+    """The cell of a seed; it may read `further` inputs besides x."""
+    kind = RandomMatrices if seed % 5 == 4 else RandomUnitByUnit if seed % 4 == 3 else RandomCell
+    cell = kind(seed)
+    if not further:
+        cell.inputs = {}
+    return cell
 
 
 # Each function is defined, smooth or kinked but never steep, for every number that can come to it.
@@ -75,6 +107,20 @@ UNARY: tuple[Callable[[Symbol], Symbol], ...] = (
     lambda v: sqrt(v * v + 0.25),
     lambda v: 1 / (2 + abs(v)),
     lambda v: normalise(v, 0.3),
+    sin,
+    lambda v: cos(2 * v),
+    erf,
+    gelu,
+    silu,
+    softplus,
+    log_sigmoid,
+    lambda v: log1p(v * v),
+    softmax,
+    lambda v: cumsum(tanh(v)) / 9,
+    lambda v: v * sigmoid(mean_units(v)),
+    lambda v: tanh(v) - 0.1 * tanh(sum_units(v)),
+    lambda v: v / (1 + sum_units(v * v)),
+    lambda v: exp(minimum(v - max_units(v), 0.1)),
 )
 BINARY: tuple[Callable[[Symbol, Symbol], Symbol], ...] = (
     lambda a, b: a + b,
@@ -89,8 +135,11 @@ BINARY: tuple[Callable[[Symbol, Symbol], Symbol], ...] = (
 class _Writer:
     """Writes one step: stages of maps, each followed by elementwise work on what there is of a width."""
 
-    def __init__(self, cell: RandomCell, random: Random, x: Symbol, before: tuple[Symbol, ...]) -> None:
+    def __init__(
+        self, cell: RandomCell, random: Random, x: Symbol, before: tuple[Symbol, ...], further: Mapping[str, Symbol]
+    ) -> None:
         self.cell, self.random, self.x, self.before = cell, random, x, before
+        self.further = list(further.values())
         self.values: dict[str | None, list[Symbol]] = {"hidden": [], "narrow": []}
         self.conditions: dict[str | None, list[Symbol]] = {"hidden": [], "narrow": []}
         self.fresh: list[Symbol] = []
@@ -122,7 +171,7 @@ class _Writer:
 
     def _map(self, stage: int) -> Symbol:
         """A map of x, states, vectors and values; from the second stage on, of the stage before at least."""
-        early = [self.x, *self.before]
+        early = [self.x, *self.before, *self.further]
         operands = self.random.sample(early, self.random.randint(1, min(2, len(early))))
         if stage:
             operands = [*operands[: self.random.randint(0, 2)], self.random.choice(self.fresh)]
@@ -145,7 +194,11 @@ class _Writer:
         for _ in range(self.random.randint(1, 4)):
             kind = self.random.random()
             other = self.random.choice(known) if known and self.random.random() < 0.8 else self._vector(value.width)
-            if kind < 0.4:
+            if kind < 0.08:
+                value = self._tied(value)
+            elif kind < 0.15:
+                value = self._gated(value)
+            elif kind < 0.45:
                 value = self.random.choice(UNARY)(value)
             elif kind < 0.8:
                 pair = (value, other) if self.random.random() < 0.5 else (other, value)
@@ -156,6 +209,21 @@ class _Writer:
                 known.append(self._named(value))
         known.append(value)
         return value
+
+    def _tied(self, value: Symbol) -> Symbol:
+        """A map to the same width, whose matrix may be that of an earlier one."""
+        return tanh(self.cell.linear(f"t_{value.width}", value, bias=False, width=str(value.width), tied=True))
+
+    def _gated(self, value: Symbol) -> Symbol:
+        """A number per row that all units read: of a map, learned, or given."""
+        self.count += 1
+        choices = (
+            lambda: sigmoid(self.cell.linear(f"g{self.count}", self.x, width="one")),
+            lambda: self.cell.vector(f"a{self.count}", 0.5, width="one"),
+            lambda: next((tanh(one) for one in self.further if one.width == "one"), sigmoid(value)),
+            lambda: where(mean_units(value) > 0.05, mean_units(value), 0.3),
+        )
+        return value * self.random.choice(choices)()
 
     def _where(self, value: Symbol, other: Symbol) -> Symbol:
         """A choice by a new comparison, or by one of an earlier stage."""
@@ -188,6 +256,11 @@ def clearance(call: Call) -> float:
     """The smallest distance from a tie that is not one."""
     least = [1.0]
 
+    def largest(v: Any) -> Any:
+        top = torch.atleast_1d(v).topk(min(2, v.shape[-1]), -1).values
+        least.append(float((top[..., 0] - top[..., -1]).min()) if v.shape[-1] > 1 else 1.0)
+        return OPERATIONS["max"](v)  # type: ignore[operator]
+
     def watched(compute: Callable[..., Any]) -> Callable[..., Any]:
         def watch(a: Any, b: Any = 0.0) -> Any:
             distance = torch.as_tensor(a - b).abs()
@@ -197,7 +270,9 @@ def clearance(call: Call) -> float:
         return watch
 
     kinked = ("relu", "absolute", "minimum", "maximum", "less", "less_equal")
-    step = Evaluator(call.layer.equations, OPERATIONS | {name: watched(OPERATIONS[name]) for name in kinked})
+    watching = {"max": largest, **{name: watched(OPERATIONS[name]) for name in kinked}}
+    sizes = call.layer.input_size, call.layer.hidden_size
+    step = Evaluator(call.layer.equations, OPERATIONS | watching, sizes)
     ends = None if call.lengths is None else torch.tensor(call.lengths)
     with torch.no_grad():
         unroll(step, call.layer.cell_parameters(), call.x, call.states, ends, call.layer.reverse)

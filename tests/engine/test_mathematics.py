@@ -43,6 +43,8 @@ TRUE: dict[str, Callable[[Array], Array]] = {
     "sin": np.sin,
     "cos": np.cos,
 }
+#: Those whose truth NumPy computes quickly.
+QUICK = ("exp", "log", "tanh", "sigmoid", "sqrt")
 each_function = pytest.mark.parametrize("name", TRUE)
 each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -118,7 +120,7 @@ def sweep(name: str, folder: Path, step: int) -> None:
 
 @each_function
 def test_float32_is_within_2_ulp(name: str, folder: Path) -> None:
-    sweep(name, folder, 61)
+    sweep(name, folder, 61 if name in QUICK else 641)
 
 
 @pytest.mark.long
@@ -129,7 +131,7 @@ def test_every_float32_is_within_2_ulp(name: str, folder: Path) -> None:
 
 # Where each function does its work, and where its formulas change over.
 NEAR = [(-1e-3, 1e-3), (-0.3, 0.3), (0.4, 0.6), (-1, 1), (0.7, 1.5), (-4, 4), (-20, 20)]
-FAR = [(-40, 40), (-750, 720), (-745.2, -708), (0, 1e-307)]
+FAR = [(-40, 40), (-750, 720), (-745.2, -708), (0, 1e-307), (-6e5, 6e5)]
 
 
 @each_function

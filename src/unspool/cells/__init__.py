@@ -6,6 +6,8 @@ from unspool.cells.catalogue import cell_name as cell_name
 from unspool.cells.catalogue import find_cell as find_cell
 from unspool.cells.cell import Cell as Cell
 from unspool.cells.cell_file import load_cell_file as load_cell_file
+from unspool.cells.complex_pairs import Complex as Complex
+from unspool.cells.complex_pairs import polar as polar
 from unspool.cells.deep_transition import DeepTransition as DeepTransition
 from unspool.cells.elementwise import QRNN as QRNN
 from unspool.cells.elementwise import SRU as SRU

@@ -161,14 +161,17 @@ class _Reader:
     def _check_parameters(self) -> None:
         """Every parameter that is used is declared, with the widths of its use."""
         for name, widths in self.parameters.items():
-            if not self._are_widths(widths) or _shape_of_use(widths) != self.used.get(name, _shape_of_use(widths)):
+            if not self._are_widths(name, widths) or _shape_of_use(widths) != self.used.get(
+                name, _shape_of_use(widths)
+            ):
                 raise CellError(f"parameter {name!r} of {self.title} has widths {widths!r}, not those of its use.")
         if missing := set(self.used) - set(self.parameters):
             raise CellError(f"parameter {min(missing)!r} of {self.title} is used but not declared.")
 
-    def _are_widths(self, widths: Any) -> bool:
+    def _are_widths(self, name: str, widths: Any) -> bool:
         """Whether an entry is the widths of a vector, of a matrix or of the blocks of one."""
-        return isinstance(widths, list) and 1 <= len(widths) <= 3 and all(map(self._is_width, widths))
+        most = 3 if name.startswith("D_") else 2
+        return isinstance(widths, list) and 1 <= len(widths) <= most and all(map(self._is_width, widths))
 
     def _is_width(self, width: Any) -> bool:
         parts = factors(width) if isinstance(width, str) else (width,)

@@ -67,6 +67,12 @@ class Equations:
         return total // count
 
     @property
+    def hidden_unit(self) -> int:
+        """What the hidden size is a multiple of: 4 where the cell has a size "hidden/heads" and 4 heads."""
+        parts = [str(size).partition("/") for size in self.sizes.values()]
+        return math.lcm(*(int(self.sizes[count]) for whole, _, count in parts if whole == "hidden"))
+
+    @property
     def widths(self) -> tuple[str, ...]:
         """Every width that occurs: "input", "hidden", the cell's own, and whatever values and their sums have."""
         found = dict.fromkeys(("input", "hidden", *self.sizes))
@@ -110,7 +116,8 @@ class Equations:
         if not power or "input" in factors(width):
             return None
         unit = math.lcm(*(whole for whole in self.sizes.values() if isinstance(whole, int)))
-        return round(unit * (size / self.size(width, unit, unit)) ** (1 / power))
+        root: float = (size / self.size(width, unit, unit)) ** (1 / power)
+        return round(unit * root)
 
     def _depends_on_hidden(self, name: str) -> bool:
         return name == "hidden" or str(self.sizes.get(name, "")).startswith("hidden/")

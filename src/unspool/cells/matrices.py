@@ -1,6 +1,6 @@
 """Sums over units, and values that are matrices: outer products and contractions.
 
-A value of width "key*value" is a matrix with `key` rows and `value` columns. With "heads*key*value" there is a matrix per
+A value of width "key*value" is a matrix with `key` rows and `value` columns. With "heads*key*value" there is one per
 head, and everything here acts head by head.
 """
 

@@ -134,8 +134,8 @@ class Reading:
         same = [operand.width for operand in operands] == [operand.width for operand in first.inputs]
         if not same or (first.detail.bias, first.width) != (bias, width):
             raise CellError(
-                f"linear map {first.detail.name!r} of {self.title} is tied, but named with operands or options of other "
-                "widths. Give as many operands of the same widths, in the same order."
+                f"linear map {first.detail.name!r} of {self.title} is tied, but named with operands or options of "
+                "other widths. Give as many operands of the same widths, in the same order."
             )
         return self.graph.node("linear", operands, width, first.detail)
 

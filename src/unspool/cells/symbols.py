@@ -167,6 +167,8 @@ def elementwise(operation: str, *operands: Symbol | Number, detail: Any = None) 
     inputs = tuple(symbol(graph, operand) for operand in operands)
     _check_kinds(operation, inputs)
     width = _joint_width(operation, inputs)
+    if operation in OVER_UNITS and width == ONE:
+        raise CellError(f"{operation} of {inputs[0]!r} ({users_line()}): one number has no units. Leave it out.")
     return graph.node(operation, tuple(_widened(value, width) for value in inputs), width, detail)
 
 

@@ -73,11 +73,11 @@ def _place(kept: tuple[int, ...], sizes: list[str]) -> str:
 def _clear(indices: Indices, body: Body) -> list[str]:
     """Zeros where sums over factors will be."""
     sizes = {index: indices.size(body.program.cuts[index].width) for index in body.reduced}
-    return [
-        f"std::memset(cut_{index}_p, 0, size_t(f.sizes[{size}]) * sizeof(real));" for index, size in sizes.items()
-    ]
+    return [f"std::memset(cut_{index}_p, 0, size_t(f.sizes[{size}]) * sizeof(real));" for index, size in sizes.items()]
 
 
 def _scan(indices: Indices, body: Body, index: int) -> str:
     node = body.program.cuts[index]
-    return f"accumulate<real>(cut_{index}_p, f.sizes[{indices.size(node.width)}], {'true' if node.detail else 'false'});"
+    return (
+        f"accumulate<real>(cut_{index}_p, f.sizes[{indices.size(node.width)}], {'true' if node.detail else 'false'});"
+    )

@@ -122,7 +122,7 @@ def _width(node: Node) -> str:
     return node.width
 
 
-#: The most operations of one level: one loop, which is one piece of work for a compiler, whose time grows faster than it.
+#: The most operations of one level: a loop is one piece of work for a compiler, whose time grows faster than the loop.
 LARGEST_LEVEL = 96
 
 

@@ -28,8 +28,8 @@ class Recurrent(Layer):
     Parameters have the names that they have in the equations: `W_r`, `U_r`, `b_r`. The output is the cell's first state
     at every step. The state is a tensor (batch, width), or a tuple of them if the cell has several.
 
-    What the cell's `inputs` name is given to a call by name, laid out as x: `layer(x, dt=dt)`. Of width "one" it needs no
-    last dimension.
+    What the cell's `inputs` name is given to a call by name, laid out as x: `layer(x, dt=dt)`. Of width "one" it needs
+    no last dimension.
 
     Args:
         cell: a name ("lstm"; see `unspool.cells.CATALOGUE`), a Cell, or a subclass of Cell.

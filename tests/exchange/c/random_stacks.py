@@ -27,6 +27,7 @@ def make_recurrence(
 
     hidden_size = input_size if cell.input_width == "hidden" else hidden_size
     equations = cell.equations(bias=bool(seed % 3))
+    hidden_size = -(-hidden_size // equations.hidden_unit) * equations.hidden_unit
     parameters = {name: draw(*shape) for name, shape in equations.shapes(input_size, hidden_size).items()}
     plain = Recurrence(equations, input_size, hidden_size, reverse, parameters, None)
     drawn = zip(equations.states, (draw(size) for size in plain.state_sizes), strict=True)
@@ -55,7 +56,7 @@ def random_stack(seed: int) -> Stack:
 def cell_stack(seed: int) -> Stack:
     """One layer of a random cell."""
     width = 3 + seed % 5
-    return Stack((Layer((make_recurrence(random_cell(seed), width, 6, seed),), False),), False, 0)
+    return Stack((Layer((make_recurrence(random_cell(seed, further=False), width, 6, seed),), False),), False, 0)
 
 
 def published_stack(name: str) -> Stack:

@@ -27,7 +27,7 @@ template <typename real> UNSPOOL_INLINE vec<real> verf(vec<real> v) {
     if constexpr (sizeof(real) == 4) {
         near = polynomial<real>(u, -0x1.812746p-2f, 0x1.ce2ef8p-4f, -0x1.b823d2p-6f, 0x1.559d18p-8f, -0x1.b1d502p-11f,
                                 0x1.767da4p-14f);
-        near = v * 0x1.20dd76p0f + v * (u * near);
+        near = v + v * (u * near + 0x1.06eba8p-3f);
         const vec<real> t = 1 / (far + 1.5f);
         q = polynomial<real>(t, 0x1.b3e4f8p-14f, 0x1.1f1816p-1f, 0x1.ca1cb6p-1f, 0x1.3bf918p-1f, 0x1.2458cp1f,
                              -0x1.2a0346p2f, 0x1.307b56p1f);
@@ -36,7 +36,7 @@ template <typename real> UNSPOOL_INLINE vec<real> verf(vec<real> v) {
                                 0x1.565bcd0e63200p-8, -0x1.c02db3fd9b435p-11, 0x1.f9a32666b3c73p-14,
                                 -0x1.f4d247fc17907p-17, 0x1.b9e4f26170ae8p-20, -0x1.5f577b7f391ecp-23,
                                 0x1.fa72d111232d3p-27, -0x1.42627ac130893p-30, 0x1.2481496277bdbp-34);
-        near = v * 0x1.20dd750429b6dp0 + v * (u * near);
+        near = v + v * (u * near + 0x1.06eba8214db69p-3);
         const vec<real> t = 1 / (far + 2);
         q = polynomial<real>(t, 0x1.b9005ad27f215p-26, 0x1.20dd33fc36d2cp-1, 0x1.20e1d37235002p0, 0x1.f9299f6982246p0,
                              0x1.6b74e33ee0785p1, 0x1.418c3fdb79c57p1, 0x1.4ebd76276cea4p-1, -0x1.1c4d36ce3834fp3,

@@ -105,37 +105,57 @@ static inline float @_softplus(float v)
 }
 """,
     "log1p": """\
-/* ln(1 + v), with what the sum loses. */
+/* ln(1 + v): the logarithm of the rounded sum, and what the rounding lost. */
 static inline float @_log1p(float v)
 {
-    const float sum = 1.0f + v;
-    return sum == 1.0f ? v : sum > 0.0f && sum < @_as_float(0x7f800000u) ? @_log(sum) + (v - (sum - 1.0f)) / sum
-                                                                         : @_log(sum);
+    const float u = v + 1.0f, found = @_log(u);
+    if (v == 0.0f)
+        return v;
+    return u <= 0.0f || v > 0x1.fffffep127f ? found : found + (v - (u - 1.0f)) / u;
 }
 """,
-    "wave": """\
-/* sin(v + quarters pi / 2), for angles up to some thousand. */
-static inline float @_wave(float v, uint32_t quarters)
+    "erf": """\
+/* Near 0, v times a polynomial in v^2; beyond, 1 - e^(-v^2) q with a polynomial q in 1 / (|v| + 3/2). */
+static inline float @_erf(float v)
 {
-    const float t = v * 0x1.45f306p-1f + 12582912.0f, n = t - 12582912.0f;
-    const float r = ((v - n * 1.5703125f) - n * 4.83751297e-4f) - n * 7.54978995e-8f, u = r * r;
-    const float odd = ((-1.95152959e-4f * u + 8.33216087e-3f) * u - 1.66666546e-1f) * u * r + r;
-    const float even = ((2.44331571e-5f * u - 1.38873163e-3f) * u + 4.16666457e-2f) * u * u - 0.5f * u + 1.0f;
-    const uint32_t place = @_as_bits(t) + quarters;
-    const float found = place & 1u ? even : odd;
-    return place & 2u ? -found : found;
+    const float a = v < 0.0f ? -v : v, u = v * v, far = 4.1f < a ? 4.1f : a, t = 1.0f / (far + 1.5f);
+    const float p = ((((0x1.767da4p-14f * u - 0x1.b1d502p-11f) * u + 0x1.559d18p-8f) * u - 0x1.b823d2p-6f) * u
+                     + 0x1.ce2ef8p-4f) * u - 0x1.812746p-2f;
+    const float q = (((((0x1.307b56p1f * t - 0x1.2a0346p2f) * t + 0x1.2458cp1f) * t + 0x1.3bf918p-1f) * t
+                      + 0x1.ca1cb6p-1f) * t + 0x1.1f1816p-1f) * t + 0x1.b3e4f8p-14f;
+    const float rest = 1.0f - @_exp(-far * far) * q;
+    return a < 0.9f ? v + v * (u * p + 0x1.06eba8p-3f) : v < 0.0f ? -rest : rest;
+}
+""",
+    "sine": """\
+/* The sine of v plus `ahead` right angles; exact to 2 units in the last place up to 500,000, less so beyond. */
+static inline float @_sine(float v, int ahead)
+{
+    double d = (double)v;
+    if (!(d > -1e15 && d < 1e15))
+        return v - v;
+    if (d > 500000.0 || d < -500000.0)
+        d -= 6.283185307179586 * (double)(int64_t)(d / 6.283185307179586);
+    const double n = (d * 0.6366197723675814 + 6755399441055744.0) - 6755399441055744.0;
+    const float r = (float)((d - n * 0x1.921fb544p0) - n * 0x1.0b4611a626331p-34), u = r * r;
+    const int quarter = (int)n + ahead;
+    const float s = ((0x1.6d969ep-19f * u - 0x1.a0132cp-13f) * u + 0x1.11110ep-7f) * u - 0x1.555556p-3f;
+    const float c = (0x1.9baff2p-16f * u - 0x1.6c1286p-10f) * u + 0x1.555554p-5f;
+    const float half = u * 0.5f, one = 1.0f - half;
+    const float found = quarter & 1 ? one + (((1.0f - one) - half) + u * u * c) : r + r * (u * s);
+    return quarter & 2 ? -found : found;
 }
 """,
     "sin": """\
 static inline float @_sin(float v)
 {
-    return @_wave(v, 0u);
+    return v == 0.0f ? v : @_sine(v, 0);
 }
 """,
     "cos": """\
 static inline float @_cos(float v)
 {
-    return @_wave(v, 1u);
+    return @_sine(v, 1);
 }
 """,
     "absolute": """\
@@ -178,6 +198,15 @@ static inline int @_known(const int32_t *ids, size_t count, int32_t tokens)
         if (ids[i] < 0 || ids[i] >= tokens)
             return 0;
     return 1;
+}
+""",
+    "most": """\
+static inline float @_most(const float *v, int count)
+{
+    float found = v[0];
+    for (int j = 1; j < count; j++)
+        found = @_maximum(found, v[j]);
+    return found;
 }
 """,
     "sum": """\

@@ -6,16 +6,15 @@ per width. A value that a later loop or product reads is kept in an array, all o
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from unspool.cells.widths import factors
-from unspool.engine.graph import ELEMENTWISE, ROW, Lowered, Node, lower, order
-from unspool.errors import ArgumentError
+from unspool.engine.graph import COLLECTED, ELEMENTWISE, INDEXED, ROW, Lowered, Node, lower, order
+from unspool.errors import CellError
+from unspool.exchange.c.blocks import BLOCKS, write_block
 from unspool.exchange.c.names import Names
 from unspool.exchange.c.plain import Plain, as_comment
 from unspool.exchange.c.source import Source, indent
@@ -27,10 +26,6 @@ INFIX = {
     **{"less": "{} < {}", "less_equal": "{} <= {}"},
 }
 CONDITIONS = ("less", "less_equal")
-#: What reads whole values, not one unit of each.
-WHOLE = ("map", "row_sum", "expand", "reduce", "view")
-#: What the language has and C does not.
-MISSING = frozenset({"erf", "row_max", "cumsum", "extra"})
 #: An expression longer than this gets a line of its own.
 LONG = 60
 
@@ -66,7 +61,6 @@ class _Step:
         self.source, self.part, self.of = source, part, recurrence
         self.lowered: Lowered = lower(recurrence.equations)
         self.nodes = order(self.lowered.results)
-        _check_operations(recurrence.equations.title, self.nodes)
         self.names = Names(["x", "w", "j"])
         self.states = [self.names.new(name) for name in recurrence.equations.states]
         self.members: dict[str, str | Matrix] = {}
@@ -85,7 +79,7 @@ class _Step:
         """A product or a sum comes a stage after the values unit by unit that it reads."""
         found: dict[Node, int] = {}
         for node in self.nodes:
-            later = int(node.operation in WHOLE)
+            later = int(node.operation == "map" or node.operation in COLLECTED or node.operation in INDEXED)
             found[node] = max((found[v] + later * _is_unitwise(v) for v in node.inputs), default=0)
         return found
 
@@ -140,8 +134,14 @@ class _Step:
     def _write_stage(self, stage: int) -> Iterable[str]:
         here = [node for node in self.nodes if self.stage[node] == stage]
         for node in here:
-            if node.operation in WHOLE:
-                yield from self._write_whole(node)
+            if node.operation == "map":
+                yield from self._write_map(node)
+            elif node.operation in ("row_sum", "row_max"):
+                function = {"row_sum": "@_sum", "row_max": "@_most"}[node.operation]
+                text = f"{function}({self._array(node.inputs[0])}, {self._size(node.inputs[0])})"
+                yield from self._bind_scalar(node, text)
+            elif node.operation in BLOCKS:
+                yield from self._write_block(node)
             elif node.operation in ELEMENTWISE and not _is_unitwise(node):
                 yield from self._bind_scalar(node, self._expression(node))
         loops: dict[str, _Loop] = {}
@@ -154,42 +154,6 @@ class _Step:
             yield from (f"    {line}" for line in (*loop.lines, *loop.writes))
             yield "}"
 
-    def _write_whole(self, node: Node) -> Iterable[str]:
-        value = node.inputs[0]
-        match node.operation:
-            case "map":
-                yield from self._write_map(node)
-            case "row_sum":
-                yield from self._bind_scalar(node, f"@_sum({self._array(value)}, {self._size(value)})")
-            case "view":
-                self.arrays[node] = self._array(value)
-            case operation:
-                name = self.arrays[node] = self.names.new(operation)
-                self.declared.append(f"float {name}[{self._size(node)}];")
-                yield from self._write_reduce(node, name) if operation == "reduce" else self._write_expand(node, name)
-
-    def _write_expand(self, node: Node, name: str) -> Iterable[str]:
-        index = self._index(str(node.width), node.detail)
-        yield f"for (int j = 0; j < {self._size(node)}; j++)"
-        yield f"    {name}[j] = {self._array(node.inputs[0])}[{index}];"
-
-    def _write_reduce(self, node: Node, name: str) -> Iterable[str]:
-        value = node.inputs[0]
-        index = self._index(str(value.width), node.detail)
-        yield f"@_clear({name}, {self._size(node)});"
-        yield f"for (int j = 0; j < {self._size(value)}; j++)"
-        yield f"    {name}[{index}] += {self._array(value)}[j];"
-
-    def _index(self, width: str, kept: tuple[int, ...]) -> str:
-        """Where in a value that has the factors at the places `kept` the number for unit j of a width stands."""
-        sizes = [self._width(part) for part in factors(width)]
-        terms, stride = [], 1
-        for place in reversed(kept):
-            below = math.prod(sizes[place + 1 :])
-            terms.append(f"j / {below} % {sizes[place]} * {stride}")
-            stride *= sizes[place]
-        return " + ".join(reversed(terms))
-
     def _write_map(self, node: Node) -> Iterable[str]:
         name, size = self.names.new(f"sum_{node.detail.name}"), self._size(node)
         self.arrays[node] = name
@@ -201,6 +165,14 @@ class _Step:
             yield f"@_copy({name}, {self._vector(node.detail.bias)}, {size});"
         for matrix, operand in zip(node.detail.matrices, node.inputs, strict=True):
             yield self.source.product(self._matrix(matrix), self._array(operand), name)
+
+    def _write_block(self, node: Node) -> Iterable[str]:
+        """A sum over some factors of a width, or a value as one of another width, into an array of its own."""
+        name, size = self.names.new(f"all_{node.operation}"), self._size(node)
+        source = self._array(node.inputs[0])
+        self.arrays[node] = name
+        self.declared.append(f"float {name}[{size}];")
+        yield from write_block(node, name, source, self._width)
 
     def _bind_scalar(self, node: Node, text: str) -> Iterable[str]:
         name = self.names.new(self.spoken.get(node, "total"))
@@ -287,6 +259,11 @@ class _Step:
                 return str(self.states[node.detail])
             case "vector":
                 return self._vector(node.detail)
+            case "extra":
+                title = self.of.equations.title
+                raise CellError(f"{title} reads more than x at a step, and an exported model has x alone.")
+            case _ if node not in self.arrays and node in self.texts:
+                return f"&{self.texts[node]}"  # one number
             case _:
                 return self.arrays[node]
 
@@ -308,13 +285,6 @@ class _Step:
 
     def _width(self, width: str) -> int:
         return self.of.equations.size(width, self.of.input_size, self.of.hidden_size)
-
-
-def _check_operations(title: str, nodes: Iterable[Node]) -> None:
-    for node in nodes:
-        if node.operation in MISSING:
-            problem = f"uses {node.operation!r}, which is not exported to C"
-            raise ArgumentError.of("cell", title, problem, "Use a player or ONNX, or write the cell without it")
 
 
 def _is_unitwise(node: Node) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from unspool.cells.blocks import SIZED, find_shape
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import LinearMap, Symbol
-from unspool.errors import ArgumentError
+from unspool.errors import CellError
+from unspool.exchange.onnx.blocks import BlockEmitter
 from unspool.exchange.onnx.graph import Array, GraphBuilder
-from unspool.exchange.onnx.matrices import emit_sized
 
 #: Operations of equations that are one operator of ONNX.
 OPERATORS = {
@@ -28,7 +28,6 @@ OPERATORS = {
     "cos": "Cos",
     "erf": "Erf",
     "softplus": "Softplus",
-    "view": "Identity",
     "absolute": "Abs",
     "minimum": "Min",
     "maximum": "Max",
@@ -51,7 +50,8 @@ class StepEmitter:
     def __init__(
         self, graph: GraphBuilder, equations: Equations, parameters: Mapping[str, Array], sizes: tuple[int, int]
     ) -> None:
-        self.graph, self.equations, self.parameters, self.sizes = graph, equations, parameters, sizes
+        self.graph, self.equations, self.parameters = graph, equations, parameters
+        self.blocks = BlockEmitter(graph, partial(equations.size, input_size=sizes[0], hidden_size=sizes[1]))
 
     def emit(self, x: str, states: Sequence[str]) -> list[str]:
         """The new states from x (batch, input_size) and the old states (batch, width), all by name."""
@@ -76,27 +76,15 @@ class StepEmitter:
                 return self._linear(node.detail, inputs)
             case "normalise":
                 return self._normalise(inputs[0], node.detail)
-            case operation if operation in SIZED:
-                return emit_sized(self.graph, operation, inputs, find_shape(node, self._size))
-        return self._emit_function(node.operation, inputs)
-
-    def _emit_function(self, operation: str, inputs: list[str]) -> str:
-        match operation:
             case "log1p":
                 return self.graph.add("Log", self.graph.add("Add", inputs[0], self.graph.floats(1.0)))
-            case "softmax":
-                return self.graph.add("Softmax", inputs[0], axis=-1)
-            case "cumsum":
-                return self.graph.add("CumSum", inputs[0], self.graph.integers(-1, "last"))
-            case "max":
-                return self.graph.add("ReduceMax", inputs[0], axes=[-1], keepdims=1)
-        if operation not in OPERATORS:
-            problem = f"uses {operation!r}, which is not exported to ONNX"
-            raise ArgumentError.of("cell", self.equations.title, problem, "Use a player, or write the cell without it")
-        return self.graph.add(OPERATORS[operation], *inputs)
-
-    def _size(self, width: str) -> int:
-        return self.equations.size(width, *self.sizes)
+            case "extra":
+                raise CellError(
+                    f"{self.equations.title} reads {node.detail!r} besides x, and an exported model has x alone."
+                )
+            case operation if operation not in OPERATORS:
+                return self.blocks.emit(node, inputs)
+        return self.graph.add(OPERATORS[node.operation], *inputs)
 
     def _linear(self, linear: LinearMap, operands: Sequence[str]) -> str:
         total = ""
