@@ -22,11 +22,13 @@ from unspool.lab.bench import (
     bench,
     exported,
     fresh,
+    fresh_process,
     grid,
     memory,
     run,
     stream,
     user,
+    whole_model,
 )
 from unspool.lab.bench.contestants.contestant import MissingError
 from unspool.lab.bench.linear import judge as judge_linear
@@ -51,6 +53,10 @@ EXPECTED = {
         "training": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
         "inference": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
     },
+    "model": {
+        "training": {OURS, "torch", "torch, linear_cross_entropy"},
+        "peak of memory in training": {OURS, "torch", "torch, linear_cross_entropy"},
+    },
     "memory": {"peak of a training step": {OURS, "torch"}},
     "linear": {"training": {OURS, "torch"}},
     "trace": {"forward for training": {OURS, "unspool, traced"}},
@@ -72,7 +78,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
     for module in (grid, bench):
         monkeypatch.setattr(module, "MatrixProduct", lambda: MatrixProduct(16))
-    for module in (user, memory):
+    small = [replace(model, tokens=7, width=4, rows=2, steps=3) for model in whole_model.MODELS]
+    monkeypatch.setattr(whole_model, "MODELS", small)
+    for module in (user, memory, whole_model):
         monkeypatch.setattr(module, "in_fresh_process", lambda *_, **__: {"seconds": 0.5, "bytes": 2**20})
 
 
@@ -116,6 +124,30 @@ def test_aims_stand_for_the_grid_itself(monkeypatch: pytest.MonkeyPatch) -> None
     settings = Settings(threads=1, rounds=1, against=("torch",), cells=("lstm",))
     aims = [finding.aim for finding in ask("grid", settings).findings]
     assert aims == [2.0, 1.0, 3.0, None, 1.3, 0.95, None, None]
+
+
+def test_libraries_train_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for model in whole_model.MODELS:
+        updates = whole_model.make_updates(model, Settings(threads=1, rounds=1), lambda _: None)
+        whole_model.check_agreement(model, updates)
+        with pytest.raises(UnspoolError, match="update 1 of torch had the loss"):
+            whole_model.check_agreement(model, {OURS: lambda: 1.0, "torch": lambda: 1.01})
+    absent = MissingError("jax or optax is not installed")
+    monkeypatch.setattr(whole_model, "jax_optax", raising(absent))
+    assert "! jax or optax is not installed" in told(whole_model.MODELS[0])
+
+
+def raising(error: Exception) -> Any:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def told(model: Any) -> list[str]:
+    said: list[str] = []
+    whole_model.make_updates(model, Settings(threads=1, rounds=1), said.append)
+    return said
 
 
 def test_threads_are_as_chosen_and_put_back() -> None:
@@ -198,11 +230,11 @@ def test_the_peak_of_memory_is_seen() -> None:
 
 
 def test_a_process_of_its_own() -> None:
-    found = fresh.in_fresh_process("memory", "torch", "8,1000,16,32", threads=1)
+    found = fresh_process.in_fresh_process("memory", "torch", "8,1000,16,32", threads=1)
     tape = 8 * 1000 * 32 * 4  # one value of every unit, row and step; an LSTM keeps several
     assert tape < found["bytes"] < 100 * tape
 
 
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(UnspoolError, match=r"(?s)measuring memory torch 1,2 in a new process failed.*four sizes"):
-        fresh.in_fresh_process("memory", "torch", "1,2", threads=1)
+        fresh_process.in_fresh_process("memory", "torch", "1,2", threads=1)

@@ -9,6 +9,7 @@ A sign may not follow another operator: what is printed must be good typesetting
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -37,10 +38,16 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     r"\min": np.minimum,
     r"\max": np.maximum,
     r"\operatorname{norm}": _norm,
+    r"\operatorname{log1p}": np.log1p,
     r"\sin": np.sin,
     r"\cos": np.cos,
-    r"\operatorname{softplus}": lambda v: np.log1p(np.exp(v)),
-    r"\operatorname{mean}": lambda v: np.asarray(v.mean()),
+    r"\operatorname{erf}": np.vectorize(math.erf),
+    r"\operatorname{softplus}": lambda v: np.log(1 + np.exp(v)),
+    r"\operatorname{softmax}": lambda v: np.exp(v) / np.exp(v).sum(),
+    r"\operatorname{cumsum}": np.cumsum,
+    r"\operatorname{sum}": np.sum,
+    r"\operatorname{mean}": np.mean,
+    r"\operatorname{largest}": np.max,
 }
 
 

@@ -15,7 +15,30 @@ from hypothesis import strategies as st
 from tests.cells.latex_reader import evaluate
 from tests.variants import cell_of
 
-from unspool.cells import Cell, Symbol, absolute, maximum, minimum, normalise, relu, sigmoid, sqrt, tanh, where
+from unspool.cells import (
+    Cell,
+    Symbol,
+    absolute,
+    cos,
+    cumsum,
+    erf,
+    log1p,
+    max_units,
+    maximum,
+    mean_units,
+    minimum,
+    normalise,
+    relu,
+    sigmoid,
+    silu,
+    sin,
+    softmax,
+    softplus,
+    sqrt,
+    sum_units,
+    tanh,
+    where,
+)  # fmt: skip
 from unspool.engine import run
 from unspool.nn.recurrent import Recurrent
 
@@ -47,7 +70,9 @@ def grow(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
     functions: list[Any] = [
         operator.neg, tanh, sigmoid, relu, absolute, normalise, lambda v: sqrt(v * v + 0.3),
         lambda v: v - 2, lambda v: -0.5 - v, lambda v: v * -3, lambda v: 2 * v, lambda v: v / 4,
-        lambda v: 1 / (2 + abs(v)),
+        lambda v: 1 / (2 + abs(v)), sin, cos, erf, silu, lambda v: softplus(tanh(v)), lambda v: log1p(v * v),
+        lambda v: softmax(tanh(v)), cumsum, lambda v: v * mean_units(v), lambda v: v - tanh(sum_units(v)),
+        lambda v: v - max_units(v),
     ]  # fmt: skip
     pairs: list[Any] = [operator.add, operator.sub, operator.mul, minimum, maximum, lambda a, b: a / (1.5 + b * b)]
     return st.one_of(

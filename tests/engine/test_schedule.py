@@ -45,10 +45,11 @@ def check_schedule(cell: Cell) -> None:
         put = {}
         for level, sinks in enumerate(program.sinks):
             for sink in sinks:
-                if sink.kind in ("cut", "sum"):
-                    put[sink.kind, sink.index] = level
+                if sink.kind in ("cut", "sum", "reduce", "cumsum"):
+                    put["sum" if sink.kind == "sum" else "cut", sink.index] = level
         for index, cut in enumerate(program.cuts):
-            assert put["cut", index] == program.levels[cut]
+            collected = cut.operation in ("reduce", "cumsum")  # such a buffer is filled by what is summed
+            assert put["cut", index] == program.levels[cut.inputs[0] if collected else cut]
             assert cut.operation not in ("less", "less_equal")
         for index, total in enumerate(program.sums):
             assert put["sum", index] < program.levels[total]

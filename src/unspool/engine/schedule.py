@@ -253,9 +253,26 @@ def is_at_hand(node: Node) -> bool:
 
 
 def is_cut(node: Node, level: int, levels: dict[Node, int]) -> bool:
-    """Whether a value of an earlier level is read from a buffer; comparisons and repeated values are made again."""
+    """Whether a value of an earlier level is read from a buffer.
+
+    Comparisons and repeated values are made again, and so are numbers a row that take few operations.
+    """
+    if levels[node] >= level or is_at_hand(node):
+        return False
     again = node.operation in CONDITIONS or node.operation in INDEXED
-    return levels[node] < level and not again and not is_at_hand(node)
+    return not again and not (node.width == ROW and _is_short(node))
+
+
+def _is_short(root: Node, most: int = 12) -> bool:
+    """Whether a value takes no more than so many operations from what is at hand."""
+    seen: set[Node] = set()
+    pending = [root]
+    while pending and len(seen) <= most:
+        node = pending.pop()
+        if node not in seen and not is_at_hand(node):
+            seen.add(node)
+            pending.extend(node.inputs)
+    return len(seen) <= most
 
 
 def closure(root: Node, level: int, levels: dict[Node, int]) -> tuple[Node, ...]:
