@@ -90,15 +90,16 @@ def assert_a_step_lowers_the_loss(name: str) -> None:
     x, target = torch.randn(6, 3, 3, dtype=torch.float64), torch.randn(6, 3, 8, dtype=torch.float64)
 
     def loss() -> Tensor:
-        return (layer(x)[0] - target).square().mean()
+        difference: Tensor = layer(x)[0] - target
+        return difference.square().mean()
 
     before = loss()
-    before.backward()  # type: ignore[no-untyped-call]
-    gradients = [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
-    rate = 1e-4 / sum(gradient.square().sum() for gradient in gradients)
+    before.backward()
+    gradients = {parameter: parameter.grad for parameter in layer.parameters() if parameter.grad is not None}
+    rate = 1e-4 / sum(gradient.square().sum().item() for gradient in gradients.values())
     with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.sub_(rate * parameter.grad)
+        for parameter, gradient in gradients.items():
+            parameter.sub_(rate * gradient)
     assert before.item() - loss().item() == pytest.approx(1e-4, rel=0.1)
 
 
@@ -135,11 +136,10 @@ def test_a_model_takes_it_by_name(name: str) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
 
 
-def first(name: str, parameter: str, bias: bool = True) -> Tensor:
+def first(name: str, parameter: str, units: int = 4000) -> Tensor:
     """What a parameter of a wide layer starts at."""
     torch.manual_seed(0)
-    found: Tensor = getattr(Recurrent(name, 3, 4000, bias=bias), parameter).detach()
-    return found
+    return Recurrent(name, 3, units).get_parameter(parameter).detach()
 
 
 def assert_uniform(values: Tensor, low: float, high: float) -> None:
@@ -158,16 +158,32 @@ def test_first_values_of_the_papers() -> None:
     assert not first("unicornn", "b_z").any()
     softplus = torch.nn.functional.softplus(first("rg-lru", "lambda").double())
     assert_uniform(torch.exp(-8 * softplus).float(), 0.9, 0.999)
+    assert_uniform(first("ltc", "A"), -1, 1)
+    assert first("antisymmetric", "a", 30).var() == pytest.approx(1 / 30, rel=0.2)
     layer = Recurrent("rhn", 3, 4)
     assert all((getattr(layer, f"b_t{depth}") == -2).all() for depth in (1, 2, 3))
-    assert not (layer.b_h1 == -2).any()
+    assert layer.get_parameter("b_h1").abs().max() < 1
     Recurrent("rhn", 3, 4, bias=False)  # a bias that is not there is not filled
+
+
+def test_poles_start_in_the_ring_of_the_lru() -> None:
+    nu, theta, gamma = (first("lru", name) for name in ("nu", "theta", "gamma"))
+    radius = torch.exp(-torch.exp(nu))
+    assert_uniform(radius.square(), 0.9**2, 0.999**2)  # so the poles are spread evenly over the area
+    assert_uniform(torch.exp(theta), 0, 2 * torch.pi)
+    torch.testing.assert_close(torch.exp(gamma).square(), 1 - radius.square(), rtol=1e-3, atol=1e-6)
+
+
+def test_poles_start_as_in_s4d_lin() -> None:
+    assert_uniform(first("s4d", "log_dt").exp().log10(), -3, -1)
+    torch.testing.assert_close(first("s4d", "frequency", 2), torch.pi * torch.arange(16.0).repeat(2))
+    torch.testing.assert_close(first("s4d", "decay", 2).exp(), torch.full((32,), 0.5))
 
 
 def test_two_draws_differ_and_a_seed_repeats_them() -> None:
     drawn = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        drawn.append(Recurrent("indrnn", 3, 8).u.detach())
+        drawn.append(Recurrent("indrnn", 3, 8).get_parameter("u").detach())
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
