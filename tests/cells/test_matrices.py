@@ -192,7 +192,7 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "a matrix of one size": (lambda self, x, h: matvec(h, h), "the widths do not fit"),
     "vecmat": (lambda self, x, h: vecmat(self.linear("a", x, width="key"), outer(h, h)), "the widths do not fit"),
-    "a number": (lambda self, x, h: outer(h, 2.0), "takes values of the equations"),
+    "a number": (lambda self, x, h: outer(h, 2.0), "takes values of the equations"),  # type: ignore[arg-type]
     "a sum that keeps another width": (lambda self, x, h: sum_units(h, keep="key"), "cannot keep 'key'"),
     "units of one number": (lambda self, x, h: normalise(sum_units(h)), "one number has no units"),
     "an unknown factor": (lambda self, x, h: self.linear("a", x, width="two*none"), "has the width 'two\\*none'"),
