@@ -141,7 +141,19 @@ VARIANTS: Mapping[str, Cell] = {
     **{kind.__name__: kind() for kind in USERS},
 }
 
-each_cell = pytest.mark.parametrize("cell", list(VARIANTS.values()), ids=list(VARIANTS))
+#: Cells of the catalogue whose costly tests are long; `tests/engine/test_published.py` has a lean set for each of them.
+PUBLISHED = tuple(CATALOGUE)[tuple(CATALOGUE).index("leaky") + 1 :]
+
+#: For tests that take milliseconds per cell.
+every_cell = pytest.mark.parametrize("cell", list(VARIANTS.values()), ids=list(VARIANTS))
+#: For tests that run layers or kernels.
+each_cell = pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, id=name, marks=[pytest.mark.long] * (name in PUBLISHED)) for name, cell in VARIANTS.items()],
+)
+
+#: States that a cell divides by, and leaves positive, by the name of its class.
+NORMALIZERS = {"SLSTM": ("n",)}
 
 #: Ragged lengths in no order: with a zero, a one, the full five steps, and a repeat.
 STEPS, LENGTHS = 5, (3, 5, 0, 1, 3)
@@ -172,8 +184,14 @@ def random_batch(cell: Cell, steps: int = STEPS, rows: int = len(LENGTHS)) -> tu
     equations = cell.equations()
     generator = np.random.default_rng(steps + 100 * rows)
     x = generator.normal(size=(steps, rows, equations.x_size(*sizes(cell))))
-    widths = [equations.size(width, *sizes(cell)) for width in equations.states.values()]
-    return x, tuple(0.5 * generator.normal(size=(rows, width)) for width in widths)
+    widths = {state: equations.size(width, *sizes(cell)) for state, width in equations.states.items()}
+    drawn = {state: 0.5 * generator.normal(size=(rows, width)) for state, width in widths.items()}
+    return x, tuple(possible_state(cell, state, value) for state, value in drawn.items())
+
+
+def possible_state(cell: Cell, state: str, value: Any) -> Any:
+    """A state that the cell can have, made of any numbers."""
+    return abs(value) + 0.5 if state in NORMALIZERS.get(type(cell).__name__, ()) else value
 
 
 def random_layer(cell: Cell, bias: bool = True, **options: Any) -> Recurrent:

@@ -110,7 +110,7 @@ class Reader:
     def atom(self) -> Array:
         token = self.next()
         if token[0].isdigit():
-            return np.array(float(token))
+            return self.power(float(token))
         if token == r"\left(":
             return self.until(r"\right)")
         if token == r"\left|":
@@ -128,6 +128,13 @@ class Reader:
                 operands.append(self.sum())
             return FUNCTIONS[token](*operands)
         return self.values[token]
+
+    def power(self, number: float) -> Array:
+        """A number, with the exponent that may follow it."""
+        if not self.at("^"):
+            return np.array(number)
+        self.next()
+        return np.asarray(number ** self.braces())
 
     def until(self, closing: str) -> Array:
         value = self.sum()

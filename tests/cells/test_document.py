@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.random_cells import random_cell
-from tests.variants import VARIANTS, ThreeStates, cell_of, each_cell, random_batch, random_parameters
+from tests.variants import VARIANTS, ThreeStates, cell_of, every_cell, random_batch, random_parameters
 
 from unspool.cells import Cell, Symbol, document, find_cell, maximum, normalise, where
 from unspool.cells.equations import Equations
@@ -26,7 +26,7 @@ Path = tuple[str | int, ...]
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
-@each_cell
+@every_cell
 def test_round_trip(cell: Cell, bias: bool) -> None:
     equations = cell.equations(bias)
     text = document.dump(equations)
@@ -48,7 +48,7 @@ def test_round_trip_of_random_cells() -> None:
         assert emit(document.load(text)) == emit(equations)
 
 
-@each_cell
+@every_cell
 def test_what_is_read_computes_the_same(cell: Cell) -> None:
     p, (x, states) = random_parameters(cell), random_batch(cell)
     equations = cell.equations()

@@ -9,10 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.variants import VARIANTS, Heir, NormalisedLSTM, PeepholeLSTM, ThreeStates, cell_of, each_cell
+from tests.variants import (
+    VARIANTS,
+    Heir,
+    NormalisedLSTM,
+    PeepholeLSTM,
+    ThreeStates,
+    cell_of,
+    every_cell,
+    random_batch,
+    random_parameters,
+)
 
 from unspool.cells import GRU, LSTM, Cell, DeepTransition, ResetAfterGRU, Skip, Symbol, relu, sigmoid, tanh, where
+from unspool.cells.evaluate import Evaluator
 from unspool.engine import run
+from unspool.engine.reference import OPERATIONS
 
 
 @pytest.mark.parametrize(
@@ -55,13 +67,13 @@ def test_parameters_are_named_and_shaped_as_in_the_equations() -> None:
     assert PeepholeLSTM().equations().initial == {"p_i": 0.1, "p_f": 0.2, "p_o": 0.0}
 
 
-@each_cell
+@every_cell
 def test_without_biases_the_same_parameters_but_those(cell: Cell) -> None:
     whole, without = cell.equations().parameters, cell.equations(bias=False).parameters
     assert without == {name: widths for name, widths in whole.items() if not name.startswith("b_")}
 
 
-@each_cell
+@every_cell
 def test_nodes_come_after_their_inputs_and_lead_to_a_result_or_a_name(cell: Cell) -> None:
     equations = cell.equations()
     seen: set[Symbol] = set()
@@ -236,9 +248,11 @@ def test_a_profiler_written_in_python_goes_on_too() -> None:
 
 def test_keeps_and_writes_name_values_of_the_equations() -> None:
     for cell in VARIANTS.values():
-        named = cell.equations().named
-        assert {*cell.keeps, *cell.writes} <= set(named), cell
-        assert all(named[gate].operation == "sigmoid" for gate in (*cell.keeps, *cell.writes))
+        (x, states), step = random_batch(cell), Evaluator(cell.equations(), OPERATIONS)
+        _, named = step(random_parameters(cell), x[0], states)
+        gates = {*cell.keeps, *cell.writes}
+        assert gates <= set(named), cell
+        assert all((named[gate] >= 0).all() and (named[gate] <= 1).all() for gate in gates), cell
 
 
 def test_repr_says_the_options() -> None:

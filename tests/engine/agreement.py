@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from tests.variants import as_state, as_states
+from tests.variants import as_state, as_states, possible_state
 from torch import Tensor
 
 from unspool.cells import Cell
@@ -70,8 +70,10 @@ def draw(
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
     widths = [layer.equations.size(width, input_size, hidden_size) for width in layer.equations.states.values()]
     shapes = [(steps, rows, layer.equations.x_size(input_size, hidden_size)), *((rows, width) for width in widths)]
-    x, *states = [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
-    return Call(layer, x, tuple(states), None if lengths is None else tuple(lengths))
+    x, *drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    named = zip(layer.equations.states, drawn, strict=True)
+    states = tuple(possible_state(cell, name, value).requires_grad_() for name, value in named)
+    return Call(layer, x.requires_grad_(), states, None if lengths is None else tuple(lengths))
 
 
 def ragged(steps: int, rows: int) -> tuple[int, ...]:
@@ -85,7 +87,7 @@ def by_kernel(call: Call, threads: int = 1) -> Values:
     with _settings(threads), patch.object(runner, "unroll", side_effect=AssertionError("the eager loop ran")):
         x, further = split_x(call)
         output, final = call.layer(x, as_state(call.states), lengths=call.lengths, **further)
-        return _with_gradients(call, output, as_states(final))
+        return with_gradients(call, output, as_states(final))
 
 
 def split_x(call: Call) -> tuple[Tensor, Values]:
@@ -101,7 +103,7 @@ def by_loop(call: Call) -> Values:
     layer = call.layer
     ends = None if call.lengths is None else torch.tensor(call.lengths)
     output, final, _ = unroll(layer.step, layer.cell_parameters(), call.x, call.states, ends, layer.reverse)
-    return _with_gradients(call, output, final)
+    return with_gradients(call, output, final)
 
 
 def assert_agree(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float) -> None:
@@ -130,7 +132,7 @@ def _scale(value: Tensor) -> float:
     return max(1.0, value.abs().max().item())
 
 
-def _with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Values:
+def with_gradients(call: Call, output: Tensor, final: tuple[Tensor, ...]) -> Values:
     names = tuple(call.layer.equations.states)
     results = {"output": output, **{f"final {name}": value for name, value in zip(names, final, strict=True)}}
     sources = {"x": call.x, **dict(zip(names, call.states, strict=True)), **call.layer.cell_parameters()}

@@ -259,7 +259,7 @@ def clearance(call: Call) -> float:
     def largest(v: Any) -> Any:
         top = torch.atleast_1d(v).topk(min(2, v.shape[-1]), -1).values
         least.append(float((top[..., 0] - top[..., -1]).min()) if v.shape[-1] > 1 else 1.0)
-        return OPERATIONS["max"](v)  # type: ignore[operator]
+        return OPERATIONS["max"](v)
 
     def watched(compute: Callable[..., Any]) -> Callable[..., Any]:
         def watch(a: Any, b: Any = 0.0) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.exchange.onnx_configurations import Configuration, all_configurations, differences, make_layer
-from tests.variants import cell_of
+from tests.variants import PUBLISHED, cell_of
 
 import unspool
 from unspool.cells import Cell, Symbol, sigmoid, tanh
@@ -23,8 +23,9 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 TOLERANCE = 1e-5
 ALL = all_configurations()
-#: A few of every kind: the same ones at every run.
-SOME = ALL[::9]
+#: A few of every kind: the same ones at every run, and each published cell once.
+SOME = [one for one in ALL if one.name.split(":")[0] not in PUBLISHED][::9]
+SOME += [one for one in ALL if one.name in [f"{name}: plain" for name in PUBLISHED]]
 
 
 @pytest.fixture(autouse=True)

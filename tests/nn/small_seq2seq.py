@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.variants import ThreeStates
+from tests.variants import PUBLISHED, ThreeStates
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,6 +26,10 @@ CELLS: dict[str, Any] = {name: name for name in CATALOGUE} | {
     "jordan, narrow": Jordan(output_size=3),
     "skip, span 3": Skip(span=3),
 }
+each_cell = pytest.mark.parametrize(
+    "cell",
+    [pytest.param(cell, id=name, marks=[pytest.mark.long] * (name in PUBLISHED)) for name, cell in CELLS.items()],
+)
 
 
 def make(cell: Any = "lstm", layers: int = 2, seed: int = 0, scale: float = 3.0, **options: Any) -> Seq2Seq:

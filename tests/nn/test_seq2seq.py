@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.nn.small_seq2seq import CELLS, END, LETTERS, PADDING, SIZE, START, make, sources, teacher_forced
+from tests.nn.small_seq2seq import END, LETTERS, PADDING, SIZE, START, each_cell, make, sources, teacher_forced
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -99,7 +99,7 @@ def test_padding_within_a_source_is_a_token_and_an_empty_source_is_the_initial_s
     assert model.greedy(nobody) == model.sample(nobody) == model.beam(nobody) == []
 
 
-@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+@each_cell
 def test_gradcheck(cell: Any) -> None:
     torch.manual_seed(0)
     model = Seq2Seq(4, 4, 2, 2, 2, cell=cell, dtype=torch.float64)

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tests.nn.small_seq2seq import (
-    CELLS,
     END,
     LETTERS,
     PADDING,
@@ -21,6 +20,7 @@ from tests.nn.small_seq2seq import (
     Table,
     all_sequences,
     assert_same,
+    each_cell,
     log_probabilities,
     make,
     plain_beams,
@@ -38,7 +38,7 @@ from unspool.nn.seq2seq import Seq2Seq
 pytestmark = pytest.mark.usefixtures("engine")
 
 
-@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+@each_cell
 def test_every_cell_decodes_to_what_it_gives_when_taught(cell: Any) -> None:
     model, source = make(cell, scale=2.0), sources(4)
     greedy = model.greedy(source, max_length=6)

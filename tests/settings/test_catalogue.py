@@ -27,7 +27,7 @@ OPTION = re.compile(r"(?<![-\w(])(?<!-Wl,)--[a-z][a-z-]+\b")  # those of a linke
 def test_every_setting_is_in_the_full_help_under_its_group(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 400)
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 700)
     assert call("train", "--help-all") == 0
     panels = re.split(r"╭─ (\w+) ─", capsys.readouterr().out)
     texts = dict(zip(panels[1::2], panels[2::2], strict=True))

@@ -1,5 +1,6 @@
 """What one step does: cells as equations, and the functions they are written with."""
 
+from unspool.cells.antisymmetric import Antisymmetric as Antisymmetric
 from unspool.cells.catalogue import CATALOGUE as CATALOGUE
 from unspool.cells.catalogue import cell_name as cell_name
 from unspool.cells.catalogue import find_cell as find_cell
@@ -8,10 +9,14 @@ from unspool.cells.cell_file import load_cell_file as load_cell_file
 from unspool.cells.complex_pairs import Complex as Complex
 from unspool.cells.complex_pairs import polar as polar
 from unspool.cells.deep_transition import DeepTransition as DeepTransition
+from unspool.cells.elementwise import QRNN as QRNN
+from unspool.cells.elementwise import SRU as SRU
+from unspool.cells.elementwise import IndRNN as IndRNN
 from unspool.cells.elman import Elman as Elman
 from unspool.cells.elman import Jordan as Jordan
 from unspool.cells.elman import Linear as Linear
 from unspool.cells.equations import Equations as Equations
+from unspool.cells.fast import FastGRNN as FastGRNN
 from unspool.cells.functions import absolute as absolute
 from unspool.cells.functions import cos as cos
 from unspool.cells.functions import cumsum as cumsum
@@ -34,9 +39,19 @@ from unspool.cells.functions import sqrt as sqrt
 from unspool.cells.functions import tanh as tanh
 from unspool.cells.functions import where as where
 from unspool.cells.gru import GRU as GRU
+from unspool.cells.gru import MGU as MGU
 from unspool.cells.gru import ResetAfterGRU as ResetAfterGRU
+from unspool.cells.highway import RHN as RHN
+from unspool.cells.linear_attention import RWKV7 as RWKV7
+from unspool.cells.linear_attention import DeltaNet as DeltaNet
+from unspool.cells.linear_attention import GatedLinearAttention as GatedLinearAttention
+from unspool.cells.liquid import LTC as LTC
+from unspool.cells.liquid import CfC as CfC
+from unspool.cells.lstm import JANET as JANET
 from unspool.cells.lstm import LSTM as LSTM
+from unspool.cells.lstm import LayerNormLSTM as LayerNormLSTM
 from unspool.cells.lstm import OpenLSTM as OpenLSTM
+from unspool.cells.lstm import PeepholeLSTM as PeepholeLSTM
 from unspool.cells.matrices import matvec as matvec
 from unspool.cells.matrices import max_units as max_units
 from unspool.cells.matrices import mean_units as mean_units
@@ -44,9 +59,19 @@ from unspool.cells.matrices import outer as outer
 from unspool.cells.matrices import scale_columns as scale_columns
 from unspool.cells.matrices import sum_units as sum_units
 from unspool.cells.matrices import vecmat as vecmat
+from unspool.cells.minimal import MinGRU as MinGRU
+from unspool.cells.minimal import MinLSTM as MinLSTM
+from unspool.cells.oscillators import LEM as LEM
+from unspool.cells.oscillators import CoRNN as CoRNN
+from unspool.cells.oscillators import UnICORNN as UnICORNN
 from unspool.cells.residual import Leaky as Leaky
 from unspool.cells.residual import Residual as Residual
 from unspool.cells.residual import Skip as Skip
 from unspool.cells.saved import cells_document as cells_document
 from unspool.cells.saved import load_cells as load_cells
+from unspool.cells.state_space import LRU as LRU
+from unspool.cells.state_space import RGLRU as RGLRU
+from unspool.cells.state_space import S4D as S4D
 from unspool.cells.symbols import Symbol as Symbol
+from unspool.cells.xlstm import MLSTM as MLSTM
+from unspool.cells.xlstm import SLSTM as SLSTM

@@ -7,14 +7,24 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from unspool.cells.antisymmetric import Antisymmetric
 from unspool.cells.cell import Cell
 from unspool.cells.deep_transition import DeepTransition
+from unspool.cells.elementwise import QRNN, SRU, IndRNN
 from unspool.cells.elman import Elman, Jordan, Linear
-from unspool.cells.gru import GRU, ResetAfterGRU
-from unspool.cells.lstm import LSTM, OpenLSTM
+from unspool.cells.fast import FastGRNN
+from unspool.cells.gru import GRU, MGU, ResetAfterGRU
+from unspool.cells.highway import RHN
+from unspool.cells.linear_attention import RWKV7, DeltaNet, GatedLinearAttention
+from unspool.cells.liquid import LTC, CfC
+from unspool.cells.lstm import JANET, LSTM, LayerNormLSTM, OpenLSTM, PeepholeLSTM
+from unspool.cells.minimal import MinGRU, MinLSTM
+from unspool.cells.oscillators import LEM, CoRNN, UnICORNN
 from unspool.cells.residual import Leaky, Residual, Skip
 from unspool.cells.saved import SavedCell
 from unspool.cells.spelling import Option, check_options, names_file, options_of, read_spelling, write_spelling
+from unspool.cells.state_space import LRU, RGLRU, S4D
+from unspool.cells.xlstm import MLSTM, SLSTM
 from unspool.errors import ArgumentError, ArgumentTypeError, UnknownNameError
 
 CATALOGUE: Mapping[str, Callable[[], Cell]] = MappingProxyType(
@@ -31,6 +41,31 @@ CATALOGUE: Mapping[str, Callable[[], Cell]] = MappingProxyType(
         "residual": Residual,
         "skip": Skip,
         "leaky": Leaky,
+        "lstm-peephole": PeepholeLSTM,
+        "lstm-layernorm": LayerNormLSTM,
+        "janet": JANET,
+        "mgu": MGU,
+        "mingru": MinGRU,
+        "minlstm": MinLSTM,
+        "indrnn": IndRNN,
+        "sru": SRU,
+        "qrnn": QRNN,
+        "rhn": RHN,
+        "fastgrnn": FastGRNN,
+        "antisymmetric": Antisymmetric,
+        "lem": LEM,
+        "cornn": CoRNN,
+        "unicornn": UnICORNN,
+        "ltc": LTC,
+        "cfc": CfC,
+        "lru": LRU,
+        "rg-lru": RGLRU,
+        "s4d": S4D,
+        "slstm": SLSTM,
+        "mlstm": MLSTM,
+        "gla": GatedLinearAttention,
+        "deltanet": DeltaNet,
+        "rwkv7": RWKV7,
     }
 )
 

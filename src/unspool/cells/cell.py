@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unspool.cells.equations import Equations
 from unspool.cells.latex import latex
+from unspool.cells.numbers import is_number
 from unspool.cells.reading import Reading
 from unspool.cells.symbols import Symbol
 from unspool.errors import ArgumentError, ArgumentTypeError, CellError
+
+#: Parameters' shapes by name; what draws a number between two numbers; parameters' first values by name.
+Shapes = Mapping[str, tuple[int, ...]]
+Uniform = Callable[[float, float], float]
+FirstValues = Mapping[str, float | Sequence[float]]
 
 
 class Cell:
@@ -73,6 +80,22 @@ class Cell:
                 "overrides `states`."
             )
         return names
+
+    def first_values(self, shapes: Shapes, uniform: Uniform) -> FirstValues:  # noqa: ARG002
+        """First values of parameters that do not start as torch.nn's do: those that a cell's paper gives.
+
+        Only for cells of the catalogue. Training knows a user's cell by its equations alone, and there a vector starts
+        at its `initial`.
+
+        Args:
+            shapes: The shape of every parameter by name.
+            uniform: Draws a number between two numbers.
+
+        Returns:
+            By parameter one number for all of it, or one for each of its numbers, row by row. A name that is not in
+            `shapes`, such as a bias of a layer without biases, is ignored.
+        """
+        return {}
 
     def linear(
         self, name: str, *operands: Symbol, bias: bool = True, width: str = "hidden", tied: bool = False
@@ -157,3 +180,11 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
     if size < least:
         raise ArgumentError.of(name, value, "is not positive" if least else "is negative", remedy)
     return size
+
+
+def check_number(name: str, value: Any, remedy: str, positive: bool = False) -> float:
+    """`value` as a finite float, above 0 if `positive`."""
+    if not (is_number(value) and math.isfinite(value) and (value > 0 or not positive)):
+        problem = "is not a positive number" if positive else "is not a finite number"
+        raise ArgumentError.of(name, value, problem, remedy)
+    return float(value)

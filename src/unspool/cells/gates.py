@@ -7,9 +7,10 @@ from unspool.cells.symbols import Symbol
 
 
 def find_gates(equations: Equations) -> tuple[str, ...]:
-    """The names of gates: sigmoids g where g or 1 − g multiplies another value.
+    """The names of gates: values g between 0 and 1 by their form, where g or 1 − g multiplies another value.
 
-    So the state of a network whose activation is a sigmoid is not a gate.
+    These are sigmoids, sigmoids times a number, and sigmoids f divided by f + i, so that they add up to 1. The state of
+    a network whose activation is a sigmoid is not a gate.
 
     Args:
         equations: Of a cell.
@@ -23,7 +24,18 @@ def find_gates(equations: Equations) -> tuple[str, ...]:
         ('r', 'z')
     """
     factors = _gating_factors(equations)
-    return tuple(name for name, value in equations.named.items() if value.operation == "sigmoid" and value in factors)
+    return tuple(name for name, value in equations.named.items() if value in factors and _is_open(value))
+
+
+def _is_open(value: Symbol) -> bool:
+    """Whether a value is between 0 and 1 by its form."""
+    if value.operation == "multiply":
+        number, other = value.inputs
+        return number.operation == "constant" and 0 < number.detail <= 1 and other.operation == "sigmoid"
+    if value.operation == "divide":
+        part, whole = value.inputs
+        return part.operation == "sigmoid" and whole.operation == "add" and any(one is part for one in whole.inputs)
+    return value.operation == "sigmoid"
 
 
 def _gating_factors(equations: Equations) -> set[Symbol]:

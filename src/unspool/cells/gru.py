@@ -1,4 +1,4 @@
-"""Gated recurrent units. The two published forms differ in where the reset gate acts and in what z means."""
+"""Gated recurrent units: two published forms, which differ in the reset gate and in what z means, and a smaller one."""
 
 from __future__ import annotations
 
@@ -32,3 +32,14 @@ class ResetAfterGRU(Cell):
         z = sigmoid(self.linear("z", x, h))
         n = tanh(self.linear("n", x) + r * self.linear("hn", h))
         return (1 - z) * n + z * h
+
+
+class MGU(Cell):
+    """Minimal gated unit (Zhou et al., 2016): one gate f is the reset gate and the update gate of a GRU."""
+
+    keeps = {"f": -1}
+
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        f = sigmoid(self.linear("f", x, h))
+        n = tanh(self.linear("n", x, f * h))
+        return (1 - f) * h + f * n

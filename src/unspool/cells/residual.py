@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-from unspool.cells.cell import Cell, check_size
+from unspool.cells.cell import Cell, check_number, check_size
 from unspool.cells.functions import ACTIVATIONS, check_activation, tanh
-from unspool.cells.numbers import is_number
 from unspool.cells.symbols import Symbol
 from unspool.errors import ArgumentError
 
@@ -47,11 +44,8 @@ class Leaky(Cell):
     """An Euler step of dh/dt = −alpha·h + tanh(U h + W x + b), of length `dt`."""
 
     def __init__(self, dt: float = 0.1, alpha: float = 1.0) -> None:
-        if not (is_number(dt) and math.isfinite(dt) and dt > 0):
-            raise ArgumentError.of("dt", dt, "is not a positive number", "Give the time between steps, such as dt=0.1")
-        if not (is_number(alpha) and math.isfinite(alpha)):
-            raise ArgumentError.of("alpha", alpha, "is not a finite number", "Give the rate of decay, such as alpha=1")
-        self.dt, self.alpha = float(dt), float(alpha)
+        self.dt = check_number("dt", dt, "Give the time between steps, such as dt=0.1", positive=True)
+        self.alpha = check_number("alpha", alpha, "Give the rate of decay, such as alpha=1")
 
     def step(self, x: Symbol, h: Symbol) -> Symbol:
         return h + self.dt * (tanh(self.linear("h", x, h)) - self.alpha * h)

@@ -6,6 +6,7 @@ They act on every recurrent layer inside the module: Recurrent, Bidirectional, S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -221,11 +222,12 @@ def _directions(module: nn.Module) -> Iterator[_Direction]:
 
 
 def _direction_of(layer: Recurrent) -> _Direction:
-    biases = [name for name in layer.equations.parameters if name.startswith("b_")]
+    """A bias that stands outside its map, as behind a normalization, is a vector bias_… of the cell."""
+    found = (re.fullmatch(r"(?:b|bias)_(\w+)", name) for name in layer.equations.parameters)
     return _Direction(
         layer.cell,
         {name: getattr(layer, name) for name in layer.equations.recurrent_matrices},
-        {name[2:]: (getattr(layer, name),) for name in biases},
+        {name[1]: (getattr(layer, name[0]),) for name in found if name},
     )
 
 

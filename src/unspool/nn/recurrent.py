@@ -96,7 +96,8 @@ class Recurrent(Layer):
     def reset_parameters(self) -> None:
         """Draw new parameters: uniform within ±1/√hidden_size, as torch.nn does.
 
-        Vectors get the value that their cell gives as `initial`, learned initial states are zero.
+        Vectors get the value that their cell gives as `initial`, and what the cell names in `first_values` gets those.
+        Learned initial states are zero.
         """
         bound = 1 / math.sqrt(self.hidden_size)
         with torch.no_grad():
@@ -105,8 +106,18 @@ class Recurrent(Layer):
                     getattr(self, name).fill_(self.equations.initial[name])
                 else:
                     getattr(self, name).uniform_(-bound, bound)
+            self._fill_first_values()
             for state in self.equations.states if self.learn_initial else ():
                 getattr(self, f"initial_{state}").zero_()
+
+    def _fill_first_values(self) -> None:
+        """Give parameters the first values that their cell has for them."""
+        shapes = {name: tuple(getattr(self, name).shape) for name in self.equations.parameters}
+        drawn = self.cell.first_values(shapes, lambda low, high: torch.empty(()).uniform_(low, high).item())
+        for name in drawn.keys() & shapes.keys():
+            parameter = getattr(self, name)
+            values = torch.tensor(drawn[name], dtype=parameter.dtype)
+            parameter.copy_(values.reshape(shapes[name] if values.dim() else ()))
 
     def cell_parameters(self) -> dict[str, Tensor]:
         """The parameters by their names in the equations, with parametrizations applied; they fit the equations."""

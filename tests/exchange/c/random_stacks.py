@@ -8,7 +8,7 @@ import numpy as np
 from tests.engine.random_cells import random_cell
 from tests.exchange.c.compiled import Model, as_floats, floats
 from tests.exchange.c.test_networks import difference
-from tests.variants import VARIANTS
+from tests.variants import VARIANTS, possible_state
 
 from unspool.cells import Cell
 from unspool.exchange.c.stack import streams
@@ -30,7 +30,8 @@ def make_recurrence(
     hidden_size = -(-hidden_size // equations.hidden_unit) * equations.hidden_unit
     parameters = {name: draw(*shape) for name, shape in equations.shapes(input_size, hidden_size).items()}
     plain = Recurrence(equations, input_size, hidden_size, reverse, parameters, None)
-    initial = tuple(draw(size) for size in plain.state_sizes)
+    drawn = zip(equations.states, (draw(size) for size in plain.state_sizes), strict=True)
+    initial = tuple(possible_state(cell, name, value) for name, value in drawn)
     return Recurrence(equations, input_size, hidden_size, reverse, parameters, initial if learned else None)
 
 
@@ -56,6 +57,11 @@ def cell_stack(seed: int) -> Stack:
     """One layer of a random cell."""
     width = 3 + seed % 5
     return Stack((Layer((make_recurrence(random_cell(seed, further=False), width, 6, seed),), False),), False, 0)
+
+
+def published_stack(name: str) -> Stack:
+    """One layer of a cell of the catalogue."""
+    return Stack((Layer((make_recurrence(VARIANTS[name], 5, 6, 1),), False),), False, 0)
 
 
 def compare(model: Model, stack: Stack, seed: int, steps: int = 6) -> float:

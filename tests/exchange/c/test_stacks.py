@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.exchange.c.compiled import compile_all, floats
-from tests.exchange.c.random_stacks import cell_stack, compare, random_stack
+from tests.exchange.c.random_stacks import cell_stack, compare, published_stack, random_stack
+from tests.variants import PUBLISHED
 
 from unspool.exchange.c.convert import write_c
 
@@ -39,6 +40,14 @@ def check(
 
 def test_stacks_and_cells_give_what_their_players_give(tmp_path: Path) -> None:
     check(tmp_path, range(12), range(8))
+
+
+def test_every_published_cell_gives_what_its_player_gives(tmp_path: Path) -> None:
+    made = {f"c{place}": published_stack(name) for place, name in enumerate(PUBLISHED)}
+    models = compile_all(tmp_path, [write_c(stack, name) for name, stack in made.items()], "gcc", WARNINGS)
+    found = {PUBLISHED[int(name[1:])]: compare(models[name], stack, 1) for name, stack in made.items()}
+    assert len(found) == len(PUBLISHED)
+    assert {name: value for name, value in found.items() if not value <= TOLERANCE} == {}
 
 
 def test_in_parts_the_output_has_the_same_bits(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def _emit_scan(
         for name, size in zip(_names(recurrence), sizes, strict=True)
     ]
     x_t = body.input("x_t", FLOAT, ("batch", recurrence.input_size))
-    sizes = recurrence.input_size, recurrence.hidden_size
-    after = StepEmitter(body, recurrence.equations, recurrence.parameters, sizes).emit(x_t, before)
+    own = recurrence.input_size, recurrence.hidden_size
+    after = StepEmitter(body, recurrence.equations, recurrence.parameters, own).emit(x_t, before)
     shown = after[0]
     if padding is not None:
         valid = body.input("valid_t", 9, ("batch", 1))  # BOOL
