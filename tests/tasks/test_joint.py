@@ -12,7 +12,7 @@ from tests.tasks.slot_folders import Line, travel_lines, write_parts, write_slot
 
 import unspool
 from unspool.cli.main import main
-from unspool.cli.predict import choose_top
+from unspool.partitions.tables import choose_top
 from unspool.errors import DataError, DataWarning
 from unspool.models.catalogue import make_learner
 from unspool.runs.load import load_run
