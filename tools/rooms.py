@@ -34,6 +34,7 @@ ROOMS = (
     Room("lazy", "names of a package that are imported when they are first used"),
     Room("language", "texts in the reader's language, and their catalogues", ("errors",)),
     Room("cache", "the user's cache folder"),
+    Room("cluster", "connects to a Dask cluster, here or at an address, without torch", ("errors", "unspool")),
     Room("cells", "what one step does: equations in plain Python, without torch and NumPy", ("errors",)),
     Room("storage", "files of a run: complete or not there, whole or refused, without torch", ("cells",)),
     Room("engine", "from equations to machine code and to numbers, without torch", ("cells", "cache")),
@@ -67,14 +68,14 @@ ROOMS = (
     Room(
         "cli",
         "the command line, one command per file",
-        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime"),
+        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster"),
     ),
     Room("__main__", "`python -m unspool`", ("cli",), through=False),
 )
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
 STANDARD_LIBRARY_ONLY = ("errors", "harmless", "lazy", "language", "cells")
-WITHOUT_TORCH = ("storage", "cache", "engine", "decoding", "data", "settings", "tasks", "runtime", "server")
+WITHOUT_TORCH = ("storage", "cache", "cluster", "engine", "decoding", "data", "settings", "tasks", "runtime", "server")
 
 
 def below() -> Mapping[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from unspool.settings.names import NAMES
 #: Options of commands that are not settings of a run.
 RUN_OPTIONS = (
     *("task", "recipe", "config", "out", "resume", "overwrite", "nproc", "dry_run", "lr_find", "xray", "xray_every"),
-    *("tensorboard", "data", "torch", "input", "weights", "beam", "stop", "prompt", "set", "lang"),
+    *("tensorboard", "data", "torch", "input", "weights", "beam", "stop", "prompt", "set", "lang", "dask"),
 )
 #: Settings that are arguments.
 ARGUMENTS = {"files": "FILE", "run": "RUN"}
