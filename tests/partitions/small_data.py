@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from unspool.runs.train import train
 
 WORDS = ("red", "green", "blue", "hot", "cold")
-TINY = {"engine": "torch", "hidden": 4, "steps": 3, "eval_every": 3, "batch_size": 4}
+TINY: dict[str, Any] = {"engine": "torch", "hidden": 4, "steps": 3, "eval_every": 3, "batch_size": 4}
 
 
 def make_run(folder: Path, seed: int = 0) -> Path:

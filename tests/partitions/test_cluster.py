@@ -33,7 +33,6 @@ def test_a_cluster_gives_the_bytes_of_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-
 def test_killed_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are killed while each of them has a partition: others take it over, and it is there once."""
     run, data = make_run(tmp_path), write_partitions(tmp_path / "data", 8, 3000)
@@ -47,6 +46,7 @@ def test_killed_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.Monke
             for number, outcome in enumerate(distribute(jobs, client)):
                 told.append(outcome.source)
                 if number in (0, 3):
+                    assert client.cluster is not None
                     for nanny in list(client.cluster.workers.values())[: 1 + number]:
                         if nanny.pid:
                             os.kill(nanny.pid, signal.SIGKILL)
@@ -60,4 +60,5 @@ def test_killed_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(told) == sorted(str(path) for path in data.iterdir())
     assert (summary.rows, len(summary.failed)) == (21_000, 1)
     assert summary.failed[0].problem == alone.failed[0].problem
-    assert torch and not any(torch)
+    assert torch
+    assert not any(torch)

@@ -19,6 +19,7 @@ from unspool.errors import ArgumentError, DataError
 from unspool.partitions import predict as module
 from unspool.partitions.inputs import find_partitions
 from unspool.partitions.predict import Options, predict_partitions
+from unspool.partitions.work import predict_partition
 
 Output = pytest.CaptureFixture[str]
 
@@ -31,11 +32,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def count_work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of partitions that are worked on from now."""
     done: list[str] = []
-    work = module.predict_partition
 
     def counted(job: Any) -> Any:
         done.append(Path(job.source).name)
-        return work(job)
+        return predict_partition(job)
 
     monkeypatch.setattr(module, "predict_partition", counted)
     return done
@@ -95,9 +95,7 @@ def test_json_lines_are_written_for_all_if_asked_for(run: Path, tmp_path: Path) 
     assert [json.loads(line)["number"] for line in lines] == [0, 1, 2]
 
 
-def test_finished_partitions_are_not_done_again(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_partitions_are_not_done_again(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, out = write_partitions(tmp_path / "data", 3, 4), tmp_path / "out"
     predict_partitions(run, [data], out)
     before = read_all(out)

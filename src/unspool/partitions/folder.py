@@ -107,5 +107,3 @@ def write_record(record: Path, target: Path, known: Mapping[str, Any], finished:
     document = {"input": dict(known), "output": target.stat().st_size, **finished._asdict()}
     make_folder(record.parent)
     write_file(record, json.dumps(document).encode())
-
-

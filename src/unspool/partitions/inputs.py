@@ -109,8 +109,8 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 def is_same(path: Path, known: Any) -> bool:
     """Whether a file is the one of a fingerprint: one that was only copied or touched is compared by its content."""
-    stamp, size = read_stamp(path), known["stamp"][0]
-    return stamp == known["stamp"] or (stamp[0] == size and _checksum(path) == known["sha256"])
+    stamp, before = read_stamp(path), list(known["stamp"])
+    return stamp == before or (stamp[0] == before[0] and _checksum(path) == str(known["sha256"]))
 
 
 def _checksum(path: Path) -> str:

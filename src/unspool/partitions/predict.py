@@ -123,7 +123,7 @@ def distribute(jobs: Sequence[Job], client: Client) -> Iterator[Outcome]:
     from distributed import as_completed
 
     waiting = iter(jobs)
-    running: dict[str, tuple[Job, int]] = {}
+    running: dict[Any, tuple[Job, int]] = {}
     queue = as_completed()
 
     def hand_out(job: Job, attempt: int) -> None:

@@ -46,6 +46,7 @@ class Writer(ABC):
 
     def finish(self) -> None:
         """Write what is left."""
+        return
 
 
 class LineWriter(Writer):
@@ -105,9 +106,7 @@ class ParquetWriter(Writer):
 WRITERS: Mapping[str, type[Writer]] = {"csv": CSVWriter, "jsonl": LineWriter, "parquet": ParquetWriter}
 
 
-def _beside(
-    records: list[dict[str, Any]], kept: pl.DataFrame | None, names: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def _beside(records: list[dict[str, Any]], kept: pl.DataFrame | None, names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The entries of the input, and then the predictions."""
     if kept is None:
         return records
