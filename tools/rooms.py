@@ -69,7 +69,7 @@ ROOMS = (
     Room(
         "cli",
         "the command line, one command per file",
-        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster"),
+        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster", "partitions"),
     ),
     Room("__main__", "`python -m unspool`", ("cli",), through=False),
 )
