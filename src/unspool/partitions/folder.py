@@ -69,9 +69,9 @@ class OutputFolder:
                 problem = f"holds predictions that were made with {name}={found.get(name)!r}, not {wanted[name]!r}"
                 raise ArgumentError.of("out", str(self.path), problem, REMEDY)
 
-    def clean(self, partitions: Sequence[Partition]) -> None:
-        """Remove what writes that were cut off have left behind; for when nobody writes any more."""
-        for folder in {(self.path / one.name).parent for one in partitions}:
+    def clean(self, targets: Sequence[str]) -> None:
+        """Remove what writes of files that were cut off have left behind; for when nobody writes any more."""
+        for folder in {Path(one).parent for one in targets}:
             for left in find_temporaries(folder):
                 left.unlink(missing_ok=True)
 

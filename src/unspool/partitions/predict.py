@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.cluster import connect
-from unspool.partitions.folder import OutputFolder
+from unspool.partitions.folder import Finished, OutputFolder
 from unspool.partitions.inputs import Partition, check_apart, find_partitions
 from unspool.partitions.work import Job, Model, Outcome, open_model, predict_partition
 
@@ -73,25 +73,46 @@ def predict_partitions(
     Example:
         summary = predict_partitions("runs/intents", ["data/*.parquet"], "predictions", dask="local:2")
     """
-    options = options or Options()
-    partitions = find_partitions(sources, options.form)
-    path = Path(os.path.abspath(out))
-    check_apart(partitions, path)
-    model = _describe(run, options, None if dask is None else 1)
-    folder = OutputFolder(path)
-    folder.open({"run": model.digest, "top": options.top, "keep_columns": options.keep_columns})
-    found = {one: folder.find_finished(one) for one in partitions}
-    kept = [finished for finished in found.values() if finished is not None]
-    jobs = [_job(model, folder, one, options) for one, finished in found.items() if finished is None]
+    folder = OutputFolder(Path(os.path.abspath(out)))
+    threads = None if dask is None else 1
+    jobs, kept = prepare_jobs(run, sources, folder, options or Options(), threads=threads)
     outcomes = []
     for outcome in _work(jobs, dask):
         outcomes.append(outcome)
         if tell is not None:
             tell(outcome, len(outcomes), len(jobs))
-    folder.clean(partitions)
+    folder.clean([job.target for job in jobs])
     done = [*kept, *(outcome.finished for outcome in outcomes if outcome.finished is not None)]
     failed = sorted(outcome for outcome in outcomes if outcome.finished is None)
-    return Summary(len(partitions), len(kept), sum(one.rows for one in done), sum(one.missing for one in done), failed)
+    rows, missing = (sum(getattr(one, name) for one in done) for name in ("rows", "missing"))
+    return Summary(len(jobs) + len(kept), len(kept), rows, missing, failed)
+
+
+def prepare_jobs(
+    run: str | Path, sources: Sequence[str | Path], folder: OutputFolder, options: Options, *, threads: int | None = 1
+) -> tuple[list[Job], list[Finished]]:
+    """What is to be done, and what is finished; nothing is predicted yet.
+
+    Args:
+        run: The folder of the run.
+        sources: Files, folders and patterns.
+        folder: The folder of predictions, which is made, or refused where it holds something else.
+        options: What else predictions depend on.
+        threads: The most threads that a job uses; None: as many as there are cores.
+
+    Returns:
+        A job for each partition that is not finished, and what is known of the others.
+
+    Example:
+        jobs, kept = prepare_jobs("runs/intents", ["data"], OutputFolder(Path("predictions")), Options())
+    """
+    partitions = find_partitions(sources, options.form)
+    check_apart(partitions, folder.path)
+    model = _describe(run, options, threads)
+    folder.open({"run": model.digest, "top": options.top, "keep_columns": options.keep_columns})
+    found = {one: folder.find_finished(one) for one in partitions}
+    jobs = [_job(model, folder, one, options) for one, finished in found.items() if finished is None]
+    return jobs, [finished for finished in found.values() if finished is not None]
 
 
 def _describe(run: str | Path, options: Options, threads: int | None) -> Model:
