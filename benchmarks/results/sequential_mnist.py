@@ -4,9 +4,10 @@
     python benchmarks/results/sequential_mnist.py FOLDER --permuted
     python benchmarks/results/sequential_mnist.py FOLDER --permuted --library torch
 
-The folder has the four idx files, packed (.gz) or not. A digit is 784 steps of one number. The model is one LSTM layer
-of 128 units with a linear head on its last state; the literature reports 88 to 92 % for psMNIST. The weights are those
-of the best epoch on a tenth of the training data, and the test data is read once, at the end. Before training, both
+The folder has the four idx files, packed (.gz) or not. A digit is 784 steps of one number, with mean 0 and deviation 1.
+The model is one LSTM layer of 128 units with a linear head on its last state; the literature reports 88 to 92 % for
+psMNIST. The learning rate falls to 0 along a cosine. The weights are those of the best epoch on a tenth of the training
+data, and the test data is read once, at the end. Before training, both
 libraries are timed on the same updates.
 """
 
@@ -25,14 +26,15 @@ from mnist_rows import read_idx
 from torch import Tensor, nn
 
 VALIDATION = 6000
+#: Of all pixels of the training data, between 0 and 1.
+MEAN, DEVIATION = 0.1307, 0.3081
 
 
 def read(folder: Path, part: str, order: Tensor) -> tuple[Tensor, Tensor]:
-    """Pixels (784, digits, 1) between 0 and 1, and the digits."""
+    """Pixels (784, digits, 1) of mean 0 and deviation 1, and the digits."""
     images = torch.tensor(read_idx(folder, f"{part}-images-idx3-ubyte")).float().flatten(1) / 255
-    return images[:, order].T.contiguous().unsqueeze(-1), torch.tensor(
-        read_idx(folder, f"{part}-labels-idx1-ubyte")
-    ).long()
+    digits = torch.tensor(read_idx(folder, f"{part}-labels-idx1-ubyte")).long()
+    return ((images[:, order].T - MEAN) / DEVIATION).contiguous().unsqueeze(-1), digits
 
 
 @torch.no_grad()
@@ -55,13 +57,14 @@ def train(model: nn.Module, x: Tensor, y: Tensor, asked: argparse.Namespace) -> 
     """The best of all epochs on the last tenth of the data."""
     (x, new_x), (y, new_y) = x.split([len(y) - VALIDATION, VALIDATION], 1), y.split([len(y) - VALIDATION, VALIDATION])
     rule = torch.optim.Adam(model.parameters(), asked.lr)
+    updates = asked.updates or -(-len(y) // asked.batch_size)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(rule, asked.epochs * updates)
     best, kept = 0.0, model
     for epoch in range(asked.epochs):
         begun = time.perf_counter()
-        for number, rows in enumerate(torch.randperm(len(y)).split(asked.batch_size)):
-            if asked.updates and number == asked.updates:
-                break
+        for rows in torch.randperm(len(y)).split(asked.batch_size)[:updates]:
             update(model, rule, nn.functional.cross_entropy(model(x[:, rows]), y[rows]))
+            schedule.step()
         found = score(model, new_x, new_y)
         print(f"epoch {epoch + 1}: validation {found:.2%}, {time.perf_counter() - begun:.0f} s", flush=True)
         if found > best:
@@ -77,7 +80,7 @@ def main() -> None:
     options.add_argument("--hidden", type=int, default=128)
     options.add_argument("--epochs", type=int, default=20)
     options.add_argument("--updates", type=int, help="of each epoch; by default all")
-    options.add_argument("--batch-size", type=int, default=128)
+    options.add_argument("--batch-size", type=int, default=32)
     options.add_argument("--lr", type=float, default=1e-3)
     options.add_argument("--seed", type=int, default=0)
     asked = options.parse_args()

@@ -41,7 +41,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "serve": ("starlette", "uvicorn", "websockets", "redis"),
     "sweep": ("optuna",),
     "dask": ("distributed",),
-    "peers": ("jax", "jaxlib"),
+    "peers": ("jax", "jaxlib", "optax"),
 }
 
 

@@ -27,6 +27,7 @@ from unspool.lab.bench import (
     run,
     stream,
     user,
+    whole_model,
 )
 from unspool.lab.bench.contestants.contestant import MissingError
 from unspool.lab.bench.linear import judge as judge_linear
@@ -51,6 +52,10 @@ EXPECTED = {
         "training": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
         "inference": {OURS, "torch, packed", "unspool, full batch", "torch, full batch"},
     },
+    "model": {
+        "training": {OURS, "torch", "torch, linear_cross_entropy"},
+        "peak of memory in training": {OURS, "torch", "torch, linear_cross_entropy"},
+    },
     "memory": {"peak of a training step": {OURS, "torch"}},
     "linear": {"training": {OURS, "torch"}},
     "trace": {"forward for training": {OURS, "unspool, traced"}},
@@ -72,7 +77,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_ENGINE", "off")
     for module in (grid, bench):
         monkeypatch.setattr(module, "MatrixProduct", lambda: MatrixProduct(16))
-    for module in (user, memory):
+    small = [replace(model, tokens=7, width=4, rows=2, steps=3) for model in whole_model.MODELS]
+    monkeypatch.setattr(whole_model, "MODELS", small)
+    for module in (user, memory, whole_model):
         monkeypatch.setattr(module, "in_fresh_process", lambda *_, **__: {"seconds": 0.5, "bytes": 2**20})
 
 
@@ -116,6 +123,30 @@ def test_aims_stand_for_the_grid_itself(monkeypatch: pytest.MonkeyPatch) -> None
     settings = Settings(threads=1, rounds=1, against=("torch",), cells=("lstm",))
     aims = [finding.aim for finding in ask("grid", settings).findings]
     assert aims == [2.0, 1.0, 3.0, None, 1.3, 0.95, None, None]
+
+
+def test_libraries_train_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for model in whole_model.MODELS:
+        updates = whole_model.make_updates(model, Settings(threads=1, rounds=1), lambda _: None)
+        whole_model.check_agreement(model, updates)
+        with pytest.raises(UnspoolError, match="update 1 of torch had the loss"):
+            whole_model.check_agreement(model, {OURS: lambda: 1.0, "torch": lambda: 1.01})
+    absent = MissingError("jax or optax is not installed")
+    monkeypatch.setattr(whole_model, "jax_optax", raising(absent))
+    assert "! jax or optax is not installed" in told(whole_model.MODELS[0])
+
+
+def raising(error: Exception) -> Any:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def told(model: Any) -> list[str]:
+    said: list[str] = []
+    whole_model.make_updates(model, Settings(threads=1, rounds=1), said.append)
+    return said
 
 
 def test_threads_are_as_chosen_and_put_back() -> None:

@@ -253,3 +253,23 @@ def test_a_run_in_two_processes_survives(place: Path) -> None:
     code, _, said = command(*TOGETHER, *resume)
     assert (code, said) == (0, "")
     assert outcome(place / "broken") == outcome(place / "whole")
+
+
+@pytest.mark.long
+def test_torchrun_goes_on_when_processes_die(place: Path) -> None:
+    """Two deaths, of either rank, and the bits of an unbroken run; without `--resume` nothing is started."""
+    settings = ["--steps", "1500", *OPTIONS, "--eval-every", "500", "--set", "checkpoint_every=10"]
+    assert command(*TORCHRUN, "text.txt", "--out", "whole", *settings)[0] == 0
+    again = [*TORCHRUN[:-3], "--max-restarts=3", *TORCHRUN[-3:], "text.txt", "--out", "broken", *settings]
+    code, _, said = command(*again)
+    assert code == 1
+    assert "error: --resume (=False) is missing" in said
+    assert not (place / "broken").exists()
+    process = subprocess.Popen([*again, "--resume"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for step, rank in ((300, 1), (800, 0)):
+        wait_for(process, "saved", step)
+        os.kill(processes_of(process)[rank], signal.SIGKILL)
+    out = process.communicate(timeout=200)[0]
+    assert process.returncode == 0
+    assert json.loads(out.splitlines()[-1])["event"] == "finished"
+    assert outcome(place / "broken") == outcome(place / "whole")

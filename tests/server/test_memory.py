@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import subprocess
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -15,8 +17,10 @@ import pytest
 
 from unspool.server import serving
 from unspool.server.app import make_app
+from unspool.server.process import LOOKS
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
+from unspool.server.sockets import make_messages
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
 
@@ -110,3 +114,20 @@ def test_the_parent_of_workers_keeps_no_model(exact_sum: Path, monkeypatch: pyte
     finally:
         gc.enable()
     assert alive == [False]
+
+
+def test_a_server_looks_for_garbage_seldom_and_its_threads_sleep_soon() -> None:
+    program = (
+        "import gc, os\n"
+        "os.environ.pop('OMP_WAIT_POLICY', None); os.environ.pop('GOMP_SPINCOUNT', None)\n"
+        "from unspool.server import process\n"
+        "process.short_waits(); process.quiet_garbage_collection()\n"
+        "print(gc.get_threshold()[0] >= 10_000, gc.get_freeze_count() > 1000, os.environ['GOMP_SPINCOUNT'])\n"
+        "os.environ['GOMP_SPINCOUNT'] = '7'; process.short_waits(); print(os.environ['GOMP_SPINCOUNT'])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["True", "True", str(LOOKS), "7"]
+
+
+def test_connections_share_the_descriptions_of_messages() -> None:
+    assert make_messages(ServeSettings()) is make_messages(ServeSettings())

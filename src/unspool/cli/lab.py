@@ -58,6 +58,10 @@ def lab(
     Without a name the chapters are listed. Finished chapters are kept in the folder and not run again. A verdict is
     computed from numbers: *holds*, *does not hold*, or *not decided*, which more seeds may decide.
 
+    `check FILE` takes a Python file with a function `rnn(x, W, U, b, h0)` of NumPy or torch: x is (batch, time, input),
+    W (hidden, input), U (hidden, hidden), b (hidden,), h0 (batch, hidden), and it returns the states of all steps,
+    (batch, time, hidden). The check says at which step and probably why it differs, and exits with 1 if it does.
+
     **Examples**
 
     - `unspool lab`: list the chapters

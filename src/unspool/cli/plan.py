@@ -112,6 +112,7 @@ def show(found: Any, out: Console) -> None:
     out.print()
     for one in found.proposals:
         out.print(Text.assemble((f"{one.setting} = {one.value}", "bold"), f": {one.reason}"), soft_wrap=not said)
+    out.print(Text.assemble(("machines", "bold"), f": {found.machines}"), soft_wrap=not said)
     out.print()
     out.print(command(found), style="green", soft_wrap=True)
 

@@ -8,6 +8,7 @@ from unspool.cli.spelling import option
 from unspool.cli.terminal import console
 from unspool.learning.loop import Loop
 from unspool.learning.ranks import Ranks
+from unspool.learning.scaling import explain_machines
 from unspool.runs.config import Config
 from unspool.runs.fitting import prepare_task
 from unspool.runs.train import describe, make_loop
@@ -37,6 +38,7 @@ def rehearse(settings: Config) -> None:
         **memory,
         "time": _tell_time(training, loop, seconds),
         "speed": f"{units / seconds:,.0f} {loop.task.unit}/s, measured",
+        "machines": explain_machines(seconds, sum(each.numel() * each.element_size() for each in loop.parameters)),
     }
     if not loop.ranks.first:
         return

@@ -19,7 +19,7 @@ from unspool.cli.xray_training import TrainingXray
 from unspool.errors import ArgumentError, OthersFailedError
 from unspool.language import LANGUAGES
 from unspool.learning.events import Listener
-from unspool.learning.ranks import Ranks, joined
+from unspool.learning.ranks import Ranks, can_restart, joined
 from unspool.learning.run_folder import check_free
 from unspool.runs.config import Config
 from unspool.runs.load import is_run
@@ -97,6 +97,7 @@ def train(
     - `unspool train runs/book --resume --epochs 20`: train longer, even after the run has ended
     - `unspool train book.txt --dry-run --config mine.toml`: is everything valid, and how long will it take?
     - `unspool train book.txt --nproc 2` or `torchrun -m unspool train book.txt`: several processes
+    - `torchrun --max-restarts 3 -m unspool train book.txt --resume`: they go on from the last checkpoint if one dies
     """
     given = {"task": task, "recipe": recipe, "config": config, **settings}
     if resume:
@@ -107,7 +108,7 @@ def train(
     if nproc > 1 and "WORLD_SIZE" not in os.environ:
         raise typer.Exit(start_processes(nproc, check_settings(files, out, resume, overwrite, given)))
     with one_of_several() as ranks:
-        _check_count(nproc, ranks)
+        _check_count(nproc, ranks, resume)
         if dry_run or lr_find:
             with ranks.in_turn():
                 checked = check_settings(files, out, resume, overwrite, given)
@@ -123,9 +124,12 @@ def train(
             look.finish(out, json or quiet)
 
 
-def _check_count(nproc: int, ranks: Ranks) -> None:
+def _check_count(nproc: int, ranks: Ranks, resume: bool) -> None:
     if ranks.first and nproc not in (1, ranks.count):
         raise ArgumentError.of("nproc", nproc, f"is not torchrun's {ranks.count}", "Leave it out")
+    if ranks.first and not resume and can_restart():
+        problem = "is missing, and torchrun may start the processes again, which would find the folder taken"
+        raise ArgumentError.of("resume", resume, problem, "Give it, as it also starts a new run, or no --max-restarts")
 
 
 def _refuse_with_resume(asked: bool) -> None:

@@ -14,6 +14,9 @@ from unspool.engine.rounding import round_rows
 from unspool.errors import ShapeError
 
 Array = NDArray[Any]
+#: Products of numbers for which another thread is woken: a fraction of a millisecond. For less, a thread that is late
+#: because its core is busy costs more than it saves.
+GRAIN = 25_000_000
 
 
 class PackedCell:
@@ -28,7 +31,7 @@ class PackedCell:
         parameters: The arrays by their names in the equations; they are copied.
         int8: Keep matrices as integers from −127 to 127 with a scale per row, rounded by `engine.rounding.quantize`: a
             quarter of the memory.
-        threads: The most threads that a call uses.
+        threads: The most threads that a call uses; a short one uses fewer.
 
     Example:
         cell = PackedCell(equations, 8, 16, parameters)
@@ -62,6 +65,7 @@ class PackedCell:
             self.kernel.packed_size(size, self._places, int8) or 1, np.uint8
         )  # a cell may have no matrix
         self.kernel.pack(size, self._places, address(self._packed), int8)
+        self._products = sum(array.size for array in arrays if array.ndim == 2)  # of one step of one row
         for place, array in enumerate(arrays):
             if array.ndim == 2:  # from here on products read it packed, and nothing else reads a matrix
                 self._arrays[place] = self._packed
@@ -91,7 +95,8 @@ class PackedCell:
         final = self.initial_states(rows) if states is None else [np.array(state, self.dtype) for state in states]
         out = np.empty((steps, rows, self.widths[0]), self.dtype)
         ends = 0 if lengths is None else address(lengths := np.ascontiguousarray(lengths, np.int64))
-        self._call((steps, rows), x, out, final, self.threads, ends, reverse)()
+        threads = min(self.threads, 1 + steps * rows * self._products // GRAIN)
+        self._call((steps, rows), x, out, final, threads, ends, reverse)()
         return out, final
 
     def stepper(self, rows: int, x: Array | None = None) -> Stepper:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from unspool.cells import find_cell
 from unspool.data.text import Source
@@ -19,15 +20,19 @@ from unspool.insight.measures.context import Context
 from unspool.insight.measures.dependence import Dependence
 from unspool.insight.measures.depth import optimal_depth
 from unspool.insight.memory_words import explain_memory, name_memory
+from unspool.learning.scaling import explain_machines
+from unspool.models.catalogue import make_learner
 from unspool.runs.baselines import baselines_of
 from unspool.runs.config import Config
 from unspool.runs.train import plan as read_settings
-from unspool.tasks.contract import Proposal, TrainingSequences, WholeSequence
+from unspool.tasks.contract import Proposal, Task, TrainingSequences, WholeSequence
 
 #: The most layers that are proposed.
 DEEPEST = 4
 #: Layers of the head.
 HEAD = 1
+#: Operations a second that a machine with a few cores does.
+RATE = 1e11
 #: What a GRU has of an LSTM.
 FEWER = "three quarters of the parameters of an LSTM."
 #: Why to compare with models without memory.
@@ -52,6 +57,7 @@ class Plan:
     memory: int  # steps: as measured, or the longest sequence from which something is predicted; 0 if there is neither
     reason: str  # how the memory is known, and what is not measured
     proposals: tuple[Proposal, ...]
+    machines: str  # whether several are worth it
     settings: Mapping[str, Any]  # of a run: those that were given, and those that are proposed
 
     def __str__(self) -> str:
@@ -61,6 +67,7 @@ class Plan:
             f"data: {count_units(self.steps, self.unit)} in {many} to train on",
             f"memory: {name_memory(self.memory, self.context, self.unit)}. {self.reason}",
             *(f"{one.setting}={one.value!r}: {one.reason}" for one in self.proposals),
+            f"machines: {self.machines}",
         ]
         files = repr(self.source[0] if len(self.source) == 1 else list(self.source))
         arguments = [files, *(f"{name}={value!r}" for name, value in self.settings.items())]
@@ -112,8 +119,25 @@ def plan(source: Source, *, task: str | None = None, limit: int | None = None, *
         + _explain_whole(sequences.whole, longest, sequences.unit)
         + _explain_longest(sequences, context.memory),
         proposals=proposals,
+        machines=_explain_machines(found, accepted, sum(lengths) / max(1, len(lengths))),
         settings=settings if task is None else {"task": task, **settings},
     )
+
+
+def _explain_machines(task: Task, config: Config, length: float) -> str:
+    """Whether several machines are worth it, by counting operations: 3 passes over each weight, for each row and step.
+
+    One process uses all cores of a machine: several there would only divide them.
+    """
+    learner = make_learner(task, config.model)
+    embedded = {id(one.weight) for one in learner.modules() if isinstance(one, nn.Embedding)}
+    parameters = [*learner.parameters()]
+    weights = sum(each.numel() for each in parameters if each.dim() > 1 and id(each) not in embedded)
+    bptt = config.training.bptt
+    steps = config.training.batch_size * (bptt if isinstance(bptt, int) else length)
+    size = sum(each.numel() * each.element_size() for each in parameters)
+    told = explain_machines(6 * weights * steps / RATE, size)
+    return f"one process uses all cores. At {RATE / 1e9:.0f} GFLOP/s {told}. `dry_run` measures it."
 
 
 def _names(source: Source) -> tuple[str, ...]:

@@ -144,6 +144,11 @@ class Ranks:
             distributed.barrier()
 
 
+def can_restart() -> bool:
+    """Whether torchrun starts all processes again when one has died."""
+    return os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
+
+
 @contextmanager
 def joined() -> Iterator[Ranks]:
     """A context in which this process is one of those that torchrun, or `nproc`, started; one of one if neither did.

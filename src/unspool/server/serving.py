@@ -15,9 +15,9 @@ from typing import Any
 import uvicorn
 
 from unspool.errors import ArgumentError
-from unspool.server.allocation import steady_allocation
 from unspool.server.app import make_app
 from unspool.server.logs import log_to_stderr
+from unspool.server.process import quiet_garbage_collection, short_waits, steady_allocation
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
 from unspool.server.workers import Worker, run_workers
@@ -36,6 +36,7 @@ def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tel
         ArgumentError: A run cannot be loaded, or the address cannot be had.
     """
     listening = listen(settings)
+    short_waits()
     try:
         service = Service.load(runs, settings)  # also where workers load their own: what is wrong is told once, here
     except BaseException:
@@ -53,7 +54,9 @@ def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tel
     # uvicorn raises the signal again when all is done: an orderly end is no failure
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(uvicorn.Config(make_app(service, version), **configure(settings))).run(sockets=[listening])
+    app = make_app(service, version)
+    quiet_garbage_collection()
+    uvicorn.Server(uvicorn.Config(app, **configure(settings))).run(sockets=[listening])
 
 
 def configure(settings: ServeSettings) -> dict[str, Any]:

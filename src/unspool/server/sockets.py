@@ -7,6 +7,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -30,7 +31,8 @@ WAITING = 64
 NAME = schemas.optional({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 80}]})
 
 
-def make_messages(settings: ServeSettings) -> dict[str, schemas.Schema]:
+@lru_cache(maxsize=4)  # one for all connections: a thousand of them would be a long walk for the garbage collector
+def make_messages(settings: ServeSettings) -> Mapping[str, schemas.Schema]:
     """What can be asked, and with which names beside `do` and `id`."""
     bodies = {
         **{"feed": schemas.feed_body(settings), "step": schemas.step_body(settings)},

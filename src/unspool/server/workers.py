@@ -21,9 +21,9 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from unspool.errors import UnspoolError
-from unspool.server.allocation import steady_allocation
 from unspool.server.app import make_app
 from unspool.server.logs import log_to_stderr
+from unspool.server.process import quiet_garbage_collection, steady_allocation
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
 
@@ -50,7 +50,9 @@ class Worker:
         except Exception:
             log.exception("a worker cannot start")
             sys.exit(STARTUP_FAILURE)  # the others would fail in the same way
-        return partial(_with_parent, make_app(service, self.version))
+        app = make_app(service, self.version)
+        quiet_garbage_collection()
+        return partial(_with_parent, app)
 
 
 async def _with_parent(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from unspool.engine import enabled
 from unspool.errors import UnknownNameError
-from unspool.lab.bench import exported, grid, linear, memory, overhead, ragged, stream, tracing, user
+from unspool.lab.bench import exported, grid, linear, memory, overhead, ragged, stream, tracing, user, whole_model
 from unspool.lab.bench.machine import MatrixProduct, describe
 from unspool.lab.bench.report import Finding, Report, Row
 from unspool.lab.bench.settings import Say, Settings
@@ -36,6 +36,7 @@ QUESTIONS: Mapping[str, Question] = {
     "overhead": Question("what a call costs", overhead.measure, overhead.judge),
     "user": Question("a user's cell, against the built-in and a torch loop", user.measure, user.judge),
     "ragged": Question("ragged batches, against full ones and torch's packed ones", ragged.measure, ragged.judge),
+    "model": Question("whole models: an update from tokens to new weights", whole_model.measure, whole_model.judge),
     "memory": Question("the peak of memory in training", memory.measure, memory.judge),
     "linear": Question("cost over the number of steps", linear.measure, linear.judge),
     "trace": Question("what it costs to see every named value", tracing.measure, tracing.judge),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from unspool import nn as ours
 from unspool.errors import UnspoolError
 from unspool.lab.bench.cases import Point
+from unspool.lab.bench.settings import Settings
 from unspool.lab.bench.user_cells import USER_CELLS
 
 
@@ -62,6 +64,26 @@ def memory(contestant: str, sizes: str) -> dict[str, Any]:
     return {"bytes": peak() - before}
 
 
+def model(name: str, contestant: str) -> dict[str, Any]:
+    """Bytes that training a whole model needs at its peak, weights included, beyond what was there before it."""
+    from unspool.lab.bench import whole_model
+
+    chosen = next(one for one in whole_model.MODELS if one.name == name)
+    tiny = replace(chosen, tokens=8, width=8, rows=2, steps=2)
+    settings = Settings(torch.get_num_threads(), 1, compile=contestant == "torch.compile")
+
+    def make(size: Any) -> Any:
+        return whole_model.make_updates(size, settings, lambda _: None, only=contestant)[contestant]
+
+    make(tiny)()  # so that code and threads are there
+    gc.collect()
+    before = reset_peak()
+    update = make(chosen)
+    for _ in range(3):
+        update()
+    return {"bytes": peak() - before}
+
+
 def reset_peak() -> int:
     """The resident bytes now, from where the peak starts again."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -94,7 +116,7 @@ LAYERS: dict[str, Callable[[int, int], Any]] = {
 def main(arguments: Sequence[str]) -> None:
     threads, what, *rest = arguments
     torch.set_num_threads(int(threads))
-    tasks: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "memory": memory}
+    tasks: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "memory": memory, "model": model}
     print(json.dumps(tasks[what](*rest)))
 
 
