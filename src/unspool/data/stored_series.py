@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -99,7 +100,7 @@ def store_series(key: str, shards: Callable[[], Iterable[Sequence[Series]]]) -> 
 
 def _store(folder: Path, shards: Iterable[Sequence[Series]]) -> None:
     layout: _Layout | None = None
-    names, longest, segments = dict[str, int](), 0, list[tuple[int, int, int]]()
+    names, longest, segments = dict[str, int](), 0, array("q")  # owner, steps and rows of each segment
     with ExitStack() as stack:
         streams = [stack.enter_context((folder / name).open("wb")) for name in (VALUES, MOMENTS)]
         for shard in shards:
@@ -108,12 +109,12 @@ def _store(folder: Path, shards: Iterable[Sequence[Series]]) -> None:
                 if layout is None or (len(one.moments) > longest and found.kind == layout.kind):
                     layout, longest = found, len(one.moments)
                 _check_layout(one, found, layout)
-                segments.append((names.setdefault(one.name, len(names)), len(one), len(one.moments)))
+                segments.extend((names.setdefault(one.name, len(names)), len(one), len(one.moments)))
                 for stream, rows in zip(streams, (_join(one), one.moments), strict=True):
                     stream.write(rows.tobytes())
     if layout is None:
         raise DataError("there are no series. Give at least one.")
-    index = np.array(segments, np.int64)
+    index = np.array(segments, np.int64).reshape(-1, 3)
     if len(names) < len(index):
         index = _merge(folder, index, layout, list(names))
     index[:, 1:].tofile(folder / INDEX)

@@ -233,7 +233,7 @@ class Forecasting(ExampleTask):
 
     # ── the model ──
 
-    def evaluate_part(self, learner: Any, part: ForecastPart, limit: int | None = None) -> dict[str, float]:
+    def evaluate_part(self, learner: Any, part: Any, limit: int | None = None) -> dict[str, float]:
         """The loss and the metrics; of many forecasts, some at a time, so that memory does not grow with them."""
         if limit or len(part.pairs) <= TOGETHER:
             return super().evaluate_part(learner, part, limit)

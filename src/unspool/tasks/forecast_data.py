@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from unspool.data import saved
 from unspool.data.origins import Origins, Pairs, inputs_at
 from unspool.data.scale import Scale
+from unspool.data.scale_table import ArrayTable, dump_tables, load_tables
 from unspool.data.seasons import Steps, guess_horizon, guess_lookback, guess_order, guess_season
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, find_scale, fit_scales
@@ -58,7 +59,7 @@ class Terms:
             raise ArgumentError.of("season", season, problem, "Give less, or more data")
         lookback = _choose_lookback(series, data, ends, season, horizon.steps)
         seen = ((one.name, one.values[:end]) for one, end in zip(series, ends, strict=True))
-        units = {name: _season_change(name, values, season, data.target) for name, values in seen}
+        units = ArrayTable.of((name, _season_change(name, values, season, data.target)) for name, values in seen)
         columns = data.time_column, data.series_column, data.target, str(series[0].axis)
         why = {"horizon": horizon.why, "lookback": lookback.why}
         return cls(*columns, horizon.steps, season, lookback.steps, fit_scales(series, ends), units, why)
@@ -68,17 +69,15 @@ class Terms:
         return {
             **{"time": self.time, "series": self.series, "targets": list(self.targets), "step": self.step},
             **{"horizon": self.horizon, "season": self.season, "lookback": self.lookback},
-            "scales": {name: one.dump() for name, one in self.scales.items()},
-            "units": {name: one.tolist() for name, one in self.units.items()},
+            **dump_tables(self.scales, self.units),
         }
 
     @classmethod
     def load(cls, document: Mapping[str, Any]) -> Self:
         """What `dump` gave."""
         try:
-            scales = {name: Scale.load(one) for name, one in document["scales"].items()}
-            units = {name: np.array(one, np.float64) for name, one in document["units"].items()}
             targets = tuple(saved.read_names(document, "targets"))
+            scales, units = load_tables(document, len(targets))
             time, series = saved.read_name(document, "time"), saved.read_name(document, "series")
             columns = time, series, targets, str(document["step"])
             horizon, season, lookback = (saved.read_count(document, name) for name in ("horizon", "season", "lookback"))
