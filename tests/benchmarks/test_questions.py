@@ -22,6 +22,7 @@ from unspool.lab.bench import (
     bench,
     exported,
     fresh,
+    fresh_process,
     grid,
     memory,
     run,
@@ -229,11 +230,11 @@ def test_the_peak_of_memory_is_seen() -> None:
 
 
 def test_a_process_of_its_own() -> None:
-    found = fresh.in_fresh_process("memory", "torch", "8,1000,16,32", threads=1)
+    found = fresh_process.in_fresh_process("memory", "torch", "8,1000,16,32", threads=1)
     tape = 8 * 1000 * 32 * 4  # one value of every unit, row and step; an LSTM keeps several
     assert tape < found["bytes"] < 100 * tape
 
 
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(UnspoolError, match=r"(?s)measuring memory torch 1,2 in a new process failed.*four sizes"):
-        fresh.in_fresh_process("memory", "torch", "1,2", threads=1)
+        fresh_process.in_fresh_process("memory", "torch", "1,2", threads=1)

@@ -120,7 +120,7 @@ def test_usage_comes_with_a_stream_where_it_is_wanted(client: TestClient) -> Non
     [
         ({}, "model", "missing_name"),
         ({"model": "run", "promt": "x"}, "promt", "unknown_name"),
-        ({"model": "run", "max_tokens": 0}, "max_tokens", "invalid_value"),
+        ({"model": "run", "max_tokens": -1}, "max_tokens", "invalid_value"),
         ({"model": "run", "max_tokens": 4097}, "max_tokens", "invalid_value"),
         ({"model": "run", "max_tokens": True}, "max_tokens", "invalid_value"),
         ({"model": "run", "max_tokens": 100, "n": 50}, "max_tokens", "too_many_tokens"),
@@ -134,7 +134,10 @@ def test_usage_comes_with_a_stream_where_it_is_wanted(client: TestClient) -> Non
         ({"model": "run", "prompt": []}, "prompt", "invalid_value"),
         ({"model": "run", "prompt": ["a", 1]}, "prompt[1]", "invalid_value"),
         ({"model": "run", "presence_penalty": 1}, "presence_penalty", "invalid_value"),
-        ({"model": "run", "echo": True, "logprobs": 1}, "echo", "invalid_value"),
+        ({"model": "run", "best_of": 2}, "best_of", "invalid_value"),
+        ({"model": "run", "n": 129}, "n", "invalid_value"),
+        ({"model": "run", "suffix": "x"}, "suffix", "invalid_value"),
+        ({"model": "run", "logit_bias": {"1": 2}}, "logit_bias", "invalid_value"),
         ({"model": "run", "stream_options": {"no": 1}}, "stream_options.no", "unknown_name"),
     ],
     ids=str,
@@ -156,6 +159,46 @@ def test_neutral_penalties_of_other_clients_are_accepted(client: TestClient) -> 
     ask(client, prompt="a", max_tokens=1, presence_penalty=0, frequency_penalty=0.0, user="me", top_p=None, stop=None)
 
 
+def test_null_stands_for_what_is_assumed(client: TestClient) -> None:
+    """Clients that send every name send null for what nobody has set."""
+    names = ("n", "max_tokens", "stream", "echo", "logprobs", "best_of", "suffix", "logit_bias", "stop", "user")
+    found = ask(client, prompt="the ", seed=2, **dict.fromkeys(names))
+    assert found["choices"] == ask(client, prompt="the ", seed=2, best_of=1, logit_bias={})["choices"]
+    assert found["usage"]["completion_tokens"] == 16
+
+
+def test_no_tokens_may_be_asked_for(client: TestClient) -> None:
+    (choice,) = ask(client, prompt="the ", max_tokens=0, echo=True)["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("the ", "length")
+    assert ask(client, prompt="the ", max_tokens=0)["choices"][0]["text"] == ""
+
+
+@pytest.mark.parametrize("prompt", ["the quick fox " * 12, [3, 1, 4, 1, 5]], ids=["text", "ids"])
+def test_a_prompt_is_repeated_with_the_probabilities_of_its_tokens(
+    client: TestClient, player: RunPlayer, prompt: Any
+) -> None:
+    body = {"prompt": prompt, "max_tokens": 2, "seed": 1, "logprobs": 2, "echo": True, "n": 2}
+    first, second = ask(client, **body)["choices"]
+    ids = player.encode(prompt)[:, 0].tolist()
+    text = prompt if isinstance(prompt, str) else player.decode(prompt)
+    told = first["logprobs"]
+    assert first["text"] == "".join(told["tokens"]) == text + "".join(told["tokens"][len(ids) :])
+    assert second["logprobs"]["token_logprobs"][: len(ids)] == told["token_logprobs"][: len(ids)]
+    assert told["text_offset"] == list(range(len(ids) + 2))
+    assert told["token_logprobs"][0] is told["top_logprobs"][0] is None
+    session = player.start()
+    for place, token in enumerate(ids[:-1], 1):
+        exact = np.asarray(session.step(token), np.float64)
+        expected = exact - np.log(np.exp(exact).sum())
+        assert np.isclose(told["token_logprobs"][place], expected[ids[place]], rtol=1e-12, atol=1e-12)
+        assert np.allclose(sorted(told["top_logprobs"][place].values()), np.sort(expected)[-2:], rtol=1e-12)
+    streamed = events(client.post("/v1/completions", json={"model": "run", **body, "n": 1, "stream": True}).text)
+    parts = [one["choices"][0] for one in streamed]
+    assert "".join(part["text"] for part in parts) == first["text"]
+    for name in ("tokens", "token_logprobs", "text_offset"):
+        assert [value for part in parts for value in (part["logprobs"] or {name: []})[name]] == told[name]
+
+
 def test_the_limits_are_in_the_schema() -> None:
     body = schemas.completion_body(ServeSettings(max_tokens=7))
-    assert body["properties"]["max_tokens"]["maximum"] == 7
+    assert body["properties"]["max_tokens"]["anyOf"][0]["maximum"] == body["properties"]["max_tokens"]["default"] == 7

@@ -16,6 +16,7 @@ import pytest
 from tests.server.process import server
 
 from unspool.cli.main import main
+from unspool.server import explain_calls, guard, run_calls, schemas, settings, sockets, strict_json, traces
 from unspool.server.redis_store import LEASE, RENEWAL, SHARED, SHARING
 from unspool.server.routes import make_routes
 from unspool.server.session_calls import MOST_NUMBERS
@@ -48,8 +49,55 @@ def test_the_tables_are_those_of_the_code() -> None:
     limits = ServeSettings()
     for name in ("max_body", "max_tokens", "max_sessions", "idle", "queue", "timeout", "batch_size"):
         assert re.search(rf"\| {getattr(limits, name):,.0f} \| `--{name.replace('_', '-')}`", TEXT)
-    assert f"| requests that wait for one session, in a worker | {MOST_WAITING} |" in TEXT
     assert f"| {MOST_NUMBERS:,}: {MOST_NUMBERS // 30_000} steps with 30,000 tokens |" in TEXT
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"),
+    [
+        ("requests that wait for one session, in a worker", MOST_WAITING),
+        ("headers of a request", f"{guard.MOST_HEADERS}, or {guard.HEADER_BYTES:,} bytes"),
+        ("prompts of a completion", schemas.MOST_PROMPTS),
+        ("`n`", schemas.MOST_CHOICES),
+        ("`stop`", f"{schemas.MOST_STOPS} texts of {schemas.LONGEST_STOP} characters"),
+        ("`logprobs`, `top`", schemas.MOST_RANKED),
+        ("`temperature`", schemas.HOTTEST),
+        ("`seed`, `top_k`", f"{schemas.LARGEST:,}"),
+        ("digits of a whole number", strict_json.DIGITS),
+        ("steps that are traced by `feed` and `generate`", traces.MOST_STEPS),
+        ("steps that `/v1/trace` traces", explain_calls.MOST_STEPS),
+        ("steps that `/v1/importance` leaves out", f"the last {explain_calls.MOST_LEFT_OUT}"),
+        ("messages of a WebSocket that wait", sockets.WAITING),
+        ("characters of the `id` of a message", sockets.LONGEST_NAME),
+        ("characters of a token", f"{settings.SHORTEST_TOKEN} at least, visible ASCII"),
+        ("processes", settings.MOST_WORKERS),
+        ("seconds for which a link to a report works", run_calls.LINK_SECONDS),
+    ],
+)
+def test_the_limits_are_those_of_the_code(limit: str, shown: object) -> None:
+    assert f"\n| {limit} | {shown} |" in TEXT
+
+
+def test_the_bounds_of_the_bodies_are_in_the_table() -> None:
+    """No schema of a request has a bound that the table does not."""
+    (table,) = re.findall(r"^\| limit \|.*?^$", TEXT, re.DOTALL | re.MULTILINE)
+    shown = set(re.findall(r"[\d,]*\d", table))
+    bodies = [route.body for route in make_routes(ServeSettings())] + list(
+        sockets.make_messages(ServeSettings()).values()
+    )
+    found = {bound for body in bodies for bound in bounds(body)}
+    assert len(found) > 6
+    assert {f"{bound:,}" for bound in found} <= shown
+
+
+def bounds(schema: object) -> set[int]:
+    """The upper bounds in a schema, without those that say what has no effect."""
+    if isinstance(schema, list):
+        return set[int]().union(*map(bounds, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = {value for name, value in schema.items() if name.startswith("max") and isinstance(value, int) and value > 1}
+    return own.union(*map(bounds, schema.values()))
 
 
 def test_the_file_that_is_shown_is_one() -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
@@ -150,6 +151,37 @@ def test_secrets_are_not_logged(book: Path, caplog: pytest.LogCaptureFixture) ->
     ours = " ".join(record.getMessage() for record in caplog.records if record.name.startswith("unspool"))
     assert not any(secret in ours for secret in (ONE, session, "wrong-token"))
     assert ONE not in repr(ServeSettings(token=(ONE,)))
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [json.loads(record.getMessage()) for record in caplog.records if record.name == "unspool.access"]
+
+
+def test_a_stream_that_fails_is_logged_with_its_error(book: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its status has been sent before."""
+    with caplog.at_level(logging.INFO), client_of(book, access_log=True, timeout=0.3) as client:
+        body = {"model": "run", "prompt": "a", "max_tokens": 4000, "stream": True}
+        assert "timeout" in client.post("/v1/completions", json=body).text
+    assert [(one["status"], one["error"]) for one in logged(caplog)] == [(200, "timeout")]
+
+
+def test_one_who_leaves_before_the_answer_is_logged_as_such(book: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), client_of(book, access_log=True) as client:
+
+        async def leave() -> None:
+            async def receive() -> Any:
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                raise AssertionError(message)
+
+            headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+            scope = {"type": "http", "method": "POST", "path": "/v1/predict", "headers": headers, "query_string": b""}
+            await client.app(scope, receive, send)
+
+        client.portal.call(leave)  # type: ignore[union-attr]
+        assert 'method="POST",status="499"' in client.get("/metrics").text
+    assert logged(caplog)[0]["status"] == 499
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.server.process import SECONDS, Running, server
 from websockets.sync.client import connect
 
 import unspool
-from unspool.server.serving import listen
+from unspool.server.listening import listen
 from unspool.server.settings import ServeSettings
 
 TOKEN = "a-token-of-tests"

@@ -38,7 +38,7 @@ def pair(book: Path, store: Store) -> Iterator[tuple[TestClient, TestClient]]:
     with store.client() as inside, ExitStack() as stack:
         inside.flushall()
         first, second = (
-            stack.enter_context(client_of(book, redis=store.url, token=(ONE, OTHER), max_sessions=4)) for _ in range(2)
+            stack.enter_context(client_of(book, redis=store.url, token=(ONE, OTHER), max_sessions=8)) for _ in range(2)
         )
         for client in (first, second):
             client.headers["authorization"] = f"Bearer {ONE}"

@@ -120,7 +120,8 @@ class Cell:
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
     """`value` as a size: a whole number from `least` on."""
-    remedy = f"Give a whole number from {least} on, such as {name}=128"
+    example = "" if "[" in name else f", such as {name}=128"  # one item of a list is not given by its place
+    remedy = f"Give a whole number from {least} on{example}"
     try:
         size = None if isinstance(value, bool) else operator.index(value)
     except TypeError:  # arrays and tensors have __index__ and refuse only when asked

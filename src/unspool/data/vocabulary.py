@@ -9,6 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import repeat
 from typing import Any, ClassVar, Self
 
@@ -67,6 +68,15 @@ class Vocabulary(ABC):
         """Whole tokens and their ids; none where ids stand for bytes or parts of words."""
         return {}
 
+    def fewest(self, text: str) -> int:
+        """The fewest tokens that a text can have, found without reading it; 0 where a token may have any length."""
+        return 0 if self.longest is None else -(-len(text) // self.longest)
+
+    @property
+    def longest(self) -> int | None:
+        """The most characters that one token stands for; None: any number."""
+        return None
+
     def ids(self, text: str) -> list[int]:
         """The ids of a short text."""
         try:
@@ -118,6 +128,10 @@ class Characters(Listed):
 
     kind = "char"
     unit = "characters"
+
+    @property
+    def longest(self) -> int:
+        return 1
 
     @classmethod
     def fit(cls, pieces: Iterable[str], limit: int | None = None) -> Self:
@@ -215,6 +229,10 @@ class Bytes(Vocabulary):
     kind = "byte"
     unit = "bytes"
 
+    @property
+    def longest(self) -> int:
+        return 1
+
     @classmethod
     def check_size(cls, size: int | None) -> None:
         if size not in (None, 256):
@@ -282,6 +300,11 @@ class BytePairs(Vocabulary):
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         return str(self._tokenizer.decode([int(number) for number in ids]))
+
+    @cached_property
+    def longest(self) -> int:
+        """A token is written with one letter per byte, and a character has one byte at least."""
+        return max(map(len, self._tokenizer.get_vocab()), default=1)
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())

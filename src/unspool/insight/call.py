@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unspool.insight.linear_step import LinearStep
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.nn.unroll import States
 
@@ -47,24 +48,40 @@ class Call:
         found[last[some], rows[some]] += final[some]
         return found, final * ~some.unsqueeze(-1)
 
+    def make_linear(self, dtype: torch.dtype = torch.float64) -> LinearStep:
+        """Its live steps, linear around what was recorded."""
+        layer, live = self.layer.to(dtype), self.layer.live
+        return layer.linear.at(layer.x[live], layer.before[live])
+
     def pull(self, cotangents: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Through each step separately: gradients of x and of the states before each step, and of the parameters."""
+        step = self.make_linear()
+        return *self.pull_through(step, cotangents), self.find_parameters(cotangents, step)
+
+    def pull_through(self, step: LinearStep, cotangents: Tensor, to_input: bool = True) -> tuple[Tensor, Tensor]:
+        """Through each step separately: gradients of x (without `to_input` 0) and of the states before each step."""
         live = self.layer.live
-        x, before = torch.zeros_like(self.layer.x), torch.zeros_like(self.layer.before)
-        found = self.layer.pull(self.layer.x[live], self.layer.before[live], cotangents[live])
-        x[live], before[live] = found[0], found[1]
-        return x, before, found[2]
+        found = step.pull(cotangents[live], to_input)
+        x, before = cotangents.new_zeros(self.layer.x.shape), torch.zeros_like(cotangents)
+        before[live] = found.states
+        if found.x is not None:
+            x[live] = found.x
+        return x, before
+
+    def find_parameters(self, cotangents: Tensor, step: LinearStep) -> dict[str, Tensor]:
+        """Gradients of the parameters, from those of the states after each step."""
+        own = step.gradients(step.pull(cotangents[self.layer.live], to_input=False, to_states=False))
+        known = self.layer.parameters.items()
+        return {name: own[name] if name in own else torch.zeros_like(value) for name, value in known}
 
     def pull_input(self, cotangents: Tensor) -> Tensor:
         """The gradient of x that `pull` gives, in the model's own precision."""
         layer = self.layer.to(self.output.dtype)
         live = layer.live
         found = torch.zeros_like(layer.x)
-        x = layer.x[live].requires_grad_()
-        with torch.enable_grad():
-            new = layer.advance(x, layer.before[live])
-        if new.requires_grad:
-            (found[live],) = torch.autograd.grad(new, x, cotangents[live].to(x))
+        pulled = layer.linear.at(layer.x[live], layer.before[live]).pull(cotangents[live].to(layer.x)).x
+        if pulled is not None:
+            found[live] = pulled
         return found
 
     def cross(self, before: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,18 +108,12 @@ class Call:
         In the model's own precision, since it goes step by step, which takes time.
         """
         layer = self.layer.to(self.output.dtype)
-        steps = range(len(layer.x))
         found, carried = torch.zeros_like(cotangents, dtype=layer.x.dtype), final.to(layer.x)
-        for t in steps if layer.reverse else reversed(steps):
-            live = layer.live[t]
-            if not live.any():
-                continue
-            found[t] = (carried + cotangents[t]) * live.unsqueeze(-1)
-            old = layer.before[t].requires_grad_()
-            with torch.enable_grad():
-                new = layer.advance(layer.x[t], old)
-            back: Tensor | None = None
-            if new.requires_grad:
-                (back,) = torch.autograd.grad(new, old, found[t], allow_unused=True)
-            carried = torch.where(live.unsqueeze(-1), torch.zeros_like(old) if back is None else back, carried)
+        steps = [t for t, live in enumerate(layer.live.any(1).tolist()) if live]
+        order = steps if layer.reverse else steps[::-1]
+        cotangents = cotangents.to(layer.x)
+        for t, step in zip(order, layer.linear.iterate(layer.x, layer.before, order), strict=True):
+            live = layer.live[t].unsqueeze(-1)
+            found[t] = (carried + cotangents[t]) * live
+            carried = torch.where(live, step.pull(found[t], to_input=False).states, carried)
         return found.double(), carried.double()

@@ -61,7 +61,8 @@ def _join(parts: Sequence[RecordedLayer], label: str, level: int) -> RecordedLay
     first = parts[0]
 
     def joined(name: str) -> Tensor:
-        return torch.cat([getattr(part, name) for part in parts])
+        found: Tensor = getattr(first, name)
+        return found if len(parts) == 1 else torch.cat([getattr(part, name) for part in parts])
 
     return replace(
         first,
@@ -71,5 +72,7 @@ def _join(parts: Sequence[RecordedLayer], label: str, level: int) -> RecordedLay
         before=joined("before"),
         after=joined("after"),
         live=joined("live"),
-        named={key: torch.cat([part.named[key] for part in parts]) for key in first.named},
+        named=first.named
+        if len(parts) == 1
+        else {key: torch.cat([part.named[key] for part in parts]) for key in first.named},
     )

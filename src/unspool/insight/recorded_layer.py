@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch import Tensor
 from unspool.cells import Cell
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
+from unspool.insight.linear_step import LinearLayer
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,35 +65,19 @@ class RecordedLayer:
         new, _ = self.evaluate(self.parameters, x, tuple(self.split(states).values()))
         return torch.cat([value.expand(len(x), -1) for value in new], -1)
 
+    @cached_property
+    def linear(self) -> LinearLayer:
+        """Its steps for small changes and gradients."""
+        return LinearLayer(self.equations, self.parameters, self.widths)
+
     def pull(self, x: Tensor, states: Tensor, cotangents: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """One step of n sequences backward: the gradients of x, of the states before, and of the parameters."""
-        x, states = x.detach().requires_grad_(), states.detach().requires_grad_()
-        parameters = {name: value.detach().requires_grad_() for name, value in self.parameters.items()}
-        with torch.enable_grad():
-            new, _ = self.evaluate(parameters, x, tuple(self.split(states).values()))
-            joined = torch.cat([value.expand(len(x), -1) for value in new], -1)
-        inputs = [x, states, *parameters.values()]
-        if not joined.requires_grad:
-            found: list[Tensor | None] = [None] * len(inputs)
-        else:
-            found = list(torch.autograd.grad(joined, inputs, cotangents, allow_unused=True))
-        whole = [torch.zeros_like(one) if got is None else got for one, got in zip(inputs, found, strict=True)]
-        return whole[0], whole[1], dict(zip(parameters, whole[2:], strict=True))
+        step = self.linear.at(x, states)
+        found = step.pull(cotangents)
+        own = step.gradients(found)
+        parameters = {name: own.get(name, torch.zeros_like(value)) for name, value in self.parameters.items()}
+        return torch.zeros_like(x) if found.x is None else found.x, found.states, parameters
 
     def jacobians(self, x: Tensor, states: Tensor) -> Tensor:
         """∂(states after)/∂(states before) of n steps: (n, states, states)."""
-        rows, width = states.shape
-        found = states.new_empty(rows, width, width)
-        together = max(1, 2**22 // (width * width))  # Jacobians that are computed at once
-        for first in range(0, rows, together):
-            part = slice(first, first + together)
-            old = states[part].detach().requires_grad_()
-            with torch.enable_grad():
-                new = self.advance(x[part].detach(), old)
-            basis = torch.eye(width, dtype=states.dtype).unsqueeze(1).expand(width, len(old), width)
-            if not new.requires_grad:
-                found[part] = 0
-                continue
-            (rows_of,) = torch.autograd.grad(new, old, basis, is_grads_batched=True)
-            found[part] = rows_of.transpose(0, 1)
-        return found
+        return self.linear.at(x, states).jacobians()

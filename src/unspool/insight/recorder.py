@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from unspool.cells import Cell
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
+from unspool.insight.changes import push_along, push_apart
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.nn.accelerate import accelerate, restore
 from unspool.nn.drop_in import DropIn
@@ -49,8 +50,9 @@ class EnoughSeen(Exception):  # noqa: N818 - no error
 class Recorder:
     """Observes every recurrence of a model: runs it by its kernel, traced, and keeps its values.
 
-    With `duals_of` it runs them by forward-mode differentiation instead, keeps only the tangents of the outputs, and
-    ends the model's run after that many calls: what follows, such as a loss, may have no forward mode.
+    With `duals_of` it also follows first-order changes, which the rest of the model passes on by forward-mode
+    differentiation. It keeps only those of the outputs, and ends the model's run after that many calls: what follows,
+    such as a loss, may have no forward mode.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Recorder:
     ) -> None:
         self.model, self.edit, self.without, self.duals_of = model, edit, without, duals_of
         self.calls: list[Call] = []
-        self.duals: list[tuple[Tensor, Tensor | None]] = []
+        self.duals: list[tuple[Tensor, Tensor]] = []
         self._number = 0
         self._owners: dict[int, tuple[str, Cell]] = {}
 
@@ -100,7 +102,7 @@ class Recorder:
         run = partial(_run_apart, lengths=lengths) if name in self.without else partial(_run_whole, ends=ends)
         with observed_by(None):
             if self.duals_of is not None:
-                return self._keep_dual(run(recurrence, parameters, x, states, reverse=reverse))
+                return self._respond(run, name, cell, recurrence, parameters, x, states, lengths, reverse)
             with torch.no_grad():
                 plain = x.detach(), tuple(state.detach() for state in states)
                 output, finals, named = run(recurrence, parameters, *plain, reverse=reverse)
@@ -110,11 +112,33 @@ class Recorder:
         self.calls.append(Call(layer, x, states, output, finals, lengths))
         return output, finals, named
 
-    def _keep_dual(self, found: Found) -> Found:
-        self.duals.append(tuple(forward_ad.unpack_dual(found[0])))
+    def _respond(
+        self,
+        run: Callable[..., Found],
+        name: str,
+        cell: Cell,
+        recurrence: Runner,
+        parameters: Sequence[Tensor],
+        x: Tensor,
+        states: States,
+        lengths: Tensor,
+        reverse: bool,
+    ) -> Found:
+        """The result of a call with its first-order change; the change is followed through the steps, made linear."""
+        x, x_change = _unpack(x)
+        starts, changes = zip(*map(_unpack, states), strict=True)
+        output, finals, named = run(recurrence, parameters, x, starts, reverse=reverse)
+        layer = self._layer(name, cell, recurrence, parameters, x, starts, named, lengths, reverse).to(x.dtype)
+        if name in self.without:
+            after, final = push_apart(layer, x_change, torch.cat(changes, -1), torch.cat(starts, -1))
+        else:
+            after, final = push_along(layer, x_change, torch.cat(changes, -1))
+        self.duals.append((output, after[..., : output.shape[-1]]))
         if len(self.duals) == self.duals_of:
             raise EnoughSeen
-        return found
+        moved = zip(finals, layer.split(final).values(), strict=True)
+        last = tuple(forward_ad.make_dual(value.clone(), change) for value, change in moved)
+        return forward_ad.make_dual(output, self.duals[-1][1]), last, named
 
     @staticmethod
     def _layer(
@@ -154,6 +178,12 @@ class Recorder:
             live=live,
             widths={state: start.shape[-1] for state, start in zip(equations.states, starts, strict=True)},
         )
+
+
+def _unpack(value: Tensor) -> tuple[Tensor, Tensor]:
+    """A value and its change, zero if it has none."""
+    plain, change = forward_ad.unpack_dual(value)
+    return plain.detach(), torch.zeros_like(plain) if change is None else change.detach()
 
 
 def _run_whole(

@@ -21,6 +21,7 @@ from torch.nn.utils import parametrize
 
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
+from unspool.insight.linear_step import LinearStep
 from unspool.insight.naming import join_layers
 from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
 from unspool.nn.observation import observed_by
@@ -57,13 +58,24 @@ class Gradient:
         return [call.pull(states) for call, states in zip(self.recording.calls, self.by_call, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Lag:
     """The part of the gradient that has crossed exactly `edges` edges between steps."""
 
     edges: int
-    states: Mapping[str, Tensor]
-    parameters: Mapping[str, Mapping[str, Tensor]]
+    recording: Recording
+    by_call: Sequence[Tensor]  # of the states after each step, (time, batch, states)
+    steps: Sequence[LinearStep]  # of each call
+
+    @cached_property
+    def states(self) -> Mapping[str, Tensor]:
+        """By layer: of the states after each step, (time, batch, states)."""
+        return self.recording.by_layer(dict(enumerate(self.by_call)))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Mapping[str, Tensor]]:
+        """By layer and name in the equations."""
+        return self.recording.find_parameters(self.by_call, self.steps)
 
 
 class Recording:
@@ -107,7 +119,7 @@ class Recording:
             with ready(self.model), observed_by(observer), parametrize.cached(), suppress(EnoughSeen):
                 observer.learn_names()
                 self.run(self.model)
-            return [torch.zeros_like(value) if change is None else change for value, change in observer.duals]
+            return [change for _, change in observer.duals]
 
     def gradient(self) -> Gradient:
         """The whole gradient, followed backward through time."""
@@ -125,27 +137,39 @@ class Recording:
             flow.add(list(call.starts), list(call.layer.split(start + idle).values()))
         return Gradient(self, [states[number] for number in range(len(self.calls))])
 
-    def lags(self, limit: int | None = None) -> Iterator[Lag]:
+    def make_linear(self, dtype: torch.dtype = torch.float64) -> list[LinearStep]:
+        """The live steps of every call, linear around what was recorded."""
+        return [call.make_linear(dtype) for call in self.calls]
+
+    def find_parameters(self, by_call: Sequence[Tensor], steps: Sequence[LinearStep]) -> dict[str, dict[str, Tensor]]:
+        """Gradients of the parameters by layer, from those of the states after each step of every call."""
+        given = zip(self.calls, by_call, steps, strict=True)
+        found = [call.find_parameters(states, step) for call, states, step in given]
+        return self.add_up(dict(enumerate(found)))
+
+    def lags(self, limit: int | None = None, steps: Sequence[LinearStep] | None = None) -> Iterator[Lag]:
         """The gradient split by the number of edges between steps that its paths cross: 0, 1, 2, …; the sum is whole.
 
         In layers of one direction that number is the distance in time between a step and the loss. The iteration ends
-        when nothing is left, or before `limit` edges.
+        when nothing is left, or before `limit` edges. `steps`, of `make_linear`, decide its precision.
         """
         flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
-        carried = [torch.zeros_like(call.layer.after) for call in self.calls]
+        steps = self.make_linear() if steps is None else steps
+        pairs = zip(self.calls, steps, strict=True)
+        carried = [torch.zeros_like(call.layer.after, dtype=step.dtype) for call, step in pairs]
         edges = 0
         while limit is None or edges < limit:
-            states, parameters = {}, {}
+            states: dict[int, Tensor] = {}
             later = Flow(self.calls)
             for number, call in reversed(list(enumerate(self.calls))):
                 outside, idle = call.inject(flow.take(number))
-                states[number] = carried[number] + outside
-                x, before, parameters[number] = call.pull(states[number])
+                states[number] = carried[number] + outside.to(carried[number])
+                x, before = call.pull_through(steps[number], states[number], call.x.requires_grad)
                 carried[number], start = call.cross(before)
                 flow.add([call.x, *call.starts], [x, *call.layer.split(idle).values()])
                 later.add(list(call.starts), list(call.layer.split(start).values()))
-            yield Lag(edges, self.by_layer(states), self.add_up(parameters))
+            yield Lag(edges, self, [states[number] for number in range(len(self.calls))], steps)
             if not any(one.any() for one in carried) and later.empty:
                 return
             flow, edges = later, edges + 1

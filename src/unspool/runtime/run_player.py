@@ -12,7 +12,7 @@ from typing import Any, cast
 from unspool.cells.cell import check_size
 from unspool.data.vocabulary import Vocabulary
 from unspool.decoding.sampling import Sampling
-from unspool.decoding.text_stream import read_stops
+from unspool.decoding.text_stream import TextStream, read_stops
 from unspool.errors import DivergenceError
 from unspool.runtime import session
 from unspool.runtime.network import Array, Network
@@ -208,6 +208,11 @@ class RunPlayer:
         """
         return self.task.encode_steps(given)
 
+    def fewest_tokens(self, text: str) -> int:
+        """The fewest tokens that a text can have, found without reading it; 0 where that is not known."""
+        vocabulary = getattr(self.task, "vocabulary", None)
+        return vocabulary.fewest(text) if isinstance(vocabulary, Vocabulary) else 0
+
     def encode_step(self, x: Any) -> Any:
         """One step of numbers, as the stream reads it."""
         return self.task.encode_step(x)
@@ -215,6 +220,11 @@ class RunPlayer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
         return self.vocabulary.decode(list(ids))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The text that is certain with each id, where ids may end within a character."""
+        stream = TextStream(self.decode)
+        return [stream.push(token) for token in ids]
 
     def sampling(self, temperature: float, top_k: int | None, top_p: float | None) -> Sampling:
         """How tokens are sampled; refused where the task generates no text."""

@@ -117,6 +117,14 @@ class Session:
             self._went_on(inputs)
         return outputs[:, 0], values
 
+    def read_each(self, inputs: Any) -> Array:
+        """Read on, as `read` does, one step at least; the output (time, width) after each."""
+        with self._lock:
+            outputs, self._memory = self._reader.stream.run(inputs, self._memory)
+            self._went_on(inputs)
+        found: Array = outputs[:, 0]
+        return found
+
     def logits(self) -> Array | None:
         """Of the token that comes next, for a language model that has read something; else None."""
         return self._logits() if self.position and self._reader.stream.reads_ids else None

@@ -16,7 +16,7 @@ from unspool.server.schema import check
 from unspool.server.service import Service
 from unspool.server.strict_json import parse
 from unspool.server.texts import timed_out
-from unspool.server.waiting import end
+from unspool.server.waiting import aside, end
 
 log = logging.getLogger("unspool.server")
 #: Closes the connection, so that the rest of a body is not read.
@@ -47,7 +47,8 @@ class Endpoint:
 
     async def _answer(self, request: Request) -> ASGIApp:
         deadline = asyncio.get_running_loop().time() + self._service.settings.timeout
-        body = self._check(await self._read(request, deadline), request)
+        data = await self._read(request, deadline)
+        body = await aside(len(data), self._check, data, request)
         asked = Asked(request.scope["unspool"]["owner"], body, request.path_params, deadline)
         try:
             async with asyncio.timeout_at(deadline):
@@ -97,6 +98,8 @@ class Endpoint:
         wanted = self._route.reads
         if wanted is None:
             return None
+        if not data and self._route.may_be_empty:
+            return {}
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given != wanted:
             raise RefusalError(

@@ -29,6 +29,8 @@ OPEN = ("/health", "/ready", "/")
 OPEN_FOLDERS = ("/page/", "/v1/pages/")
 #: Headers of a request, and their bytes.
 MOST_HEADERS, HEADER_BYTES = 128, 32_768
+#: The status of a request whose client has left before there was an answer, in the log and the metrics.
+LEFT = 499
 #: Before the token in a protocol of a WebSocket.
 TOKEN_PROTOCOL = "unspool.token."
 #: Seconds beyond the time of a request in which its answer may still be sent.
@@ -66,21 +68,23 @@ class Guard:
             async with asyncio.timeout(self._settings.timeout + GRACE):
                 await self._app(scope, receive, seen)
         except TimeoutError:  # a client that does not read; what has begun is cut off
+            scope["unspool"]["error"] = "timeout"
             await _refuse(RefusalError(503, "The request took too long.", "timeout"), scope, receive, seen)
         except Exception as error:
             await _refuse(explain(error), scope, receive, seen)
 
     def _note(self, scope: Scope, seen: Seen, seconds: float) -> None:
         route, method = scope["unspool"]["route"], scope.get("method", "WEBSOCKET")
-        method = method if method in METHODS else "OTHER"
-        self._service.metrics.count("unspool_requests_total", route=route, method=method, status=str(seen.status))
+        method, status = method if method in METHODS else "OTHER", seen.status or LEFT
+        self._service.metrics.count("unspool_requests_total", route=route, method=method, status=str(status))
         self._service.metrics.observe("unspool_request_seconds", seconds, SECONDS, route=route)
         if self._settings.access_log:
             # the route as it stands in the table: a path has the id of a session, which is a secret
-            told = {"time": round(time.time(), 3), "method": method, "route": route, "status": seen.status}
+            told = {"time": round(time.time(), 3), "method": method, "route": route, "status": status}
             client = (scope.get("client") or ("",))[0]
             more = {"ms": round(1000 * seconds, 3), "bytes": seen.size, "client": client}
-            access.info(json.dumps({**told, **more}))
+            ended = {"error": scope["unspool"]["error"]} if "error" in scope["unspool"] else {}
+            access.info(json.dumps({**told, **more, **ended}))
 
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "WEBSOCKET")
@@ -133,7 +137,7 @@ def find_owner(scope: Scope, settings: ServeSettings) -> bytes:
         return b""
     given = hashlib.sha256(_find_token(scope, headers)).digest()
     # all are compared, so that the time does not say which is near
-    found = [one for one in map(_digest, settings.token) if hmac.compare_digest(one, given)]
+    found = [one for one in settings.owners if hmac.compare_digest(one, given)]
     if not found:
         challenge = {"www-authenticate": "Bearer"}
         message = "The token is missing or wrong. Send the header Authorization: Bearer TOKEN."
@@ -158,10 +162,6 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
     except ValueError:
         return b""
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
 
 
 def _check_size(scope: Scope) -> None:

@@ -194,17 +194,19 @@ class Write(Stepping):
 
     def took(self, outputs: Array) -> None:
         (output,) = outputs
-        found = self._rank() if self._ranked is not None else (None, ())
         token = self.writing.tokens[-1]
+        ranked = self._ranked
+        found = (None, ()) if ranked is None else rank(self.writing.log_probabilities(), token, ranked)
         self.arrived.append(Token(self.writing.push(output), token, *found))
-
-    def _rank(self) -> tuple[float, tuple[tuple[int, float], ...]]:
-        log_p = self.writing.log_probabilities()
-        order = np.argsort(-log_p, kind="stable")[: self._ranked].tolist()
-        return float(log_p[self.writing.tokens[-1]]), tuple((place, float(log_p[place])) for place in order)
 
     def finish(self) -> str:
         return self.writing.finish()
+
+
+def rank(log_p: Array, token: int, count: int) -> tuple[float, tuple[tuple[int, float], ...]]:
+    """The log-probability of a token, and those of the likeliest ones."""
+    order = np.argsort(-log_p, kind="stable")[:count].tolist()
+    return float(log_p[token]), tuple((place, float(log_p[place])) for place in order)
 
 
 def checked(output: Any) -> Any:

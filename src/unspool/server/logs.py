@@ -10,7 +10,10 @@ LOGS = {
     "unspool.access": ("%(message)s", logging.INFO),
     "unspool.server": ("%(levelname)s %(message)s", logging.INFO),
     "uvicorn.error": ("%(levelname)s %(message)s", logging.ERROR),
+    "asyncio": ("%(levelname)s %(message)s", logging.ERROR),
 }
+#: What asyncio says, with a trace, whenever a connection cannot be accepted; the socket tells it once per minute.
+NO_DESCRIPTOR = "socket.accept() out of system resource"
 
 
 def log_to_stderr() -> None:
@@ -18,6 +21,7 @@ def log_to_stderr() -> None:
     for name, (shape, level) in LOGS.items():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter(shape))
+        handler.addFilter(lambda record: not record.getMessage().startswith(NO_DESCRIPTOR))
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class MemoryStore(SessionStore):
     """All sessions, the least recently used first.
 
     Args:
-        most: How many there may be.
+        most: How many there may be of each owner.
         idle: Seconds after which one that is not used is dropped.
         spare: A session that was used within so many seconds is not dropped to make room.
         metrics: Counts sessions.
@@ -43,14 +43,16 @@ class MemoryStore(SessionStore):
     ) -> None:
         self._most, self._idle, self._spare, self._clock, self._metrics = most, idle, spare, clock, metrics
         self._entries: OrderedDict[str, Kept] = OrderedDict()
+        self._counts: Counter[bytes] = Counter()  # of each owner
         metrics.gauge("unspool_sessions", lambda: len(self._entries))
 
     async def open(self, owner: bytes, model: ServedModel, session: Session) -> Entry:
         self.sweep()
-        if len(self._entries) >= self._most and not self._make_room():
-            raise too_many(self._most)
-        entry = Kept(make_id(), owner, model, session, self._clock())
+        if self._counts[owner] >= self._most and (wait := self._make_room(owner)):
+            raise too_many(self._most, wait)
+        entry = Kept(make_id(), owner, model, session, used=self._clock())
         self._entries[entry.id] = entry
+        self._counts[owner] += 1
         return entry
 
     async def find(self, name: str, owner: bytes) -> Entry:
@@ -79,10 +81,17 @@ class MemoryStore(SessionStore):
             try:
                 yield entry
             finally:
+                entry.stop = None
                 self._touch(entry)
 
     async def drop(self, entry: Entry) -> None:
-        self._entries.pop(entry.id, None)
+        self._remove(entry)
+        entry.end()
+
+    def _remove(self, entry: Entry) -> None:
+        if self._entries.pop(entry.id, None) is not None:
+            self._counts[entry.owner] -= 1
+            self._counts += Counter()  # without those of none
 
     async def tend(self) -> None:
         while True:
@@ -102,16 +111,17 @@ class MemoryStore(SessionStore):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _make_room(self) -> bool:
-        now = self._clock()
-        for entry in self._entries.values():
-            if now - entry.used < self._spare:
-                return False
-            if not entry.line.locked():
-                self._forget(entry, "evicted")
-                return True
-        return False
+    def _make_room(self, owner: bytes) -> float:
+        """Drop the owner's least recently used session; else the seconds until that could be done."""
+        now, free = self._clock(), (one for one in self._entries.values() if one.owner == owner)
+        oldest = next((one for one in free if not one.line.locked()), None)
+        if oldest is None:
+            return self._spare
+        if now - oldest.used >= self._spare:
+            self._forget(oldest, "evicted")
+            return 0.0
+        return self._spare - (now - oldest.used)
 
     def _forget(self, entry: Kept, reason: str) -> None:
-        del self._entries[entry.id]
+        self._remove(entry)
         self._metrics.count("unspool_sessions_dropped_total", reason=reason)

@@ -62,7 +62,7 @@ def _operation(route: Route) -> dict[str, Any]:
         ]
     if route.reads is not None:
         schema = route.body if route.body is not None else {"type": "string", "format": "binary"}
-        found["requestBody"] = {"required": True, "content": {route.reads: {"schema": schema}}}
+        found["requestBody"] = {"required": not route.may_be_empty, "content": {route.reads: {"schema": schema}}}
     return found
 
 

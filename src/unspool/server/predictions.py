@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
 from starlette.responses import Response
 
 from unspool.errors import DivergenceError, UnspoolError
-from unspool.server.answers import Asked, answer
-from unspool.server.jobs import Call
+from unspool.server.answers import Asked, answer_large
+from unspool.server.jobs import Course
 from unspool.server.models import ServedModel, find_model
-from unspool.server.refusals import unusable
+from unspool.server.refusals import RefusalError, unusable
 from unspool.server.service import Service
+from unspool.server.waiting import count
+
+#: Characters, words or numbers of the examples that are predicted before others have their turn.
+PIECE = 2048
 
 
 async def predict(service: Service, asked: Asked) -> Response:
@@ -23,8 +28,55 @@ async def predict(service: Service, asked: Asked) -> Response:
         raise unusable(f"The model {model.name} generates text. Ask /v1/completions.", "model")
     examples = asked.body["examples"]
     given = [examples] if isinstance(examples, str) else examples
-    found = await model.batcher.run(Call(lambda: predict_examples(model, given)))
-    return answer({"model": model.name, "predictions": found})
+    found = await model.batcher.run(Course(predicting(model, given)))
+    return await answer_large({"model": model.name, "predictions": found})
+
+
+def predicting(model: ServedModel, examples: Any) -> Generator[None, None, list[dict[str, Any]]]:
+    """Predictions piece by piece, so that others have their turn; they are those for all at once, up to rounding.
+
+    Raises:
+        RefusalError: 422: the model cannot read the examples.
+        DivergenceError: A prediction is not finite.
+    """
+    found: list[dict[str, Any]] = []
+    for piece in divide(examples, model.player.task.usage().reads == "series"):
+        try:
+            found += predict_examples(model, piece)
+        except DivergenceError:
+            raise
+        except (RefusalError, UnspoolError):
+            predict_examples(model, examples)  # it fails in the same way, and says where among all of them
+            raise
+        yield
+    return found
+
+
+def divide(examples: Any, series: bool) -> Iterator[Any]:
+    """Pieces of examples, each with few steps or one example. A list of a forecast is one series."""
+    if not _can_divide(examples, series):
+        yield examples
+        return
+    items = list(examples.items()) if isinstance(examples, dict) else examples
+    first, steps = 0, 0
+    for place, one in enumerate(items):
+        own = count(one[1] if isinstance(examples, dict) else one)
+        if place > first and steps + own > PIECE:
+            yield _piece(examples, items[first:place])
+            first, steps = place, 0
+        steps += own
+    yield _piece(examples, items[first:])
+
+
+def _can_divide(examples: Any, series: bool) -> bool:
+    """Whether there are several examples, each a text, a list, or a series by its name."""
+    if isinstance(examples, dict):
+        return bool(examples)
+    return bool(examples) and not series and all(isinstance(one, str | list) for one in examples)
+
+
+def _piece(examples: Any, items: list[Any]) -> Any:
+    return dict(items) if isinstance(examples, dict) else items
 
 
 def predict_examples(model: ServedModel, examples: Any) -> list[dict[str, Any]]:

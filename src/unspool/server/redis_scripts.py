@@ -1,7 +1,7 @@
 """Lua scripts that Redis runs, each as one act: no other client sees or does anything in between.
 
-KEYS are the session, its lock and the set of all sessions by the time of their latest use. All of them may be run again
-with the same arguments, as is done when a connection breaks before the answer has come.
+KEYS are the session, its lock and the set of its owner's sessions by the time of their latest use. All of them may be
+run again with the same arguments, as is done when a connection breaks before the answer has come.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 NOW = "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
 
 #: ARGV: idle, spare (ms), most, model, digest, state, prefix of sessions, prefix of locks.
-#: Gives what became of it (1: kept, 0: no room), how many had expired, and how many made room.
+#: Gives what became of it (1: kept, 0: no room), how many had expired, how many made room, and in how many
+#: milliseconds there may be room.
 OPEN = (
     NOW
     + """
@@ -26,12 +27,15 @@ if redis.call('ZCARD', KEYS[3]) >= most then
             break
         end
     end
-    if evicted == 0 then return {0, expired, 0} end
+    if evicted == 0 then
+        local oldest = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')
+        return {0, expired, 0, oldest[2] + ARGV[2] - now}
+    end
 end
 redis.call('HSET', KEYS[1], 'model', ARGV[4], 'digest', ARGV[5], 'state', ARGV[6])
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 redis.call('ZADD', KEYS[3], now, KEYS[1])
-return {1, expired, evicted}
+return {1, expired, evicted, 0}
 """
 )
 
@@ -72,23 +76,29 @@ return 1
 """
 )
 
-#: A request that uses the session comes to its end.
+#: Who holds the lock hears of it when it is renewed.
 DROP = """
 redis.call('ZREM', KEYS[3], KEYS[1])
 return redis.call('DEL', KEYS[1])
 """
 
-#: KEYS: the set, then a session and its lock, and so on. ARGV: idle, lease (ms), then the holder of each.
+#: KEYS: a session, its lock and the owner's set, and so on. ARGV: idle, lease (ms), then the holder of each.
+#: Gives the numbers of the sessions, from 1 on, that have been deleted.
 RENEW = (
     NOW
     + """
-for n = 3, #ARGV do
-    local session, lock = KEYS[2 * n - 4], KEYS[2 * n - 3]
-    if redis.call('GET', lock) == ARGV[n] then
+local gone = {}
+for n = 1, #ARGV - 2 do
+    local session, lock, used = KEYS[3 * n - 2], KEYS[3 * n - 1], KEYS[3 * n]
+    if redis.call('GET', lock) == ARGV[n + 2] then
         redis.call('PEXPIRE', lock, ARGV[2])
-        if redis.call('PEXPIRE', session, ARGV[1]) == 1 then redis.call('ZADD', KEYS[1], now, session) end
+        if redis.call('PEXPIRE', session, ARGV[1]) == 1 then
+            redis.call('ZADD', used, now, session)
+        else
+            table.insert(gone, n)
+        end
     end
 end
-return 1
+return gone
 """
 )

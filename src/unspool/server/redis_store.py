@@ -10,12 +10,14 @@ Redis learns neither ids nor tokens: the key of a session is a digest of its id 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import json
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -36,7 +38,7 @@ from unspool.server.settings import ServeSettings
 #: The braces keep all keys on one node of a cluster.
 PREFIX = "{unspool}"
 SESSIONS, LOCKS, METRICS = f"{PREFIX}:session:", f"{PREFIX}:lock:", f"{PREFIX}:metrics:"
-USED, WORKERS = f"{PREFIX}:used", f"{PREFIX}:workers"
+USED, WORKERS = f"{PREFIX}:used:", f"{PREFIX}:workers"
 SCRIPTS = ("open", "find", "take", "give_back", "drop", "renew")
 #: Seconds until the lock of a worker that has died ends, and between two renewals by one that lives.
 LEASE, RENEWAL = 5.0, 1.0
@@ -59,11 +61,12 @@ class RedisStore(SessionStore):
     """
 
     def __init__(self, models: dict[str, ServedModel], settings: ServeSettings, metrics: Metrics) -> None:
-        self._models, self._metrics, self._most = models, metrics, settings.max_sessions
+        self._models, self._metrics, self._most = models, metrics, settings.session_share
+        self._owners = settings.owners
         self._idle, self._spare = _ms(settings.idle), _ms(min(settings.timeout, settings.idle))
         self._redis = connect(settings.redis or "")
         self._scripts = {name: self._redis.register_script(getattr(redis_scripts, name.upper())) for name in SCRIPTS}
-        self._held: dict[str, str] = {}  # key of a session → name of the holder of its lock
+        self._held: dict[str, tuple[str, Entry]] = {}  # key of a session → name of the holder of its lock
         self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
         self._releasing: set[asyncio.Future[None]] = set()  # a loop holds its tasks by weak references alone
         self._name, self._count, self._works = secrets.token_hex(8), 0, True
@@ -73,16 +76,17 @@ class RedisStore(SessionStore):
         entry = Entry(make_id(), owner, model, session)
         own = (model.name, model.player.digest.hex(), session.save(), SESSIONS, LOCKS)
         key = _key(entry.id, owner)
-        kept, expired, evicted = await self._run("open", key, self._idle, self._spare, self._most, *own)
+        limits = (self._idle, self._spare, self._most)
+        kept, expired, evicted, wait = await self._run("open", key, owner, *limits, *own)
         for reason, count in (("expired", expired), ("evicted", evicted)):
             if count:
                 self._metrics.count("unspool_sessions_dropped_total", count, reason=reason)
         if not kept:
-            raise too_many(self._most)
+            raise too_many(self._most, wait / 1000)
         return entry
 
     async def find(self, name: str, owner: bytes) -> Entry:
-        return self._read(name, owner, await self._run("find", _key(name, owner), self._idle))
+        return self._read(name, owner, await self._run("find", _key(name, owner), owner, self._idle))
 
     @asynccontextmanager
     async def using(self, name: str, owner: bytes) -> AsyncIterator[Entry]:
@@ -93,10 +97,10 @@ class RedisStore(SessionStore):
             try:
                 entry = await self._take(name, owner, holder)
             except BaseException:  # one who left may have got the lock nevertheless
-                self._release_soon(key, holder)
+                self._release_soon(key, owner, holder)
                 raise
             before = (entry.session, entry.session.position)
-            self._held[key] = holder
+            self._held[key] = holder, entry
             try:
                 yield entry
             finally:
@@ -104,7 +108,10 @@ class RedisStore(SessionStore):
                 await asyncio.shield(asyncio.ensure_future(self._give_back(entry, key, holder, before)))
 
     async def drop(self, entry: Entry) -> None:
-        await self._run("drop", _key(entry.id, entry.owner))
+        key = _key(entry.id, entry.owner)
+        await self._run("drop", key, entry.owner)
+        if key in self._held:  # what another worker holds it hears of when it renews its lock
+            self._held[key][1].end()
 
     async def tend(self) -> None:
         """Renew the locks of sessions that are being used, and share metrics, as long as the server runs."""
@@ -128,7 +135,7 @@ class RedisStore(SessionStore):
 
     async def read_metrics(self) -> list[dict[str, list[str]]]:
         try:
-            self._count = await self._redis.zcard(USED)
+            self._count = sum([await self._redis.zcard(_used(owner)) for owner in self._owners])
             names = await cast(Any, self._redis.smembers(WORKERS))
             others = [name for name in map(bytes.decode, names) if name != self._name]
             found = await self._redis.mget([METRICS + name for name in others]) if others else []
@@ -147,7 +154,7 @@ class RedisStore(SessionStore):
         """The session with its lock; one that another worker holds is waited for until its lock would have ended."""
         key, loop = _key(name, owner), asyncio.get_running_loop()
         end = loop.time() + LEASE + RENEWAL
-        while (found := await self._run("take", key, self._idle, _ms(LEASE), holder)) == [b"busy"]:
+        while (found := await self._run("take", key, owner, self._idle, _ms(LEASE), holder)) == [b"busy"]:
             if loop.time() > end:
                 raise overloaded("The session is being used by another request. Try again later.", "session_busy")
             await asyncio.sleep(PAUSE)
@@ -162,28 +169,29 @@ class RedisStore(SessionStore):
         except UnspoolError as error:  # it diverges; what it was before stays
             problem = error
         self._held.pop(key, None)
-        if not await self._run("give_back", key, self._idle, holder, state):
+        if not await self._run("give_back", key, entry.owner, self._idle, holder, state):
             raise overloaded("The session was taken over by another worker. Try again.", "session_lost")
         if problem is not None:
             raise problem
 
-    def _release_soon(self, key: str, holder: str) -> None:
+    def _release_soon(self, key: str, owner: bytes, holder: str) -> None:
         """End a lock in the background."""
-        task = asyncio.ensure_future(self._release(key, holder))
+        task = asyncio.ensure_future(self._release(key, owner, holder))
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
 
-    async def _release(self, key: str, holder: str) -> None:
+    async def _release(self, key: str, owner: bytes, holder: str) -> None:
         """End a lock, if it is this holder's; where Redis does not answer it ends by itself."""
         with suppress(RefusalError):
-            await self._run("give_back", key, self._idle, holder, b"")
+            await self._run("give_back", key, owner, self._idle, holder, b"")
 
     async def _renew(self) -> None:
         held = list(self._held.items())
         if held:
-            keys = [one for key, _ in held for one in (SESSIONS + key, LOCKS + key)]
-            holders = [holder for _, holder in held]
-            await self._scripts["renew"](keys=[USED, *keys], args=[self._idle, _ms(LEASE), *holders])
+            keys = [one for key, (_, entry) in held for one in _keys(key, entry.owner)]
+            holders = [holder for _, (holder, _) in held]
+            for number in await self._scripts["renew"](keys=keys, args=[self._idle, _ms(LEASE), *holders]):
+                held[number - 1][1][1].end()
 
     async def _forget(self, workers: Sequence[str]) -> None:
         """Strike out workers that have ended; one that lives adds itself again when it shares the next time."""
@@ -194,8 +202,8 @@ class RedisStore(SessionStore):
         await cast(Any, self._redis.sadd(WORKERS, self._name))
         await self._redis.set(METRICS + self._name, json.dumps(self._metrics.lines()), ex=SHARED)
 
-    async def _run(self, script: str, key: str, *arguments: Any) -> Any:
-        return await self._ask(self._scripts[script](keys=[SESSIONS + key, LOCKS + key, USED], args=arguments))
+    async def _run(self, script: str, key: str, owner: bytes, *arguments: Any) -> Any:
+        return await self._ask(self._scripts[script](keys=_keys(key, owner), args=arguments))
 
     async def _ask(self, asked: Awaitable[Any]) -> Any:
         """The answer of Redis.
@@ -251,6 +259,17 @@ def connect(url: str) -> Redis:
 def _key(name: str, owner: bytes) -> str:
     """Where a session is kept: only who has its id and its owner's token finds it."""
     return hmac.digest(name.encode("utf-8", "surrogatepass"), owner, "sha256").hex()
+
+
+def _keys(key: str, owner: bytes) -> list[str]:
+    """A session, its lock, and the set of its owner's sessions."""
+    return [SESSIONS + key, LOCKS + key, _used(owner)]
+
+
+@cache
+def _used(owner: bytes) -> str:
+    """The set of an owner's sessions; its name is slow to guess a token from."""
+    return USED + hashlib.scrypt(owner, salt=b"unspool owner", n=2**14, r=8, p=1, dklen=16).hex()
 
 
 def _ms(seconds: float) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from unspool.errors import UnspoolError
 
 #: Seconds after which one who was refused for want of room may ask again.
 RETRY_AFTER = 1
+#: That a process, or the machine, has no file descriptor left.
+EXHAUSTED = (errno.EMFILE, errno.ENFILE)
 
 TYPES = {
     401: "authentication_error",
@@ -65,4 +68,6 @@ def as_refusal(error: Exception) -> RefusalError:
         return error
     if isinstance(error, UnspoolError):
         return unusable(str(error))
+    if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        return overloaded("The server has no file descriptor left. Try again later.", "connections")
     return RefusalError(500, "The server failed; its log says how.", "internal_error")

@@ -38,6 +38,7 @@ class Route:
         reads: The media type of the body; None: there is none.
         gives: The media type of the answer.
         status: Of a request that went well.
+        may_be_empty: Whether the body may be left out, as an object without names.
         open: Whether it needs no token.
         streams: Whether it answers with events on demand.
     """
@@ -50,6 +51,7 @@ class Route:
     reads: str | None = None
     gives: str = JSON
     status: int = 200
+    may_be_empty: bool = False
     open: bool = False
     streams: bool = False
 
@@ -74,7 +76,7 @@ def make_routes(settings: ServeSettings) -> tuple[Route, ...]:
         Route("GET", f"{model}/about", run_calls.show_about, schemas.ABOUT),
         Route("GET", f"{model}/curves", run_calls.show_curves, schemas.CURVES),
         Route("GET", f"{model}/pages/{{page}}", run_calls.show_report, gives=HTML),
-        Route("POST", f"{model}/pages/{{page}}", run_calls.link_report, schemas.LINK),
+        _plain_post(f"{model}/pages/{{page}}", run_calls.link_report, schemas.LINK),
         Route("GET", "/v1/pages/{model}/{page}/{ticket}", run_calls.show_linked_report, gives=HTML, open=True),
         _post("/v1/predict", predictions.predict, schemas.predict_body(settings), schemas.PREDICTIONS),
         _post(
@@ -91,7 +93,7 @@ def make_routes(settings: ServeSettings) -> tuple[Route, ...]:
         _post(
             f"{one}/generate", calls.generate_in_session, schemas.generate_body(settings), schemas.WRITTEN, 200, True
         ),
-        Route("POST", f"{one}/fork", calls.fork_session, schemas.SESSION, status=201),
+        _plain_post(f"{one}/fork", calls.fork_session, schemas.SESSION, 201),
         Route("GET", f"{one}/state", calls.save_session, gives=BYTES),
         Route("PUT", f"{one}/state", calls.restore_session, schemas.SESSION, reads=BYTES),
     )
@@ -106,3 +108,10 @@ def _post(
     streams: bool = False,
 ) -> Route:
     return Route("POST", path, call, answer, body, JSON, status=status, streams=streams)
+
+
+def _plain_post(
+    path: str, call: Callable[[Service, Asked], Awaitable[ASGIApp]], answer: Schema, status: int = 200
+) -> Route:
+    """One that needs no body, and refuses what has names."""
+    return Route("POST", path, call, answer, schemas.record({}), JSON, status=status, may_be_empty=True)

@@ -16,20 +16,22 @@ from unspool.server.models import ServedModel, find_model
 from unspool.server.refusals import RefusalError
 from unspool.server.run_files import PAGES, has_file, read_curves, read_file
 from unspool.server.service import Service
-from unspool.server.traces import SHOWN, channels
+from unspool.server.traces import MOST_STEPS, SHOWN, channels
 
 #: A report has its scripts inside. It gets an origin of its own, and can reach nothing.
 REPORT_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+#: What writes a page of a run.
+WRITERS = {"xray": "`unspool xray RUN` writes it", "timeline": "A training with `xray_every` writes it"}
 #: Seconds for which a link to a report works.
 LINK_SECONDS = 60
 
 
 async def show_about(service: Service, asked: Asked) -> Response:
     """What a model reads and predicts, of what it consists, and which pages its run has."""
-    return answer(describe(find_model(service.models, asked.names["model"])))
+    return answer(describe(find_model(service.models, asked.names["model"]), service.settings.max_tokens))
 
 
 async def show_curves(service: Service, asked: Asked) -> Response:
@@ -64,15 +66,17 @@ async def show_linked_report(service: Service, asked: Asked) -> Response:
     return await _report(find_model(service.models, name), page)
 
 
-def describe(model: ServedModel) -> dict[str, Any]:
-    """What the page needs to know about a model."""
+def describe(model: ServedModel, most: int) -> dict[str, Any]:
+    """What the page needs to know about a model, and how many tokens it may ask for."""
     player, usage = model.player, model.player.task.usage()
     shown = [{**one._asdict(), "shown": min(one.units, SHOWN)} for one in channels(player)]
     own = player.config["model"]
     return {
         **{"id": model.name, "task": player.task.name, "generates": model.generates, "streams": model.streams},
         **{"reads": usage.reads, "unit": usage.unit, "outputs": list(usage.outputs)},
-        **{"features": list(usage.features), "horizon": usage.horizon},
+        **{"features": list(usage.features), "horizon": usage.horizon, "season": usage.season},
+        "scales": [{"mean": mean, "deviation": deviation} for mean, deviation in usage.scales],
+        "limits": {"tokens": most, "traced": min(most, MOST_STEPS)},
         **{"cell": str(own.get("cell", "")), "parameters": count_parameters(player.network), "channels": shown},
         "pages": [page for page in PAGES if has_file(player.run, page)],
     }
@@ -87,7 +91,10 @@ async def _report(model: ServedModel, page: str) -> Response:
 
 
 def _no_page(page: str) -> RefusalError:
-    message = f"The run has no page {page[:40]!r}. `unspool xray RUN` writes an X-ray."
+    if page not in PAGES:
+        message = f"{page[:40]!r} is not a page of a run. Those that there may be: {', '.join(PAGES)}."
+    else:
+        message = f"The run has no {PAGES[page]} yet. {WRITERS[page]}."
     return RefusalError(404, message, "page_not_found", "page")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unspool.server.refusals import RefusalError, unusable
@@ -49,7 +49,7 @@ def check(schema: Schema, value: Any, place: str = "") -> Any:
         raise _wrong(place, f"is not {_article(schema['type'])}")
     for name, (keeps, said) in BOUNDS.items():
         if name in schema and not keeps(value, schema[name]):
-            raise _wrong(place, said.format(schema[name]))
+            raise _wrong(place, said.format(_shown(schema[name])))
     if "enum" in schema and value not in schema["enum"]:
         raise _wrong(place, f"is none of {', '.join(map(str, schema['enum']))}")
     if isinstance(value, list) and "items" in schema:
@@ -67,8 +67,7 @@ def _check_items(schema: Schema, values: list[Any], place: str) -> list[Any]:
 
 def _check_any(schema: Schema, value: Any, place: str) -> Any:
     """The value by the first schema that it keeps; an error costs much, so those of other types are left out first."""
-    likely = [one for one in schema["anyOf"] if TYPES[one["type"]](value)] if _have_types(schema) else schema["anyOf"]
-    *others, last = likely or schema["anyOf"]
+    *others, last = _likely(schema["anyOf"], value)
     furthest: tuple[int, RefusalError] | None = None
     for one in others:
         try:
@@ -83,8 +82,20 @@ def _check_any(schema: Schema, value: Any, place: str) -> Any:
         del furthest
 
 
-def _have_types(schema: Schema) -> bool:
-    return all("type" in one for one in schema["anyOf"])
+def _likely(schemas: Sequence[Schema], value: Any) -> Sequence[Schema]:
+    """Those that were meant: of the value's type, and of a list by the type of its first item; all where none is."""
+    if not all("type" in one for one in schemas):
+        return schemas
+    likely = [one for one in schemas if TYPES[one["type"]](value)]
+    return [one for one in likely if _begins(one, value)] or likely or schemas
+
+
+def _begins(schema: Schema, value: Any) -> bool:
+    """Whether a list begins as the schema has it; what is no list does."""
+    if not isinstance(value, list) or not value or "type" not in schema.get("items", ()):
+        return True
+    items, first = schema["items"], value[0]
+    return TYPES[items["type"]](first) and _begins(items, first)
 
 
 def _further(found: tuple[int, RefusalError] | None, refusal: RefusalError) -> tuple[int, RefusalError]:
@@ -113,6 +124,10 @@ def _check_object(schema: Schema, value: dict[str, Any], place: str) -> dict[str
 def _wrong(place: str, problem: str) -> RefusalError:
     named = f"`{place}`" if place else "The body"
     return unusable(f"{named} {problem}.", place or None)
+
+
+def _shown(bound: float) -> str:
+    return f"{bound:,}"
 
 
 def _article(kind: str) -> str:

@@ -14,6 +14,13 @@ NUMBER: Schema = {"type": "number"}
 YES_NO: Schema = {"type": "boolean"}
 ANYTHING: Schema = {"type": "object"}
 LARGEST = 2**53
+#: Tokens of a text, where a request does not say how many.
+DEFAULT_TOKENS = 16
+#: Limits of a request: its prompts, the choices for each, the likeliest tokens that are told.
+MOST_PROMPTS, MOST_CHOICES, MOST_RANKED = 128, 128, 20
+#: Texts before which a text ends, and the characters of each.
+MOST_STOPS, LONGEST_STOP = 4, 256
+HOTTEST = 100
 
 
 def record(properties: Schema, *required: str) -> Schema:
@@ -29,6 +36,11 @@ def array(items: Schema, **bounds: int) -> Schema:
 def either(*schemas: Schema, **more: Any) -> Schema:
     """One of several."""
     return {"anyOf": list(schemas), **more}
+
+
+def whole(least: int, most: int) -> Schema:
+    """A whole number between bounds."""
+    return {"type": "integer", "minimum": least, "maximum": most}
 
 
 def optional(schema: Schema, default: Any = None) -> Schema:
@@ -113,9 +125,12 @@ ABOUT = record(
         **{"reads": {"type": "string", "enum": ["text", "words", "numbers", "series"]}, "outputs": array(TEXT)},
         **{"features": array(TEXT), "horizon": WHOLE, "parameters": WHOLE, "channels": array(CHANNEL)},
         "pages": array({"type": "string", "enum": [*PAGES]}),
+        "season": WHOLE,
+        "scales": array(record({"mean": NUMBER, "deviation": NUMBER}, "mean", "deviation")),
+        "limits": record({"tokens": WHOLE, "traced": WHOLE}, "tokens", "traced"),
     },
     *("id", "task", "generates", "streams", "unit", "cell", "reads", "outputs", "features", "horizon"),
-    *("parameters", "channels", "pages"),
+    *("parameters", "channels", "pages", "season", "scales", "limits"),
 )
 CURVES = record(
     {
@@ -132,25 +147,25 @@ LINK = record({"url": TEXT}, "url")
 
 def tracing() -> Schema:
     """What requests say that want to know what goes on inside."""
-    top = {"type": "integer", "minimum": 0, "maximum": 20, "default": 5}
+    top = {**whole(0, MOST_RANKED), "default": 5}
     return {"trace": {"type": "boolean", "default": False}, "top": top}
 
 
-def stops(limit: int) -> Schema:
+def stops() -> Schema:
     """Texts before which a text ends."""
-    one = {"type": "string", "minLength": 1, "maxLength": limit}
-    return either(one, array(one, maxItems=4), {"type": "null"}, default=None)
+    one = {"type": "string", "minLength": 1, "maxLength": LONGEST_STOP}
+    return either(one, array(one, maxItems=MOST_STOPS), {"type": "null"}, default=None)
 
 
 def sampling(settings: ServeSettings) -> Schema:
     """What all requests for text may say."""
     return {
-        "max_tokens": {"type": "integer", "minimum": 1, "maximum": settings.max_tokens, "default": 16},
-        "temperature": optional({"type": "number", "minimum": 0, "maximum": 100}, 1.0),
+        "max_tokens": {**whole(1, settings.max_tokens), "default": min(DEFAULT_TOKENS, settings.max_tokens)},
+        "temperature": optional({"type": "number", "minimum": 0, "maximum": HOTTEST}, 1.0),
         "top_p": optional({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
-        "top_k": optional({"type": "integer", "minimum": 1, "maximum": LARGEST}),
-        "stop": stops(256),
-        "seed": optional({"type": "integer", "minimum": 0, "maximum": LARGEST}),
+        "top_k": optional(whole(1, LARGEST)),
+        "stop": stops(),
+        "seed": optional(whole(0, LARGEST)),
         "stream": {"type": "boolean", "default": False},
     }
 
@@ -172,18 +187,25 @@ def predict_body(settings: ServeSettings) -> Schema:
 
 
 def completion_body(settings: ServeSettings) -> Schema:
-    """Of a completion, in the form of OpenAI. Penalties are accepted where they have no effect."""
+    """Of a completion, in the form of OpenAI. What has no effect here is accepted where it asks for none."""
     ids = array({"type": "integer", "minimum": 0}, minItems=1, maxItems=settings.max_tokens)
-    prompt = either(TEXT, array(TEXT, minItems=1, maxItems=128), ids, array(ids, minItems=1, maxItems=128))
+    prompt = either(
+        TEXT, array(TEXT, minItems=1, maxItems=MOST_PROMPTS), ids, array(ids, minItems=1, maxItems=MOST_PROMPTS)
+    )
     nothing = optional({"type": "number", "minimum": 0, "maximum": 0})
     own = {
-        **{"model": TEXT, "prompt": {**prompt, "default": ""}, "n": {"type": "integer", "minimum": 1, "maximum": 128}},
-        **{"logprobs": optional({"type": "integer", "minimum": 0, "maximum": 20}), "echo": optional(YES_NO, False)},
+        **{"model": TEXT, "prompt": {**prompt, "default": ""}, "n": optional(whole(1, MOST_CHOICES), 1)},
+        **{"logprobs": optional(whole(0, MOST_RANKED)), "echo": optional(YES_NO, False)},
         "stream_options": optional(record({"include_usage": YES_NO, "include_obfuscation": YES_NO})),
         **{"user": optional(TEXT), "presence_penalty": nothing, "frequency_penalty": nothing},
+        **{"best_of": optional(whole(1, 1)), "suffix": {"type": "null", "default": None}},
+        "logit_bias": optional({"type": "object", "maxProperties": 0}),
     }
-    own["n"] = {**own["n"], "default": 1}
-    return record({**own, **sampling(settings)}, "model")
+    shared = sampling(settings) | {
+        "max_tokens": optional(whole(0, settings.max_tokens), min(DEFAULT_TOKENS, settings.max_tokens)),
+        "stream": optional(YES_NO, False),
+    }
+    return record({**own, **shared}, "model")
 
 
 def tokens_body() -> Schema:

@@ -63,4 +63,4 @@ def make_store(models: dict[str, ServedModel], settings: ServeSettings, metrics:
         from unspool.server.redis_store import RedisStore  # those who keep sessions in memory need no client of Redis
 
         return RedisStore(models, settings, metrics)
-    return MemoryStore(settings.max_sessions, settings.idle, min(settings.timeout, settings.idle), metrics)
+    return MemoryStore(settings.session_share, settings.idle, min(settings.timeout, settings.idle), metrics)

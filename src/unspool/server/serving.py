@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import math
 import signal
-import socket
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from unspool.errors import ArgumentError
 from unspool.server.app import make_app
+from unspool.server.listening import listen
 from unspool.server.logs import log_to_stderr
 from unspool.server.process import quiet_garbage_collection, short_waits, steady_allocation
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings
+from unspool.server.wire import StrictHttp, StrictSocket
 from unspool.server.workers import Worker, run_workers
 
 
@@ -62,8 +60,9 @@ def serve(runs: Sequence[str | Path], settings: ServeSettings, version: str, tel
 def configure(settings: ServeSettings) -> dict[str, Any]:
     """How uvicorn runs the app: arguments of its configuration."""
     return {
-        "http": "h11",
-        "ws": "websockets-sansio",
+        "loop": "asyncio",  # its sockets are ours
+        "http": StrictHttp,
+        "ws": StrictSocket,
         "ws_max_size": settings.max_body,
         "ws_per_message_deflate": False,  # a small message could become a large one
         "interface": "asgi3",
@@ -74,26 +73,3 @@ def configure(settings: ServeSettings) -> dict[str, Any]:
         "server_header": False,
         "timeout_graceful_shutdown": math.ceil(settings.timeout) + 1,
     }
-
-
-def listen(settings: ServeSettings) -> socket.socket:
-    """The socket of the address.
-
-    Raises:
-        ArgumentError: The port is in use, or the address is not one of this machine.
-    """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio sends at once (TCP_NODELAY) only where the protocol is said; else each answer waits 40 ms
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform != "win32":  # there it would share the port
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((settings.host, settings.port))
-        found.listen(2048)
-    except OSError as error:
-        found.close()
-        if error.errno == errno.EADDRINUSE:
-            raise ArgumentError.of("port", settings.port, "is in use", "Give another, or 0 for any") from error
-        problem = f"cannot be listened on: {error.strerror or error}"
-        raise ArgumentError.of("host", settings.host, problem, "Give an address of this machine") from error
-    return found

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from unspool.runtime.network import Array
-from unspool.server.answers import Asked, EventStream, answer, blob
+from unspool.server.answers import Asked, EventStream, answer, answer_large, blob
 from unspool.server.jobs import Arrivals, Feed, Steps, Write
 from unspool.server.models import find_model
+from unspool.server.reading import encode
 from unspool.server.refusals import unusable
 from unspool.server.service import Service
-from unspool.server.sessions import Entry
+from unspool.server.sessions import Entry, deleted
 from unspool.server.texts import Texts, make_writing, why_ended
 from unspool.server.traces import Follower, TracedFeed, check_traced
+from unspool.server.waiting import aside, count
 
 #: Numbers of the outputs that one answer has at most: some 20 megabytes of JSON.
 MOST_NUMBERS = 1_000_000
@@ -36,7 +39,7 @@ async def show_session(service: Service, asked: Asked) -> Response:
 
 
 async def delete_session(service: Service, asked: Asked) -> Response:
-    """Forget a session; a request that uses it meanwhile comes to its end."""
+    """Forget a session; a text that is being written in it ends with an error."""
     await service.sessions.drop(await service.sessions.find(asked.names["id"], asked.owner))
     return Response(status_code=204)
 
@@ -44,13 +47,13 @@ async def delete_session(service: Service, asked: Asked) -> Response:
 async def feed_session(service: Service, asked: Asked) -> Response:
     """Read on."""
     async with service.sessions.using(asked.names["id"], asked.owner) as entry:
-        return answer(await feed(service, entry, asked.body))
+        return await answer_large(await feed(service, entry, asked.body))
 
 
 async def step_session(service: Service, asked: Asked) -> Response:
     """Single steps, with the output of each."""
     async with service.sessions.using(asked.names["id"], asked.owner) as entry:
-        return answer(await step(service, entry, asked.body))
+        return await answer_large(await step(service, entry, asked.body))
 
 
 async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
@@ -62,7 +65,7 @@ async def generate_in_session(service: Service, asked: Asked) -> ASGIApp:
         if asked.body["stream"]:
             kept = stack.pop_all()
             return EventStream(_stream(entry, texts, kept), kept.aclose)
-        return answer(await whole_text(entry, texts))
+        return await answer_large(await whole_text(entry, texts))
     raise AssertionError  # the stack lets no exception pass
 
 
@@ -109,14 +112,10 @@ async def fork(service: Service, entry: Entry) -> Entry:
 
 async def feed(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str, Any]:
     """Read on, and the output after the last step."""
-    inputs = entry.model.player.encode(body["input"])
-    steps, most = len(getattr(inputs, "ids", inputs)), service.settings.max_tokens
-    if steps > most:
-        message = f"`input` has {steps:,} tokens or steps; {most:,} are allowed. Feed it in parts."
-        raise unusable(message, "input", "too_many_tokens")
+    inputs = await encode(entry.model, body["input"], service.settings.max_tokens)
     player = entry.model.player
     if body["trace"]:
-        check_traced(steps, "input")
+        check_traced(len(getattr(inputs, "ids", inputs)), "input")
         job: Feed = TracedFeed(entry.session, inputs, player, body["top"])
     else:
         job = Feed(entry.session, inputs)
@@ -129,9 +128,10 @@ async def step(service: Service, entry: Entry, body: dict[str, Any]) -> dict[str
     """Single steps."""
     if body["outputs"] == "all":
         _check_outputs(len(body["inputs"]), entry.model.player.stream.width)
-    inputs = prepare(entry, body["inputs"])
+    inputs = await aside(count(body["inputs"]), prepare, entry, body["inputs"])
     outputs = await entry.model.batcher.run(Steps(entry.session, inputs, body["outputs"]))
-    return {"position": entry.session.position, "outputs": [numbers(output) for output in outputs]}
+    told: list[list[float]] = await aside(sum(map(len, outputs)), lambda: [numbers(output) for output in outputs])
+    return {"position": entry.session.position, "outputs": told}
 
 
 def _check_outputs(steps: int, width: int) -> None:
@@ -164,6 +164,9 @@ async def start_text(entry: Entry, body: dict[str, Any], deadline: float) -> Tex
     job = Write(entry.session, make_writing(entry.model.player, entry.session, body), arrivals)
     texts = Texts(entry.model.batcher, [job], arrivals, deadline, follower)
     await texts.submit()
+    entry.stop = partial(texts.give_up, deleted())
+    if entry.deleted:
+        entry.stop()
     return texts
 
 

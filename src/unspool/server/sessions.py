@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,12 +22,25 @@ MOST_WAITING = 8
 
 @dataclass
 class Entry:
-    """A session and whose it is."""
+    """A session and whose it is.
+
+    Attributes:
+        deleted: Whether it was deleted while a request used it.
+        stop: Ends what that request does, where it can be ended.
+    """
 
     id: str
     owner: bytes
     model: ServedModel
     session: Session
+    deleted: bool = False
+    stop: Callable[[], None] | None = None
+
+    def end(self) -> None:
+        """It was deleted: what uses it ends as soon as it can."""
+        self.deleted = True
+        if self.stop is not None:
+            self.stop()
 
 
 class Line:
@@ -89,7 +103,7 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def drop(self, entry: Entry) -> None:
-        """Forget a session; a request that uses it meanwhile comes to its end."""
+        """Forget a session; a text that is being written in it ends with an error, other requests come to their end."""
 
     @abstractmethod
     async def tend(self) -> None:
@@ -118,7 +132,13 @@ def not_found() -> RefusalError:
     return RefusalError(404, "There is no such session, or it has expired. Open a new one.", "session_not_found")
 
 
-def too_many(most: int) -> RefusalError:
-    """That there is no room for another session."""
-    message = f"There are {most:,} sessions, all in use. Delete some, or try again later."
-    return RefusalError(429, message, "too_many_sessions")
+def deleted() -> RefusalError:
+    """That a session was deleted while it was used."""
+    return RefusalError(404, "The session was deleted meanwhile. Open a new one.", "session_deleted")
+
+
+def too_many(most: int, wait: float) -> RefusalError:
+    """That an owner has no room for another session, until in `wait` seconds one may be dropped."""
+    seconds = max(1, math.ceil(wait))
+    message = f"You have {most:,} sessions, all in use. Delete some, or try again in {seconds} s."
+    return RefusalError(429, message, "too_many_sessions", headers={"retry-after": str(seconds)})

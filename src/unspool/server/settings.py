@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import tomllib
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ class ServeSettings:
         allow_host: More names by which clients may call the server.
         max_body: Bytes of a request's body, and of a WebSocket message.
         max_tokens: Tokens, or steps, of one request.
-        max_sessions: Sessions at a time.
+        max_sessions: Sessions at a time; each token may have an equal share of them.
         idle: Seconds after which a session that nobody uses is dropped.
         queue: Requests that wait for a place in the batch of a model.
         timeout: Seconds of one request.
@@ -70,6 +71,16 @@ class ServeSettings:
             raise ArgumentError.of("port", self.port, "is not a port", "Give a number from 0 to 65535")
         self._check_tokens()
         self._check_workers()
+
+    @property
+    def owners(self) -> tuple[bytes, ...]:
+        """Those who may have sessions: a digest of each token, or nobody in particular where there is none."""
+        return tuple(hashlib.sha256(token.encode()).digest() for token in self.token) or (b"",)
+
+    @property
+    def session_share(self) -> int:
+        """Sessions that one owner may have at a time."""
+        return max(1, self.max_sessions // len(self.owners))
 
     def _check_tokens(self) -> None:
         for token in self.token:  # the value is a secret, and no message has it

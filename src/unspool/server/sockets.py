@@ -13,22 +13,25 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from unspool.server import schemas, session_calls
+from unspool.server.answers import dump_aside
 from unspool.server.dispatch import explain
 from unspool.server.refusals import overloaded, unusable
 from unspool.server.schema import check
 from unspool.server.service import Service
 from unspool.server.sessions import Entry
 from unspool.server.settings import ServeSettings
-from unspool.server.strict_json import dump, parse
+from unspool.server.strict_json import parse
 from unspool.server.texts import timed_out
-from unspool.server.waiting import end, first
+from unspool.server.waiting import aside, end, first
 
 SOCKET = "/v1/sessions/{id}/ws"
 #: What a browser offers beside its token, so that there is a protocol to agree on which is no secret.
 PROTOCOL = "unspool"
 #: Messages that may wait while one is answered.
 WAITING = 64
-NAME = schemas.optional({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 80}]})
+#: Characters of a message's `id`, where it is a text.
+LONGEST_NAME = 80
+NAME = schemas.optional({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": LONGEST_NAME}]})
 
 
 @lru_cache(maxsize=4)  # one for all connections: a thousand of them would be a long walk for the garbage collector
@@ -98,9 +101,10 @@ class Talk:
         """Queue a message, or refuse it."""
         name = None
         try:
-            value = parse((message.get("text") or "").encode("utf-8", "surrogatepass") or message.get("bytes") or b"")
+            data = (message.get("text") or "").encode("utf-8", "surrogatepass") or message.get("bytes") or b""
+            value = await aside(len(data), parse, data)
             name = value.get("id") if isinstance(value, dict) else None
-            asked = self._check(value)
+            asked = await aside(len(data), self._check, value)
             if asked["do"] == "stop":
                 if self._writing is not None:
                     self._writing.cancel()
@@ -165,7 +169,7 @@ class Talk:
     async def _send(self, name: Any, value: Mapping[str, Any]) -> None:
         try:
             async with asyncio.timeout(self._service.settings.timeout):
-                await self._socket.send_text(dump({"id": name, **value}).decode())
+                await self._socket.send_text((await dump_aside({"id": name, **value})).decode())
         except (TimeoutError, RuntimeError):  # a client that does not read, or one that has left
             raise WebSocketDisconnect(1008) from None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from unspool.server.refusals import RefusalError, unusable
@@ -25,6 +27,8 @@ def parse(data: bytes) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _broken(f"The body is not UTF-8: byte {error.start} cannot be read.") from error
+    if text.startswith("\ufeff"):
+        raise _broken("The body begins with a byte order mark. Send UTF-8 without one.")
     # most bodies are numbers, few of which are large: only those cost a call of Python for each
     numbers: dict[str, Any] = {"parse_float": _float, "parse_int": _whole} if LARGE.search(text) else {}
     try:
@@ -40,16 +44,24 @@ def dump(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+def dump_in_parts(value: Mapping[str, Any]) -> bytes:
+    """As `dump`, an object whose lists may be long, item by item: other threads have their turn in between."""
+    return b"{" + b",".join(dump(name) + b":" + _dump_items(one) for name, one in value.items()) + b"}"
+
+
+def _dump_items(value: Any) -> bytes:
+    return b"[" + b",".join(map(dump, value)) + b"]" if isinstance(value, list) else dump(value)
+
+
 def _broken(message: str) -> RefusalError:
     return RefusalError(400, message, "invalid_json")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise unusable(f"The body has the name {name[:40]!r} twice. Give it once.", name[:40], "duplicate_name")
-        found[name] = value
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise unusable(f"The body has the name {name[:40]!r} twice. Give it once.", name[:40], "duplicate_name")
     return found
 
 

@@ -44,6 +44,7 @@ class Texts:
     ) -> None:
         self.follower = follower
         self._batcher, self.jobs, self._arrivals, self._deadline = batcher, jobs, arrivals, deadline
+        self._refusal: RefusalError | None = None
 
     async def submit(self) -> None:
         """Queue all of them, or none."""
@@ -60,7 +61,7 @@ class Texts:
         """Pieces of all texts, as they come.
 
         Raises:
-            RefusalError: 503: the deadline has passed.
+            RefusalError: 503: the deadline has passed; or why the texts were given up.
         """
         left = len(self.jobs)
         while left:
@@ -71,16 +72,26 @@ class Texts:
             left -= 1
             yield Piece(job, await self._batcher.wait(job), None)
 
+    def give_up(self, refusal: RefusalError) -> None:
+        """Let who waits for the next piece have this instead."""
+        self._refusal = refusal
+        self._arrivals.put_nowait((self.jobs[0], None))
+
     async def close(self) -> None:
         """Drop what is not done; the sessions are free then."""
         await self._batcher.abandon(self.jobs)
 
     async def _next(self) -> tuple[Write, Token | None]:
+        if asyncio.get_running_loop().time() > self._deadline:  # also where the next one waits already
+            raise timed_out()
         try:
             async with asyncio.timeout_at(self._deadline):
-                return await self._arrivals.get()
+                found = await self._arrivals.get()
         except TimeoutError:
             raise timed_out() from None
+        if self._refusal is not None:
+            raise self._refusal
+        return found
 
 
 def timed_out() -> RefusalError:

@@ -1,9 +1,14 @@
-"""Tasks of asyncio that end together."""
+"""Tasks of asyncio that end together, and work that leaves the loop to others."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+#: Characters, numbers or bytes from which something is done in a thread: the loop has a thousand connections.
+LARGE = 16_384
+T = TypeVar("T")
 
 
 async def end(*tasks: asyncio.Future[Any]) -> None:
@@ -24,3 +29,17 @@ async def first(*tasks: asyncio.Task[Any]) -> None:
             task.result()
     finally:
         await end(*tasks)
+
+
+async def aside(size: int, function: Callable[..., T], *arguments: Any) -> T:
+    """What a function gives; in a thread where there is much to do."""
+    return await asyncio.to_thread(function, *arguments) if size > LARGE else function(*arguments)
+
+
+def count(value: Any) -> int:
+    """About how many numbers or characters a value of JSON has; lists are counted by their first items."""
+    if isinstance(value, dict):
+        return sum(map(count, value.values()))
+    if isinstance(value, list):
+        return len(value) * max(1, count(value[0])) if value else 0
+    return len(value) if isinstance(value, str) else 1

@@ -137,6 +137,8 @@ class Usage(NamedTuple):
     outputs: tuple[str, ...] = ()  # names of labels, of tags or of numbers; none where it writes text
     features: tuple[str, ...] = ()  # names of the numbers of a row
     horizon: int = 0  # steps of a forecast
+    scales: tuple[tuple[float, float], ...] = ()  # mean and deviation of each output in training, where they are known
+    season: int = 0  # steps of a season of the series; 0: none is known
 
 
 class Claim(NamedTuple):

@@ -331,7 +331,10 @@ class Forecasting(ExampleTask):
         return f"{part.series[one].name}: {' · '.join(lines)}"
 
     def usage(self) -> Usage:
-        return Usage("series", "steps", tuple(self.data.target), (), self.terms.horizon)
+        scale = next(iter(self.terms.scales.values()))
+        known = zip(self.data.target, scale.mean.tolist(), scale.deviation.tolist(), strict=False)
+        scales = tuple((mean, deviation) for _, mean, deviation in known)  # targets are the first columns
+        return Usage("series", "steps", tuple(self.data.target), (), self.terms.horizon, scales, self.terms.season)
 
     @property
     def prediction_columns(self) -> tuple[str, ...]:

@@ -169,6 +169,28 @@ def test_narrow_work(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(found.exponents[0], np.full(4, math.log(0.9)), rtol=1e-12)
 
 
+def test_leading_exponents_of_wide_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A random network: its leading exponents are those of the whole spectrum, after the frame has turned."""
+    torch.manual_seed(0)
+    module = Recurrent("elman", 2, 12, dtype=torch.float64)
+    recording = recorded(module, x_of(400, 2))
+    whole = measure_lyapunov(recording)
+    monkeypatch.setattr(lyapunov, "WORK", 0)
+    monkeypatch.setattr(lyapunov, "LEADING", 3)
+    found = measure_lyapunov(recording)
+    assert (found.states, found.measured) == ((12,), ((1, 256),))
+    assert whole.measured == ((2, 400),)
+    assert found.exponents[0].shape == (3,)
+    np.testing.assert_allclose(found.exponents[0], whole.exponents[0][:3], atol=0.05)
+
+
+def test_a_nilpotent_map_that_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lyapunov, "WORK", 0)
+    monkeypatch.setattr(lyapunov, "LEADING", 2)
+    shift = torch.diag(torch.ones(4, dtype=torch.float64), 1)
+    assert measure_lyapunov(recorded(linear(shift), x_of(50))).largest[0] == -np.inf
+
+
 def test_nothing_to_measure() -> None:
     module = linear(torch.eye(3, dtype=torch.float64))
     assert np.isfinite(measure_lyapunov(recorded(module, x_of(1, 1))).largest).all()

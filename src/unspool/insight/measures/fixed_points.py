@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.insight.points.counted_map import Map
+from unspool.insight.points.counted_map import WIDE, Map
 from unspool.insight.points.found import Points
 from unspool.insight.points.held import Held, Tokens, hold, make_starts
+from unspool.insight.points.joint_step import JointStep
 from unspool.insight.points.plane import Portrait, draw_portrait, find_plane
 from unspool.insight.points.search import Starts, search
 from unspool.insight.points.system import System, find_systems
@@ -31,9 +32,11 @@ Inputs = ArrayLike | Tensor | Mapping[str, ArrayLike | Tensor]
 
 STARTS = 1024
 #: Evaluations of a search of one recording: so many at most; of wide states, for which each takes longer, fewer.
-MOST_EVALUATIONS, WORK = 2_000_000, 2.0e10
+MOST_EVALUATIONS, WORK = 2_000_000, 1.4e10
 #: What a search at one held input takes at least: so many, and so many per state. Fewer inputs are held if needed.
 FEWEST_EVALUATIONS, FEWEST_JACOBIANS = 6_000, 30
+#: And of states so wide that no Jacobians are formed: most starts take 100 to 300.
+FEWEST_OF_WIDE = 12_000
 #: The part of them that the first held input gets; the others share the rest.
 FIRST = 0.5
 #: Steps and sequences of the noise over which a layer without data is run.
@@ -173,7 +176,7 @@ def measure_fixed_points(
         portraits.append(portrait)
         width = sum(system.widths)
         allowed = (budget or _usual_budget(width)) // len(systems)
-        fewest = FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width
+        fewest = FEWEST_OF_WIDE if width > WIDE else FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width
         states = system.after[system.live]
         if not len(states) or not bool(states.isfinite().all()):
             continue
@@ -214,7 +217,14 @@ def _of_system(system: System, portrait: Portrait, held: Held, starts: Starts, b
         raise ArgumentError.of(
             "inputs", tuple(held.x.shape), f"does not fit {system.label}", f"Give vectors of width {system.x.shape[-1]}"
         )
-    found = search(lambda states: system.advance(x.expand(len(states), -1), states), starts, budget, dt)
+
+    def advance(states: Tensor) -> Tensor:
+        return system.advance(x.expand(len(states), -1), states)
+
+    def linear(states: Tensor) -> JointStep:
+        return system.linear(x.expand(len(states), -1), states)
+
+    found = search(advance, starts, budget, dt, linear)
     return _placed(found, portrait, held.name)
 
 

@@ -8,7 +8,6 @@ h = a h + x, c/√(1 − 2a cos ω + a²), with the best-fitting a and c, and wi
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from unspool.errors import ArgumentError
 from unspool.insight.measures.jacobians import longest_chain, longest_rows
@@ -158,21 +156,16 @@ def _longest_pairs(recording: Recording, layer: RecordedLayer) -> list[tuple[int
 
 def _follow(layer: RecordedLayer, x: Tensor, before: Tensor, omega: Array, first: int) -> Array:
     """Responses of the layer's output from step `first` on: (frequencies, directions, steps, width)."""
-    frequencies, width = len(omega), layer.output.shape[-1]
-    directions = random_directions(x.shape[1], x.shape[-1]).repeat(frequencies, 1)
-    angles = torch.from_numpy(omega).repeat_interleave(x.shape[1]).unsqueeze(-1)
-    change = torch.zeros(frequencies * x.shape[1], before.shape[-1], dtype=torch.float64)
-    found = []
-    with torch.no_grad(), forward_ad.dual_level(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own use of it
-        for t in range(len(x)):
-            moved = forward_ad.make_dual(x[t].repeat(frequencies, 1), directions * (angles * t).cos())
-            state = forward_ad.make_dual(before[t].repeat(frequencies, 1), change)
-            tangent = forward_ad.unpack_dual(layer.advance(moved, state)).tangent
-            change = torch.zeros_like(change) if tangent is None else tangent
-            if t >= first:
-                found.append(change[:, :width])
-    return torch.stack(found, 1).reshape(frequencies, x.shape[1], -1, width).numpy()
+    directions = random_directions(x.shape[1], x.shape[-1])
+    angles = torch.from_numpy(omega).reshape(-1, 1, 1)
+    change = before.new_zeros(len(omega), *before.shape[1:])
+    width = layer.output.shape[-1]
+    found = change.new_empty(*change.shape[:-1], len(x) - first, width)
+    for t, step in enumerate(layer.linear.iterate(x, before, range(len(x)))):
+        change = step.push(change, directions * (angles * t).cos())
+        if t >= first:
+            found[..., t - first, :] = change[..., :width]
+    return found.numpy()
 
 
 def _through_the_stack(recording: Recording, entrance: Entrance, omega: Array) -> tuple[Array, Array]:

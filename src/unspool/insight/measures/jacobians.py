@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unspool.errors import ArgumentError
+from unspool.insight.points.spectrum import WIDE, find_leading
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
 
@@ -40,7 +41,7 @@ class Jacobians:
     labels: tuple[str, ...]
     singular: Array  # (layers, steps, quantiles): of the step at t, in the order of time; geometric mean over sequences
     products: Array  # (layers, lags, quantiles): of J_t … J_{t−k+1}; 1 at k = 0; geometric mean over starting points
-    radius: Array  # (layers,): the spectral radius of a step, mean over steps
+    radius: Array  # (layers,): the spectral radius of a step, mean over steps; approximate above 1,024 states
 
 
 def measure_jacobians(recording: Recording, lags: int = 32, rows: int = 2) -> Jacobians:
@@ -108,8 +109,14 @@ def _steps(layer: RecordedLayer, rows: int, allowed: int, into: Array) -> float:
         matrices = layer.jacobians(layer.x[t, chosen], layer.before[t, chosen])
         into[t] = geometric_mean(np.quantile(singular_values(matrices), QUANTILES, axis=-1).T)
         if number % every == every // 2 or len(places) == 1:
-            radii += [float(torch.linalg.eigvals(one).abs().max()) for one in matrices if one.isfinite().all()]
+            radii += [_radius(one) for one in matrices if one.isfinite().all()]
     return float(np.mean(radii)) if radii else float("nan")
+
+
+def _radius(matrix: Tensor) -> float:
+    """The spectral radius; of wide states by Arnoldi's method, since all eigenvalues would take too long."""
+    values = torch.linalg.eigvals(matrix) if len(matrix) <= WIDE else find_leading(matrix)[0]
+    return float(values.abs().max())
 
 
 def _products(recording: Recording, layer: RecordedLayer, rows: int, allowed: int, into: Array) -> None:

@@ -7,6 +7,7 @@ the growth of each direction is its exponent: positive is chaos, zero preserves 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,10 +24,13 @@ Array = NDArray[np.float64]
 ROWS = 8
 #: This fraction of the first steps of a sequence only turns the frame into place.
 SETTLING = 0.1
-#: Steps × width³ for a whole recording; above it fewer sequences, and only the last steps.
-WORK = 48 * 512**3
-#: Steps whose Jacobians are in memory at once.
-BLOCK = 32
+#: Multiplications for a whole recording. Above it only the leading directions are followed, over fewer sequences and
+#: fewer steps, but at least over so many.
+WORK, LEADING, FEWEST_STEPS = 10**10, 32, 256
+#: Multiplications of a QR decomposition, beside those of width · directions².
+QR = 4
+#: Random vectors that tell the size of a matrix of which only the leading directions are followed.
+PROBES = 4
 #: Nats per step above which nearby states move apart. A network that keeps its state well is near 0 on either side.
 CHAOS = 0.05
 #: A growth below this many rounding errors of a step's matrix is none: the step removes the direction.
@@ -47,36 +51,63 @@ class Lyapunov:
     """
 
     labels: tuple[str, ...]
-    exponents: tuple[Array, ...]  # (states,) of each layer, descending, in nats per step
+    exponents: tuple[Array, ...]  # (states,) of each layer, descending, in nats per step; of wide ones the leading 32
     largest: Array  # (layers,)
     interval: Array  # (layers, 2): low and high of the largest
+    states: tuple[int, ...] = ()  # of each layer
+    measured: tuple[tuple[int, int], ...] = ()  # of each layer: sequences, and steps of each
 
 
 def measure_lyapunov(recording: Recording) -> Lyapunov:
     """Lyapunov exponents of every layer, over the steps of its longest sequences."""
     found = [_spectrum(recording, layer) for layer in recording.layers]
-    largest = np.array([values[0] if len(values) else np.nan for values, _ in found])
-    intervals = np.array([interval for _, interval in found])
-    return Lyapunov(recording.labels, tuple(values for values, _ in found), largest, intervals)
+    return Lyapunov(
+        labels=recording.labels,
+        exponents=tuple(values for values, _, _ in found),
+        largest=np.array([values[0] if len(values) else np.nan for values, _, _ in found]),
+        interval=np.array([interval for _, interval, _ in found]),
+        states=tuple(layer.after.shape[-1] for layer in recording.layers),
+        measured=tuple((extent.rows, extent.steps) for _, _, extent in found),
+    )
 
 
-def _spectrum(recording: Recording, layer: RecordedLayer) -> tuple[Array, tuple[float, float]]:
-    """The exponents, descending, and the interval of the first."""
-    width = layer.after.shape[-1]
-    allowed = max(8, WORK // (len(recording.layers) * max(width, 1) ** 3))
-    steps = max(1, int(layer.live.sum(0).max()))
-    chosen = longest_rows(layer, min(ROWS, max(1, allowed // steps)))
-    parts: list[Array] = []  # (steps, states): logarithms of the growth
-    for row in chosen:
-        chain = longest_chain(recording, layer, row)[-allowed:]
-        growth = _growth(layer, row, chain)
-        parts += np.array_split(growth[int(SETTLING * len(chain)) :], 2 if len(chosen) > 1 else 4)
-    steps_measured = np.concatenate(parts) if parts else np.zeros((0, width))
+class _Extent(NamedTuple):
+    """What is measured of a layer."""
+
+    directions: int
+    rows: int
+    steps: int
+
+
+def _extent(width: int, steps: int, layers: int) -> _Extent:
+    """All directions if that is affordable, else the leading ones, over as many sequences and steps as possible."""
+
+    def cost(directions: int) -> int:
+        return directions * width * (width + QR * directions)
+
+    work = WORK // layers
+    directions = width if steps * cost(width) <= work else min(width, LEADING)
+    allowed = max(FEWEST_STEPS, work // max(1, cost(directions)))
+    return _Extent(directions, min(ROWS, max(1, allowed // steps)), min(steps, allowed))
+
+
+def _spectrum(recording: Recording, layer: RecordedLayer) -> tuple[Array, tuple[float, float], _Extent]:
+    """The exponents, descending, the interval of the first, and what they were measured over."""
+    extent = _extent(layer.after.shape[-1], max(1, int(layer.live.sum(0).max())), len(recording.layers))
+    chains: dict[int, list[tuple[int, Tensor]]] = {}  # by their length, so that equally long ones are followed together
+    for row in longest_rows(layer, extent.rows):
+        chain = longest_chain(recording, layer, row)[-extent.steps :]
+        chains.setdefault(len(chain), []).append((row, chain))
+    grown = [growth for alike in chains.values() for growth in _growth(layer, alike, extent.directions)]
+    halves = 2 if len(grown) > 1 else 4
+    parts = [part for growth in grown for part in np.array_split(growth[int(SETTLING * len(growth)) :], halves)]
+    steps_measured = np.concatenate(parts) if parts else np.zeros((0, extent.directions))
+    extent = _Extent(extent.directions, len(grown), max(map(len, grown), default=0))
     if not len(steps_measured) or np.isnan(steps_measured).any():
-        return np.full(width, np.nan), (np.nan, np.nan)
+        return np.full(extent.directions, np.nan), (np.nan, np.nan), extent
     mean = steps_measured.mean(0)
     order = np.argsort(mean)[::-1]
-    return mean[order], _interval(mean, [part.mean(0) for part in parts if len(part)])
+    return mean[order], _interval(mean, [part.mean(0) for part in parts if len(part)]), extent
 
 
 def _interval(mean: Array, parts: list[Array]) -> tuple[float, float]:
@@ -91,26 +122,30 @@ def _interval(mean: Array, parts: list[Array]) -> tuple[float, float]:
     return float(mean[largest]) - half, float(mean[largest]) + half
 
 
-def _growth(layer: RecordedLayer, row: int, chain: Tensor) -> Array:
-    """The logarithm of the growth of each direction by step, (steps, states)."""
-    width = layer.after.shape[-1]
-    found = torch.full((len(chain), width), torch.nan, dtype=torch.float64)
+def _growth(layer: RecordedLayer, chains: list[tuple[int, Tensor]], directions: int) -> list[Array]:
+    """The logarithm of the growth of each direction by step, (steps, directions), of equally long chains."""
+    x = torch.stack([layer.x[chain, row] for row, chain in chains], 1)
+    before = torch.stack([layer.before[chain, row] for row, chain in chains], 1)
+    steps, rows, width = before.shape
+    found = torch.full((steps, rows, directions), torch.nan, dtype=torch.float64)
     # A random frame: one along the axes could contain a direction that a step removes.
     generator = torch.Generator().manual_seed(0)
-    frame = torch.linalg.qr(torch.randn(width, width, dtype=torch.float64, generator=generator)).Q
-    for first in range(0, len(chain), BLOCK):
-        part = chain[first : first + BLOCK]
-        matrices = layer.jacobians(layer.x[part, row], layer.before[part, row])
-        if not matrices.isfinite().all():
-            return np.full((len(chain), width), np.nan)
-        for number, matrix in enumerate(matrices, first):
-            frame, triangle = torch.linalg.qr(matrix @ frame)
-            growth = triangle.diagonal().abs()
-            # Beside the matrix and not beside the largest growth, as a nilpotent matrix has no growth at all.
-            size = float(matrix.norm())
-            removed = growth <= ROUNDING_ERRORS * width * torch.finfo(growth.dtype).eps * size
-            found[number] = torch.where(removed, 0.0, growth).log()
-            if size and removed[:1].any():
-                # The first direction was a random one: the steps so far remove them all. What is left is rounding.
-                return np.full((len(chain), width), -np.inf)
-    return found.numpy()
+    drawn = torch.randn(width, directions, dtype=torch.float64, generator=generator)
+    frame = torch.linalg.qr(drawn).Q.expand(rows, width, directions)
+    probes = torch.randn(PROBES, 1, width, dtype=torch.float64, generator=generator).expand(PROBES, rows, width)
+    gone = torch.zeros(rows, dtype=torch.bool)
+    for t, step in enumerate(layer.linear.iterate(x, before, range(steps))):
+        moved = step.push(torch.cat([frame.permute(2, 0, 1), probes]))
+        if not bool(moved.isfinite().all()):
+            return [np.full((steps, directions), np.nan) for _ in chains]
+        # Beside the size of the matrix and not beside the largest growth, as a nilpotent matrix has no growth at all.
+        own = moved[:directions] if directions == width else moved[directions:]
+        size = own.square().sum((0, 2)).mul(1 if directions == width else 1 / PROBES).sqrt()
+        frame, triangle = torch.linalg.qr(moved[:directions].permute(1, 2, 0))
+        growth = triangle.diagonal(dim1=-2, dim2=-1).abs()
+        removed = growth <= ROUNDING_ERRORS * width * torch.finfo(growth.dtype).eps * size.unsqueeze(-1)
+        found[t] = torch.where(removed, 0.0, growth).log()
+        # The first direction was a random one: the steps so far remove them all. What is left is rounding.
+        gone |= (size > 0) & removed[:, :1].any(-1)
+    found[:, gone] = -torch.inf
+    return list(found.transpose(0, 1).numpy())

@@ -21,8 +21,9 @@ from unspool.insight.recording import Recording
 
 Array = NDArray[np.float64]
 
-#: The mean is over at least this many random directions of the impulse: one per sequence, in several passes.
-DIRECTIONS = 8
+#: The mean is over at least this many random directions of the impulse: one per sequence, in several passes. Networks
+#: with more steps × parameters have a single pass, so that there are as many directions as sequences.
+DIRECTIONS, WORK = 8, 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ def _place(layers: Sequence[RecordedLayer], steps: int) -> tuple[int, int]:
 def _kernel(recording: Recording, entrance: Entrance, at: int, count: int, without: Sequence[str] = ()) -> Array:
     top = _top_layers(recording, entrance)
     rows = list(entrance.rows)
-    passes = -(-DIRECTIONS // len(rows))
+    passes = -(-DIRECTIONS // len(rows)) if _work(recording) <= WORK else 1
     total = np.zeros(count)
     for turn in range(passes):
 
@@ -147,6 +148,11 @@ def _kernel(recording: Recording, entrance: Entrance, at: int, count: int, witho
         for lag in range(count):
             total[lag] += sum(float(size[t]) for t in {at - lag, at + lag} if 0 <= t < entrance.steps)
     return total / passes
+
+
+def _work(recording: Recording) -> int:
+    """Steps × parameters of one pass, for one sequence."""
+    return sum(len(one.x) * sum(value.numel() for value in one.parameters.values()) for one in recording.layers)
 
 
 def _top_layers(recording: Recording, entrance: Entrance) -> list[str]:

@@ -67,8 +67,8 @@ def measure_truncation(
     """
     if limit is not None and limit < 1:
         raise ArgumentError.of("limit", limit, "leaves no window to measure", "Give at least 1")
-    whole = (recording.gradient() if gradient is None else gradient).parameters
-    sizes = np.array([_norm(whole[layer.name]) for layer in recording.layers])
+    whole = recording.gradient() if gradient is None else gradient
+    sizes = np.array([_norm(whole.parameters[layer.name]) for layer in recording.layers])
     remaining = _remaining(recording, whole, min(_affordable(recording), LIMIT if limit is None else limit))
     overall = _ratio(_together(remaining), _together(sizes))
     enough = np.flatnonzero(np.nan_to_num(overall, nan=np.inf) <= TOLERANCE)
@@ -86,21 +86,20 @@ def measure_truncation(
     )
 
 
-def _remaining(recording: Recording, whole: Mapping[str, Mapping[str, Tensor]], windows: int) -> Array:
-    """Norms of the gradient that each window leaves out, (layers, windows)."""
-    names = [layer.name for layer in recording.layers]
-    rest = {layer: {name: value.clone() for name, value in whole[layer].items()} for layer in names}
+def _remaining(recording: Recording, whole: Gradient, windows: int) -> Array:
+    """Norms of the gradient that each window leaves out, (layers, windows).
+
+    In the model's own precision, as the whole gradient is: large models take half as long.
+    """
+    steps = recording.make_linear(recording.calls[0].output.dtype)
+    rest = [states.to(step.dtype, copy=True) for states, step in zip(whole.by_call, steps, strict=True)]
     left = []
-    for lag in recording.lags(windows):
-        for layer in names:
-            _take_away(rest[layer], lag.parameters[layer])
-        left.append([_norm(rest[layer]) for layer in names])
+    for lag in recording.lags(windows, steps):
+        for states, part in zip(rest, lag.by_call, strict=True):
+            states.sub_(part)
+        parameters = recording.find_parameters(rest, steps)
+        left.append([_norm(parameters[layer.name]) for layer in recording.layers])
     return np.array(left).T
-
-
-def _take_away(rest: Mapping[str, Tensor], part: Mapping[str, Tensor]) -> None:
-    for name, value in part.items():
-        rest[name].sub_(value)
 
 
 def _norm(parameters: Mapping[str, Tensor]) -> float:

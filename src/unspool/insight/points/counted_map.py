@@ -6,6 +6,7 @@ One evaluation is one step of one state. A Jacobian counts as many as it has row
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,13 +15,45 @@ from torch import Tensor
 Map = Callable[[Tensor], Tensor]
 #: Numbers of the Jacobians that are computed at once.
 TOGETHER = 2**22
+#: Jacobians of wider states are not formed by the solver; then one of its steps takes about so many evaluations.
+WIDE, MOVE = 1024, 40
+
+
+class Linear(Protocol):
+    """A map that is linear around n states."""
+
+    def push(self, states: Tensor, /) -> Tensor:
+        """The change after a step from that before it."""
+
+    def pull(self, states: Tensor, /) -> Tensor:
+        """The gradient before a step from that after it."""
+
+    def jacobians(self) -> Tensor:
+        """(n, states, states)."""
 
 
 class CountedMap:
     """A map with a budget. Who uses it asks `affords` first: an evaluation beyond the budget is still made."""
 
-    def __init__(self, step: Map, budget: int) -> None:
-        self._step, self.budget, self.used = step, budget, 0
+    def __init__(self, step: Map, budget: int, linear: Callable[[Tensor], Linear] | None = None) -> None:
+        self._step, self.budget, self.used, self._linear = step, budget, 0, linear
+
+    def can_do_without(self, width: int) -> bool:
+        """Whether states are so wide that solutions are found without forming Jacobians."""
+        return self._linear is not None and width > WIDE
+
+    def cost_of_move(self, width: int) -> int:
+        """About how many evaluations a step of the solver takes."""
+        return MOVE if self.can_do_without(width) else width + 1
+
+    def linear(self, states: Tensor) -> Linear:
+        """The map, linear around n states; its products are counted by `count`."""
+        assert self._linear is not None
+        return self._linear(states)
+
+    def count(self, evaluations: int) -> None:
+        """Note evaluations that were made of the linear map."""
+        self.used += evaluations
 
     def affords(self, evaluations: int) -> bool:
         """Whether so many more evaluations are within the budget."""
@@ -44,6 +77,8 @@ class CountedMap:
         return found
 
     def _jacobians(self, states: Tensor) -> Tensor:
+        if self._linear is not None:
+            return self._linear(states).jacobians()
         count, width = states.shape
         old = states.detach().requires_grad_()
         with torch.enable_grad():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ Complex = NDArray[np.complex128]
 
 #: Modes whose directions are kept per point, those with the largest eigenvalues.
 MODES = 8
+#: Of wider states only some of the largest eigenvalues are found, from so many products.
+WIDE, LARGEST, KRYLOV = 1024, 16, 96
 #: A product that leaves no more than this of a power has annihilated it: rounding grows from power to power.
 VANISHED = 1e-9
 
@@ -26,20 +29,50 @@ class Spectra:
     modes: Complex  # (n, at most MODES, states): right eigenvectors of length 1
 
 
-def find_spectra(matrices: Tensor) -> Spectra:
-    """Eigenvalues and leading eigenvectors of Jacobians, (n, states, states); NaN of one that is not finite."""
-    count, width = matrices.shape[:2]
-    kept = min(MODES, width)
-    values, modes = np.full((count, width), np.nan, complex), np.full((count, kept, width), np.nan, complex)
-    for n, matrix in enumerate(matrices):
+def find_spectra(jacobians: Callable[[Tensor], Tensor], points: Tensor) -> Spectra:
+    """Eigenvalues and leading eigenvectors of the Jacobians at points, (n, states); NaN of one that is not finite.
+
+    Of states wider than 1,024 only the largest 16 eigenvalues, by Arnoldi's method: approximately, the largest best.
+    """
+    count, width = points.shape
+    kept, known = min(MODES, width), width if width <= WIDE else LARGEST
+    values, modes = np.full((count, known), np.nan, complex), np.full((count, kept, width), np.nan, complex)
+    for n, point in enumerate(points):
+        matrix = jacobians(point.unsqueeze(0))[0]
         if not bool(matrix.isfinite().all()):  # such as that of √|s| at 0
             continue
-        found, directions = torch.linalg.eig(matrix)
+        found, directions = torch.linalg.eig(matrix) if width <= WIDE else find_leading(matrix)
         if is_nilpotent(matrix):  # a solver finds the roots of rounding errors instead of 0
             found = torch.zeros_like(found)
-        order = torch.argsort(found.abs(), descending=True, stable=True)
-        values[n], modes[n] = found[order].numpy(), directions[:, order[:kept]].T.numpy()
+        order = torch.argsort(found.abs(), descending=True, stable=True)[:known]
+        # Fewer than asked for are all that there are, some of them several times, the last among them.
+        values[n] = found[order[torch.arange(known).clamp(max=len(order) - 1)]].numpy()
+        modes[n, : len(order)] = directions[:, order[:kept]].T.numpy()
     return Spectra(values, modes)
+
+
+def find_leading(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Approximate eigenvalues, and eigenvectors as columns, from repeated products with a random vector (Arnoldi)."""
+    width, steps = len(matrix), min(KRYLOV, len(matrix))
+    generator = torch.Generator().manual_seed(0)
+    basis = matrix.new_zeros(width, steps)
+    small = matrix.new_zeros(steps, steps)
+    v = torch.randn(width, dtype=matrix.dtype, generator=generator)
+    for step in range(steps):
+        basis[:, step] = v / v.norm()
+        v = matrix @ basis[:, step]
+        size = v.norm()
+        for _ in range(2):  # once leaves rounding errors along the basis
+            along = basis[:, : step + 1].T @ v
+            v = v - basis[:, : step + 1] @ along
+            small[: step + 1, step] += along
+        if v.norm() <= 1e-12 * size:  # nothing else is reached by further products
+            basis, small = basis[:, : step + 1], small[: step + 1, : step + 1]
+            break
+        if step + 1 < steps:
+            small[step + 1, step] = v.norm()
+    values, vectors = torch.linalg.eig(small)
+    return values, torch.nn.functional.normalize(basis.to(vectors.dtype) @ vectors, dim=0)
 
 
 def is_nilpotent(matrix: Tensor) -> bool:

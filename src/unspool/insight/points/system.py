@@ -7,13 +7,14 @@ directions of a bidirectional layer, and layers that read something else, are sy
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
+from unspool.insight.points.joint_step import JointStep, Wire
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
 from unspool.language import Message
@@ -22,14 +23,6 @@ from unspool.nn.stack import Stack
 #: Why a system does not contain the layers beside it.
 BOTH_DIRECTIONS = "its directions run against each other in time, so they have no joint state"
 SOMETHING_ELSE = "it does not read the output of the layer below directly"
-
-
-@dataclass(frozen=True)
-class Wire:
-    """What a layer reads of those below, and what it passes up."""
-
-    skip: bool = False  # it reads the two outputs below it side by side
-    residual: bool = False  # the layer below passes up its state plus what it reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +62,25 @@ class System:
 
     def advance(self, x: Tensor, states: Tensor) -> Tensor:
         """One step of n joint states: (n, input) and (n, states) → (n, states); differentiable."""
+        return torch.cat([new for _, _, new in self._go_up(x, states)], -1)
+
+    def linear(self, x: Tensor, states: Tensor) -> JointStep:
+        """One step of n joint states, linear around them."""
+        found = zip(self.layers, self._go_up(x, states), strict=True)
+        steps = [layer.linear.at(read, part) for layer, (read, part, _) in found]
+        return JointStep(steps, self.wires, [next(iter(layer.widths.values())) for layer in self.layers])
+
+    def _go_up(self, x: Tensor, states: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """For each layer from the lowest up: what it reads, its states before the step, and after it."""
         read, rising = x, [x]
-        new: list[Tensor] = []
+        new = x
         for number, (layer, part) in enumerate(zip(self.layers, states.split(self.widths, -1), strict=True)):
             if number:
                 wire = self.wires[number - 1]
-                rising.append(_passed(self.layers[number - 1], new[-1], read, wire))
+                rising.append(_passed(self.layers[number - 1], new, read, wire))
                 read = torch.cat(rising[-2:], -1) if wire.skip else rising[-1]
-            new.append(layer.advance(read, part))
-        return torch.cat(new, -1)
+            new = layer.advance(read, part)
+            yield read, part, new
 
 
 def _passed(layer: RecordedLayer, states: Tensor, read: Tensor, wire: Wire) -> Tensor:

@@ -15,14 +15,17 @@ from unspool.language import Message, words
 
 #: Frequencies to measure; fewer for long sequences, as each takes a run over all steps.
 WAVES, FEWEST_WAVES = 12, 4
-#: Steps that all these runs may have together.
-WAVE_STEPS = 5_000
+#: Steps that all these runs may have together, and steps × parameters.
+WAVE_STEPS, WAVE_WORK = 5_000, 4e9
 
 
 def measure(specimen: Specimen) -> Frequency:
-    """The response at as many frequencies as the length of the sequences allows."""
-    steps = max(1, *(len(layer.x) for layer in specimen.recording.layers))
-    return measure_frequency(specimen.recording, max(FEWEST_WAVES, min(WAVES, WAVE_STEPS // steps)))
+    """The response at as many frequencies as the length of the sequences and the size of the layers allow."""
+    layers = specimen.recording.layers
+    steps = max(1, *(len(layer.x) for layer in layers))
+    parameters = 1 + sum(value.numel() for layer in layers for value in layer.parameters.values())
+    most = min(WAVES, WAVE_STEPS // steps, int(WAVE_WORK / (steps * parameters)))
+    return measure_frequency(specimen.recording, max(FEWEST_WAVES, most))
 
 
 def tell(found: Frequency) -> Section:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from unspool.insight.figures.dynamics import draw_lyapunov
@@ -38,12 +40,31 @@ def tell(found: Lyapunov) -> Section:
             sub("R", "t"),
         ),
         lambda: (draw_lyapunov(found),),
-        tuple(
-            _finding(label, float(largest), *map(float, interval))
-            for label, largest, interval in zip(found.labels, found.largest, found.interval, strict=True)
-            if not np.isnan(largest)
-        ),
+        (*_findings(found), *_extents(found)),
     )
+
+
+def _findings(found: Lyapunov) -> Iterator[Message]:
+    for label, largest, interval in zip(found.labels, found.largest, found.interval, strict=True):
+        if not np.isnan(largest):
+            yield _finding(label, float(largest), *map(float, interval))
+
+
+def _extents(found: Lyapunov) -> Iterator[Message]:
+    """Of layers that are too wide for all of their exponents: what was measured."""
+    for label, values, states, (rows, steps) in zip(
+        found.labels, found.exponents, found.states, found.measured, strict=False
+    ):
+        if len(values) < states:
+            yield Message(
+                "{label}: only the {count} largest of {states} exponents were followed, over {rows} sequence(s) of "
+                "{steps} steps.",
+                label=label,
+                count=len(values),
+                states=states,
+                rows=rows,
+                steps=steps,
+            )
 
 
 def _finding(label: str, largest: float, low: float, high: float) -> Message:

@@ -16,8 +16,10 @@ from unspool.insight.sections.formula import formula, sub
 from unspool.insight.specimen import Specimen
 from unspool.language import Message
 
-#: Units that are shown one by one, and seconds that the runs without one unit may take.
-SHOWN, SECONDS = 3, 2.0
+#: Units that are shown one by one.
+SHOWN = 3
+#: Seconds that the runs without one unit may take: so many, and one more for so many units; at most so many.
+SECONDS, UNITS_PER_SECOND, MOST_SECONDS = 1.0, 512, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,9 @@ class SingleUnits:
 
 def measure(specimen: Specimen) -> SingleUnits:
     """Ablation for as many units as the time allows, and the course of the three that matter most."""
-    found = measure_ablation(specimen.recording, specimen.gradient, seconds=SECONDS)
+    every = sum(layer.output.shape[-1] for layer in specimen.recording.layers)
+    seconds = min(MOST_SECONDS, SECONDS + every / UNITS_PER_SECOND)
+    found = measure_ablation(specimen.recording, specimen.gradient, seconds=seconds)
     places = [
         (float(lost), layer, unit)
         for layer, one in enumerate(found.layers)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,21 +14,10 @@ from typing import Any
 import torch
 
 from unspool import nn as ours
-from unspool.errors import UnspoolError
+from unspool.lab.bench import whole_model
 from unspool.lab.bench.cases import Point
 from unspool.lab.bench.settings import Settings
 from unspool.lab.bench.user_cells import USER_CELLS
-
-
-def in_fresh_process(*arguments: str, threads: int, cache: str | None = None) -> dict[str, Any]:
-    """What this module, run by a new interpreter with these arguments, has measured."""
-    environment = os.environ | ({"UNSPOOL_CACHE": cache} if cache else {})
-    command = [sys.executable, "-m", "unspool.lab.bench.fresh", str(threads), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise UnspoolError(f"measuring {' '.join(arguments)} in a new process failed:\n{done.stderr.strip()[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 def build(title: str, input_size: str, hidden_size: str) -> dict[str, Any]:
@@ -66,8 +53,6 @@ def memory(contestant: str, sizes: str) -> dict[str, Any]:
 
 def model(name: str, contestant: str) -> dict[str, Any]:
     """Bytes that training a whole model needs at its peak, weights included, beyond what was there before it."""
-    from unspool.lab.bench import whole_model
-
     chosen = next(one for one in whole_model.MODELS if one.name == name)
     tiny = replace(chosen, tokens=8, width=8, rows=2, steps=2)
     settings = Settings(torch.get_num_threads(), 1, compile=contestant == "torch.compile")

@@ -12,7 +12,8 @@ import torch
 
 from unspool import nn as ours
 from unspool.lab.bench.cases import Point
-from unspool.lab.bench.fresh import in_fresh_process, recomputing
+from unspool.lab.bench.fresh import recomputing
+from unspool.lab.bench.fresh_process import in_fresh_process
 from unspool.lab.bench.report import OURS, Finding, Row
 from unspool.lab.bench.settings import Say, Settings
 from unspool.lab.bench.timing import Spread, interleave

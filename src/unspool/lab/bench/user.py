@@ -14,7 +14,7 @@ from unspool.lab.bench.cases import Case, Point
 from unspool.lab.bench.contest import contest
 from unspool.lab.bench.contestants.contestant import Contestant
 from unspool.lab.bench.contestants.modules import of_module
-from unspool.lab.bench.fresh import in_fresh_process
+from unspool.lab.bench.fresh_process import in_fresh_process
 from unspool.lab.bench.report import OURS, Finding, Row, compare
 from unspool.lab.bench.settings import Say, Settings
 from unspool.lab.bench.timing import Spread, seconds

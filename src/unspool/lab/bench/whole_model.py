@@ -11,7 +11,7 @@ from unspool.errors import UnspoolError
 from unspool.lab.bench.contestants.contestant import MissingError
 from unspool.lab.bench.contestants.jax_model import jax_optax
 from unspool.lab.bench.contestants.language_models import MAKERS, Model, Update
-from unspool.lab.bench.fresh import in_fresh_process
+from unspool.lab.bench.fresh_process import in_fresh_process
 from unspool.lab.bench.report import OURS, Finding, Row
 from unspool.lab.bench.settings import Say, Settings
 from unspool.lab.bench.timing import Spread, interleave

@@ -1,7 +1,7 @@
 // A branch of a text as people see it: its editor, its tokens, what may come next, and the inside of the model.
 
 import { bars } from "./bars.js";
-import { field, h, later, percent, say, select, show, visible } from "./dom.js";
+import { field, h, later, percent, say, select, show, UNKNOWN, unknownText, visible } from "./dom.js";
 import { Ribbon } from "./ribbon.js";
 import { Strip } from "./strip.js";
 
@@ -22,6 +22,7 @@ export class Branch {
     this.strip = new Strip(about.unit, (place) => this.pick(place));
     this.tone = select([["surprise", "how surprising it was"], ["importance", "how much it matters"], ["none", "no color"]], { onchange: () => this.draw() });
     this.next = h("div", { class: "next" });
+    this.unknown = h("p", { class: "quiet small", hidden: true }, `${UNKNOWN} stands for ${unknownText(about.unit)}.`);
     this.ribbon = new Ribbon(about.channels, (place) => this.pick(place));
     this.weigh = later(300, () => this.weighNow());
     this.element = this.build();
@@ -34,7 +35,7 @@ export class Branch {
       h("div", { class: "row head" }, title, this.facts, h("span", { class: "gap" }), this.remove),
       field("Prompt", this.editor),
       h("div", { class: "row" }, this.write, this.fork, h("span", { class: "gap" }), field("Color tokens by", this.tone)),
-      h("div", { class: "reading" }, this.strip.element, h("section", { "aria-label": "Next token" }, this.next)),
+      h("div", { class: "reading" }, h("div", {}, this.strip.element, this.unknown), h("section", { "aria-label": "Next token" }, this.next)),
       this.ribbon.element,
       h("p", { class: "quiet small" }, "The bars above the ribbon show how much each token matters to the one after the picked one: each is left out in turn, and the change of the distribution is measured (in nats). No gradient is involved."));
   }
@@ -74,10 +75,17 @@ export class Branch {
         const why = await this.model.write(this.owner.options(), () => this.draw());
         say({ stopped: "Stopped.", length: "", stop: "The text ended." }[why] ?? "");
       } finally {
+        this.keep();
         this.busy(false);
         this.changed();
       }
     });
+  }
+
+  /** What the model has written becomes the beginning of what is typed next. */
+  keep() {
+    if (this.model.read !== null) this.editor.value = this.model.read;
+    this.editor.scrollTop = this.editor.scrollHeight;
   }
 
   busy(on) {
@@ -109,10 +117,11 @@ export class Branch {
 
   /** Take another token: at the end it is read, further up it begins a branch. */
   take(choice) {
-    if (this.picked !== null) return this.owner.branch(this, this.picked + 1, choice.token);
+    if (this.picked !== null) return this.owner.branch(this, this.picked + 1, choice);
     return this.run(async () => {
       this.from = Math.min(this.from, this.model.steps.length);
-      await this.model.feed([choice.token]);
+      await this.model.take(choice);
+      this.keep();
       this.changed();
     });
   }
@@ -129,6 +138,7 @@ export class Branch {
     const { steps } = this.model, follow = this.picked === null, place = this.picked ?? steps.length - 1;
     this.strip.update(steps, this.levels(), place < 0 ? null : place, this.from, follow);
     this.ribbon.update(steps, this.model.importance(this.count), place, follow);
+    this.unknown.hidden = !steps.some((step) => step.text.includes(UNKNOWN));
     const { bits } = this.model;
     this.facts.textContent = steps.length ? `${steps.length} ${this.about.unit}${bits === null ? "" : ` · ${bits.toFixed(2)} bits per token`}` : "nothing read yet";
     this.fork.disabled = this.writing || !steps.length;

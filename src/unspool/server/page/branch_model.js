@@ -6,14 +6,19 @@ const TOP = 8, PIECE = 100; // tokens that are told after each, and that are rea
 const SHOWN_EVERY = 8; // tokens that may arrive before the page is drawn and hears the buttons
 
 export class BranchModel {
-  constructor(model, steps = [], read = "") {
+  /** @param limit How many tokens one request may have. */
+  constructor(model, limit, steps = [], read = "") {
     this.model = model;
+    this.limit = limit;
     this.steps = steps; // { token, text, probability, next, values }
     this.read = read; // the text that its editor has
     this.session = null;
     this.weights = new Map(); // number of tokens → how much each of them matters to the one after them
     this.stopping = null;
   }
+
+  /** Tokens that are read in one request. */
+  get piece() { return Math.min(PIECE, this.limit); }
 
   get ids() { return this.steps.map((step) => step.token); }
 
@@ -26,8 +31,8 @@ export class BranchModel {
   async open() {
     this.session = (await post("/v1/sessions", { model: this.model })).id;
     const ids = this.ids;
-    for (let first = 0; first < ids.length; first += PIECE) {
-      await post(`/v1/sessions/${this.session}/feed`, { input: ids.slice(first, first + PIECE) });
+    for (let first = 0; first < ids.length; first += this.piece) {
+      await post(`/v1/sessions/${this.session}/feed`, { input: ids.slice(first, first + this.piece) });
     }
   }
 
@@ -51,8 +56,8 @@ export class BranchModel {
   /** Read text, or ids, after what there is. `each` is called after every part, and stops the reading by `false`. */
   async feed(input, each = () => true) {
     const ids = typeof input === "string" ? await this.encode(input) : input;
-    for (let first = 0; first < ids.length; first += PIECE) {
-      const piece = { input: ids.slice(first, first + PIECE), trace: true, top: TOP };
+    for (let first = 0; first < ids.length; first += this.piece) {
+      const piece = { input: ids.slice(first, first + this.piece), trace: true, top: TOP };
       const told = await this.with((path) => post(`${path}/feed`, piece));
       this.steps.push(...told.trace);
       if (each() === false) {
@@ -60,6 +65,12 @@ export class BranchModel {
         return;
       }
     }
+  }
+
+  /** Go on with a token that was chosen. */
+  async take(choice) {
+    await this.feed([choice.token]);
+    this.extend(this.words && this.read ? ` ${choice.text}` : choice.text);
   }
 
   /** Make this the text. Where the old one only became longer, the rest is read; words may change with what follows. */
@@ -78,12 +89,18 @@ export class BranchModel {
     await this.feed(text, each);
   }
 
+  /** Add to the text that the editor has what the model has read beyond it; nothing where that is no whole character. */
+  extend(text) {
+    if (this.read !== null && !text.includes("\ufffd")) this.read += text;
+  }
+
   /** Generate; `each` is called after every few tokens. Resolves to why it ended. */
   async write(options, each) {
     this.stopping = new AbortController();
     try {
       const written = this.with(async (path) => {
         for await (const event of events(`${path}/generate`, { ...options, trace: true, top: TOP }, this.stopping.signal)) {
+          if (event.text) this.extend(event.text);
           if (event.trace) {
             if (this.steps.push(event.trace) % SHOWN_EVERY === 0) {
               each();
@@ -110,7 +127,7 @@ export class BranchModel {
 
   /** Another branch that has the first tokens; at the end of the text the session itself is forked. */
   async branch(count) {
-    const own = new BranchModel(this.model, this.steps.slice(0, count), this.textOf(count));
+    const own = new BranchModel(this.model, this.limit, this.steps.slice(0, count), this.textOf(count));
     if (count === this.steps.length && this.session) {
       own.session = (await this.with((path) => post(`${path}/fork`))).id;
     }
@@ -118,6 +135,9 @@ export class BranchModel {
   }
 
   textOf(count) {
+    if (count === this.steps.length && this.read) return this.read;
+    const typed = [...(this.read ?? "")]; // where each token is a character, also those that the model does not know
+    if (typed.length === this.steps.length) return typed.slice(0, count).join("");
     const texts = this.steps.slice(0, count).map((step) => step.text);
     return texts.join(this.words ? " " : "");
   }
@@ -128,7 +148,7 @@ export class BranchModel {
   /** Ask how much each of the first tokens matters to the one after them. */
   async weigh(count) {
     if (!count || this.weights.has(count)) return;
-    const first = Math.max(0, count - 512), { weights } = this;
+    const first = Math.max(0, count - Math.min(512, this.limit)), { weights } = this;
     const told = await post("/v1/importance", { model: this.model, input: this.ids.slice(first, count) });
     weights.set(count, [...Array(first).fill(null), ...told.importance]);
   }

@@ -4,10 +4,11 @@ import { h, s, show } from "./dom.js";
 
 const LEFT = 52, RIGHT = 14, TOP = 10, BOTTOM = 38;
 
-/** Round numbers that divide a range into about `count` parts. */
-export function ticks(low, high, count) {
-  const raw = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+/** Round numbers that divide a range into about `count` parts; whole ones where that is wanted. */
+export function ticks(low, high, count, whole = false) {
+  const raw = (high - low) / (count + 1) || 1, power = 10 ** Math.floor(Math.log10(raw));
+  const steps = [1, 2, 2.5, 4, 5, 10, 20].map((one) => one * power), wide = raw * (1 + 1e-9);
+  const step = steps.find((one) => one > wide && (!whole || Number.isInteger(one))) ?? 1;
   const found = [];
   for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-9; tick += step) found.push(Number(tick.toPrecision(12)));
   return found;
@@ -51,7 +52,7 @@ export class Chart {
   }
 
   axes(low, high, first, last, given) {
-    const across = ticks(first, last, Math.max(3, Math.floor(this.width / 90))).filter((one) => !given.whole || Number.isInteger(one));
+    const across = ticks(first, last, Math.max(3, Math.floor(this.width / 70)), given.whole);
     return s("g", { class: "axes" },
       ticks(low, high, 4).map((tick) => [
         s("line", { x1: LEFT, x2: this.width - RIGHT, y1: this.y(tick), y2: this.y(tick) }),

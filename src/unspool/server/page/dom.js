@@ -54,7 +54,14 @@ export const color = (name) => getComputedStyle(document.documentElement).getPro
 /** A token as people can see it: white space gets a sign. */
 export const visible = (text) => text.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
 
-export const percent = (value) => (value >= 0.0995 ? `${Math.round(100 * value)} %` : `${(100 * value).toPrecision(2)} %`);
+/** What stands for a text that there is none of. */
+export const UNKNOWN = "\ufffd";
+
+/** What `UNKNOWN` stands for, by what a token is. */
+export const unknownText = (unit) => (unit === "characters" ? "a character that the model does not know: it was not in its training text"
+  : unit === "words" ? "a word that the model does not know" : "a part of a character, which has several bytes");
+
+export const percent = (value) => (value >= 0.0995 ? `${Math.round(100 * value)} %` : value < 1e-5 ? "< 0.001 %" : `${(100 * value).toPrecision(2)} %`);
 
 /** Say something in the line at the foot, which screen readers read out. */
 export function say(text, wrong = false) {

@@ -8,10 +8,13 @@ import { rowsOf } from "./labels.js";
 /** How wide a step is at least, in pixels. */
 const STEP = 4;
 
-/** A made-up series with a season, so that there is something to forecast. */
-function example(targets) {
-  const value = (step, place) => 10 + place + step / 40 + 3 * Math.sin((2 * Math.PI * step) / 12 + place) + 0.6 * Math.sin(step * 1.7);
-  return Array.from({ length: 120 }, (_, step) => Array.from({ length: targets }, (_, place) => value(step, place).toFixed(2)).join(", ")).join("\n");
+/** A made-up series with a season, so that there is something to forecast; on the scale of the training data. */
+function example({ outputs, scales, season, limits }) {
+  const count = Math.min(120, limits.tokens);
+  const period = season > 1 && season < 60 ? season : 12;
+  const shape = (step, place) => (step - count / 2) / 120 + 1.2 * Math.sin((2 * Math.PI * step) / period + place) + 0.25 * Math.sin(step * 1.7);
+  const value = (step, place) => (scales[place]?.mean ?? 10) + (scales[place]?.deviation ?? 3) * shape(step, place);
+  return Array.from({ length: count }, (_, step) => outputs.map((_, place) => Number(value(step, place).toPrecision(5))).join(", ")).join("\n");
 }
 
 export class ForecastView {
@@ -20,7 +23,7 @@ export class ForecastView {
     this.turn = 0;
     this.series = [];
     this.fan = [];
-    this.editor = h("textarea", { rows: 4, spellcheck: false, value: example(about.outputs.length) });
+    this.editor = h("textarea", { rows: 4, spellcheck: false, value: example(about) });
     this.editor.addEventListener("input", later(300, () => this.read()));
     this.target = select(about.outputs.map((name, place) => [place, name]), { onchange: () => this.draw() });
     this.origin = h("input", { type: "range", min: "1", max: "1", value: "1", "aria-label": "Origin: the last step that the model sees" });
@@ -32,7 +35,7 @@ export class ForecastView {
     this.drag();
     const one = about.outputs.length > 1 ? field("Target", this.target) : null;
     this.element = h("div", { class: "card" }, field(`The series, one step per line (${about.outputs.join(", ")})`, this.editor,
-      h("p", { class: "quiet small" }, "What stands here first is made up. Paste your own.")), one,
+      h("p", { class: "quiet small" }, "What stands here first is made up, on the scale of the training data. Paste your own.")), one,
       h("section", { class: "part", "aria-label": "Forecast" }, h("div", { class: "row" }, h("h3", {}, "Forecast"), h("span", { class: "quiet" }, `the next ${about.horizon} steps from the origin; drag it`)),
         this.chart.element, h("div", { class: "origin" }, this.origin, this.where)),
       h("details", { class: "part" }, h("summary", {}, "The forecast as numbers"), this.table));

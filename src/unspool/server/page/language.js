@@ -9,7 +9,8 @@ export class LanguageView {
     this.about = about;
     this.branches = [];
     this.named = 0;
-    this.count = h("input", { type: "number", min: "1", max: "512", value: "80" });
+    this.most = about.limits.traced;
+    this.count = h("input", { type: "number", min: "1", max: String(this.most), value: String(Math.min(80, this.most)) });
     this.temperature = h("input", { type: "range", min: "0", max: "1.5", step: "0.05", value: "0.7" });
     this.shown = h("output", { class: "number" }, "0.70");
     this.temperature.addEventListener("input", () => { this.shown.textContent = Number(this.temperature.value).toFixed(2); });
@@ -19,7 +20,7 @@ export class LanguageView {
     this.element = h("div", {},
       h("div", { class: "settings" }, field("Max tokens", this.count), field("Seed", this.seed), field("Temperature", this.temperature, this.shown)),
       this.comparison, this.grid);
-    this.add(new BranchModel(about.id));
+    this.add(new BranchModel(about.id, about.limits.tokens));
   }
 
   start() {
@@ -29,8 +30,9 @@ export class LanguageView {
   }
 
   options() {
+    if (Number(this.count.value) > this.most) this.count.value = String(this.most); // the server writes no more at once
     const seed = this.seed.value === "" ? null : Number(this.seed.value);
-    return { max_tokens: Number(this.count.value) || 80, temperature: Number(this.temperature.value), seed };
+    return { max_tokens: Math.max(1, Math.min(this.most, Math.floor(Number(this.count.value)) || 80)), temperature: Number(this.temperature.value), seed };
   }
 
   add(model) {
@@ -45,7 +47,10 @@ export class LanguageView {
     await from.run(async () => {
       const branch = this.add(await from.model.branch(count));
       branch.from = count;
-      if (token !== undefined) await branch.model.feed([token]);
+      if (token !== undefined) {
+        await branch.model.take(token);
+        branch.keep();
+      }
       branch.changed();
       branch.element.scrollIntoView({ block: "nearest", behavior: "smooth" });
       (token === undefined ? branch.editor : branch.strip.element).focus({ preventScroll: true });
@@ -68,7 +73,7 @@ export class LanguageView {
     this.compare();
   }
 
-  /** Where two or more branches part, and which of them the model finds likelier. */
+  /** Where two or more branches part, and which of them the model finds more likely. */
   compare() {
     const lists = this.branches.map((one) => one.model.ids).filter((ids) => ids.length);
     this.comparison.hidden = lists.length < 2;
@@ -76,7 +81,7 @@ export class LanguageView {
     let common = 0;
     while (lists.every((ids) => common < ids.length && ids[common] === lists[0][common])) common += 1;
     const ranked = this.branches.filter((one) => one.model.bits !== null).sort((one, other) => one.model.bits - other.model.bits);
-    this.comparison.textContent = `The branches share ${common} tokens. ` + (ranked.length > 1 ? `Per token, the model finds branch ${ranked[0].name} the likeliest (${ranked.map((one) => `${one.name} ${one.model.bits.toFixed(2)}`).join(", ")} bits).` : "");
+    this.comparison.textContent = `The branches share ${common} tokens. ` + (ranked.length > 1 ? `Per token, the model finds branch ${ranked[0].name} ${ranked.length > 2 ? "the most" : "more"} likely (${ranked.map((one) => `${one.name} ${one.model.bits.toFixed(2)}`).join(", ")} bits).` : "");
   }
 
   close() {

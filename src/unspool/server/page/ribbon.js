@@ -102,7 +102,7 @@ export class Ribbon {
     const own = this.importance.slice(this.first), most = Math.max(...own.map((value) => Math.abs(value ?? 0)), 1e-12);
     own.forEach((value, place) => {
       if (value === null || place + 1 >= this.edges.length) return;
-      const tall = (BARS - 6) * Math.abs(value) / most;
+      const tall = value === 0 ? 0 : Math.max(1, (BARS - 6) * Math.abs(value) / most); // what matters a little can be seen
       pen.fillStyle = color(value < 0 ? "low" : "high");
       pen.fillRect(this.edges[place] + 1, TEXT + BARS - 4 - tall, this.edges[place + 1] - this.edges[place] - 2, tall);
     });

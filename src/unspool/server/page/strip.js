@@ -1,10 +1,11 @@
 // The text as tokens: each can be picked, and its color says how probable or how important it was.
 
-import { h, percent, show, visible } from "./dom.js";
+import { h, percent, show, UNKNOWN, unknownText, visible } from "./dom.js";
 
 export class Strip {
   /** @param unit What a token is, in the plural. @param onpick Is told the place of the token that was picked. */
   constructor(unit, onpick) {
+    this.unit = unit;
     this.words = unit === "words";
     this.onpick = onpick;
     this.element = h("div", { class: this.words ? "strip words" : "strip", role: "listbox", tabindex: "0", "aria-label": "The text, token by token. Arrow keys pick a token." });
@@ -31,7 +32,8 @@ export class Strip {
   }
 
   token(step, place, level, fresh) {
-    const known = typeof step.probability === "number" ? `, probability ${percent(step.probability)}` : "";
+    const strange = step.text.includes(UNKNOWN) ? ` (${unknownText(this.unit)})` : "";
+    const known = strange + (typeof step.probability === "number" ? `, probability ${percent(step.probability)}` : "");
     const chip = h("span", {
       role: "option", id: this.name(place), "data-place": String(place), "aria-selected": String(place === this.picked),
       "aria-label": `${visible(step.text)}${known}`, title: `${visible(step.text)}${known}`, class: fresh ? "token fresh" : "token",
