@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from unspool.data.tables import Table
 from unspool.errors import DataError
-
-if TYPE_CHECKING:
-    from unspool.data.tables import Table
 
 # Names in lower case; of several that a table has, the first in the list counts.
 TEXT_NAMES = (

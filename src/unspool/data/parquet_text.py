@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from unspool.data.columns import TEXT_NAMES, find_column
 from unspool.errors import DataError, MissingPackageError
 
 SUFFIX = ".parquet"
+#: The names of columns of text that count where there are several; the first that is there.
+NAMES = ("text", "content", "document", "body")
 #: Rows that are read at a time.
 ROWS = 4096
 
@@ -17,7 +18,7 @@ ROWS = 4096
 def read_parquet_text(file: Path) -> Iterator[str]:
     """The texts of a Parquet file, each with a line end after it; rows without one are left out.
 
-    They are in the only column of text, or in the one with a well-known name, such as `text`.
+    They are in the only column of text, or in the one called `text`, `content`, `document` or `body`.
 
     Args:
         file: The file.
@@ -48,10 +49,11 @@ def read_parquet_text(file: Path) -> Iterator[str]:
 def _choose(file: Path, schema: Mapping[str, Any], text: Any) -> str:
     """The column of texts."""
     columns = [name for name, kind in schema.items() if kind == text]
-    found = find_column(columns, TEXT_NAMES) or (columns[0] if len(columns) == 1 else None)
+    named = [name for name in NAMES if name in columns]
+    found = next(iter(named or columns), None) if named or len(columns) == 1 else None
     if found is None:
         there = ", ".join(columns) or "none"
         raise DataError(
-            f"{file} does not tell which column has the text: of text are {there}. Call one of them {TEXT_NAMES[0]!r}."
+            f"{file} does not tell which column has the text: of text are {there}. Call one of them {NAMES[0]!r}."
         )
     return found
