@@ -2,14 +2,15 @@
 
     python benchmarks/many_series.py --series 1000,100000 --steps 2000
 
-Writes made-up monthly series as Parquet shards of 1,000 series, and trains one GRU on all of them, each number of series
-in a process of its own. `peak` is the most bytes that were ever resident (VmHWM), `anonymous` those of them that are not
-pages of files, which the kernel takes back when it needs the room (the most RssAnon, sampled). `seconds_per_million` is
-the time of training per million steps of series that were read. MASE is that of forecasts of the last 12 months, by the
-model for all series, and by the model, seasonal naive and an autoregression per series for the same 1,000 of them.
+Writes made-up monthly series as Parquet shards of 1,000 series, and trains one GRU on all of them, each number of
+series in a process of its own. `peak` is the most bytes that were ever resident (VmHWM), `anonymous` those of them that
+are not pages of files, which the kernel takes back when it needs the room (the most RssAnon, sampled).
+`seconds_per_million` is the time of training per million steps of series that were read. MASE is that of forecasts of
+the last 12 months, by the model for all series, and by the model, seasonal naive and an autoregression per series for
+the same 1,000 of them.
 
-A series has a level, a trend and a yearly pattern whose size follows the level; a pattern is one of eight, and a shock to
-the level fades within months. Every series has 72 steps: too few to learn this from one, enough from all.
+A series has a level, a trend and a yearly pattern whose size follows the level; a pattern is one of eight, and a shock
+to the level fades within months. Every series has 72 steps: too few to learn this from one, enough from all.
 """
 
 from __future__ import annotations
