@@ -43,6 +43,8 @@ MEASURES = (
     *("input_sizes", "lyapunov"),
 )
 UPDATES, LR = 200, 3e-3
+#: A validation loss below this, a twentieth of the target's variance: the task is learned, whatever was planted.
+LEARNED = 0.05
 #: Seeds of the data that is looked at, and that the loss is validated on.
 LOOK, VALIDATION = 10**6, 10**7
 
@@ -60,6 +62,11 @@ class Result:
     fault: bool  # the first verdict names a fault or a warning
     before: float | None = None  # validation loss
     after: float | None = None  # validation loss after the remedy; None if there was none to follow
+
+    @property
+    def learned(self) -> bool:
+        """Whether a network learned its task in spite of a fault, which training removed or which does no harm."""
+        return self.kind != HEALTHY and self.before is not None and self.before < LEARNED
 
     @property
     def helped(self) -> bool | None:
@@ -220,6 +227,11 @@ def _fraction(found: Sequence[bool]) -> float:
 def document(results: Sequence[Result]) -> str:
     """The tables for the documentation: figures by part, each kind, and every network that was judged wrongly."""
     parts = {name: [one for one in results if one.part == name] for name in (DEVELOPMENT, HELD_OUT)}
+    parts["random"] = [one for one in results if not one.trained]
+    parts["trained"] = [one for one in results if one.trained]
+    parts["trained, without those that learned their task in spite of a fault"] = [
+        one for one in parts["trained"] if not one.learned
+    ]
     parts["all"] = list(results)
     lines = [
         "| networks | number | precision | recall | healthy called healthy | remedies that helped |",
@@ -236,9 +248,11 @@ def document(results: Sequence[Result]) -> str:
         lines.append(f"| {kind} | {cells[0]} | {cells[1]} | {helped} |")
     wrong = [one for one in results if not one.right]
     lines += ["", f"Judged wrongly, {len(wrong)} of {len(results)}:", ""]
-    lines += [f"- {one.name}: said {', '.join(f'`{key}`' for key in one.said)} ({one.part})" for one in wrong] or [
-        "- none"
-    ]
+    lines += [
+        f"- {one.name}: said {', '.join(f'`{key}`' for key in one.said)} "
+        f"({one.part}{', learned its task' if one.learned else ''})"
+        for one in wrong
+    ] or ["- none"]
     return "\n".join(lines) + "\n"
 
 

@@ -58,8 +58,21 @@ def test_the_figures() -> None:
     assert (found.precision, found.recall, found.healthy, found.helped) == (2 / 4, 2 / 3, 1 / 2, 1 / 2)
     text = document(results)
     assert "| chaos | – | 2 of 3 | 1 of 2 |" in text
+    assert "| trained | 2 | 100% | 100% | – | 50% |" in text
     assert "- chaos: made up: said `chaotic` (held out)" in text
     assert "Judged wrongly, 2 of 5:" in text
+
+
+def test_networks_that_learned_in_spite_of_a_fault_are_counted_with_the_others_and_apart() -> None:
+    results = [
+        result("chaos", False, False, 0.01),
+        result("chaos", True, True, 0.5),
+        result(HEALTHY, True, False, 0.01),
+    ]
+    text = document(results)
+    assert "| trained | 3 | 100% | 50% | 100% | – |" in text
+    assert "| trained, without those that learned their task in spite of a fault | 2 | 100% | 100% | 100% | – |" in text
+    assert "(held out, learned its task)" in text
 
 
 def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:

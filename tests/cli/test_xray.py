@@ -106,7 +106,9 @@ def test_numbers_as_json(tiny_run: TinyRun, tmp_path: Path, capsys: Capture) -> 
 def test_two_runs_side_by_side(tiny_run: TinyRun, tmp_path: Path, capsys: Capture) -> None:
     assert call("xray", tiny_run.path, tiny_run.path, "--out", tmp_path / "both.html") == 0
     assert capsys.readouterr().out.count("X-ray of run") == 2
-    assert "side" in (tmp_path / "both.html").read_text(encoding="utf-8")
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert "side" in page
+    assert "The highest layers: CKA 1.00, RSA 1.00." in page
 
 
 def test_a_model_of_torch(torch_model: tuple[str, Path], tmp_path: Path, capsys: Capture) -> None:

@@ -23,6 +23,7 @@ from unspool.storage.files import write_file
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from unspool.insight.report.contract import Section
     from unspool.insight.report.report import Report
 
 NAME = "xray.html"
@@ -92,7 +93,8 @@ def xray(
             _refuse(input=input_, weights=weights, bptt=bptt)
             reports = _examine_runs(runs, data, measures, progress)
     path = out or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
-    write_file(path, page(reports, language).encode())
+    shared = _compare(runs, data, measures) if len(runs) == 2 else ()
+    write_file(path, page(reports, language, shared).encode())
     if json:
         _print_numbers(reports)
     elif not quiet:
@@ -145,14 +147,21 @@ def _print(reports: list[Report], path: Path, language: str) -> None:
     console().print(said, markup=False, highlight=False, soft_wrap=True)
 
 
-def page(reports: list[Report], language: str) -> str:
-    """The page of one report, or of two side by side."""
+def _compare(runs: Sequence[Path], data: str | None, only: Sequence[str] | None) -> tuple[Section, ...]:
+    """What is said of both runs together."""
+    from unspool.insight.compare import tell_runs
+
+    return (tell_runs(runs[0], runs[1], data),) if only is None or "similarity" in only else ()
+
+
+def page(reports: list[Report], language: str, shared: Sequence[Section] = ()) -> str:
+    """The page of one report, or of two side by side, with what is said of both together."""
     from unspool.insight.report.comparison import render_comparison
     from unspool.insight.report.page import render
 
     if len(reports) == 1:
         return render(reports[0], OPTIONS, language)
-    return render_comparison(reports[0], reports[1], OPTIONS, language)
+    return render_comparison(reports[0], reports[1], OPTIONS, language, shared)
 
 
 def build(named: str, batch: Path | None, weights: Path | None) -> tuple[nn.Module, Tensor]:

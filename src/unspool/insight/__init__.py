@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from unspool.insight.measures.forgetting import measure_forgetting as measure_forgetting
     from unspool.insight.measures.frequency import measure_frequency as measure_frequency
     from unspool.insight.measures.gates import measure_gates as measure_gates
+    from unspool.insight.measures.inputs import measure_inputs as measure_inputs
     from unspool.insight.measures.jacobians import measure_jacobians as measure_jacobians
     from unspool.insight.measures.lyapunov import measure_lyapunov as measure_lyapunov
+    from unspool.insight.measures.need import measure_need as measure_need
     from unspool.insight.measures.participation import measure_participation as measure_participation
     from unspool.insight.measures.paths import measure_paths as measure_paths
     from unspool.insight.measures.probes import measure_probe as measure_probe
@@ -61,8 +63,10 @@ _PROVIDED = {
     "measures.forgetting": ("measure_forgetting",),
     "measures.frequency": ("measure_frequency",),
     "measures.gates": ("measure_gates",),
+    "measures.inputs": ("measure_inputs",),
     "measures.jacobians": ("measure_jacobians",),
     "measures.lyapunov": ("measure_lyapunov",),
+    "measures.need": ("measure_need",),
     "measures.participation": ("measure_participation",),
     "measures.paths": ("measure_paths",),
     "measures.probes": ("measure_probe",),

@@ -93,3 +93,33 @@ def test_bad_input_is_refused(options: dict[str, Any], says: str) -> None:
     model, x = model_of("rnn"), draw()
     with pytest.raises(ArgumentError, match=says):
         measure_saliency(record(model, lambda model: chosen(model(x)[0])), **options)
+
+
+class Speller(nn.Module):
+    """Words, each read letter by letter before the sentence is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.letters, self.words = nn.GRU(2, 3), nn.GRU(3, 4)
+
+    def forward(self, letters: Tensor, words: Tensor) -> Tensor:
+        known = self.letters(letters)[0][-1]  # (words of the language, 3)
+        return self.words(known[words])[0]  # type: ignore[no-any-return]
+
+
+def test_the_steps_of_words_and_not_of_their_letters_are_explained() -> None:
+    model = Speller()
+    letters, words = torch.randn(5, 9, 2), torch.tensor([[1, 4], [7, 2], [3, 3]])
+    recording = record(model, lambda model: model(letters, words)[-1, 0, 0])
+    found = measure_saliency(recording, shape=(3, 2))
+    known = model.letters(letters)[0][-1][words].detach()
+    for step in range(3):
+        without = known.clone()
+        without[step, 0] = 0
+        outputs = [float(model.words(x)[0][-1, 0, 0].detach()) for x in (known, without)]
+        assert found.removal[step] == pytest.approx(outputs[0] - outputs[1], abs=1e-6)
+        assert abs(found.removal[step]) > 1e-4
+    assert len(measure_saliency(recording).removal) == 5  # of letters
+    with pytest.raises(ArgumentError, match="shape"):
+        measure_saliency(recording, shape=(4, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,10 @@ from tests.runs.tiny_run import TinyRun
 
 from unspool.cells import CATALOGUE
 from unspool.errors import ArgumentError, ShapeError
-from unspool.insight.compare import compare_runs
+from unspool.insight import compare
+from unspool.insight.compare import compare_runs, tell_runs
 from unspool.insight.measures.similarity import compare_states, linear_cka, measure_similarity, rsa
+from unspool.insight.subjects.run import take_run
 
 
 def draw(rows: int = 40, width: int = 5, seed: int = 0) -> np.ndarray:
@@ -88,6 +92,25 @@ def test_moments_and_fewer_rows() -> None:
 def test_two_runs_over_the_same_data(tiny_run: TinyRun) -> None:
     found = compare_runs(tiny_run.path, tiny_run.path)
     np.testing.assert_allclose(np.diag(found.cka), 1)
+
+
+def test_runs_that_read_different_data_are_not_compared(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other numbers, other tokens, and tokens beside numbers."""
+    specimen = take_run(tiny_run.path)
+    cell = CATALOGUE["elman"]()
+    plain = replace(specimen, recording=recorded(small_stack(cell), small_input(cell)), tokens=None)
+    other = replace(plain, recording=recorded(small_stack(cell), small_input(cell) + 1))
+    renamed = replace(specimen, tokens=[["x"] * len(row) for row in specimen.text])
+    taken = {"plain": plain, "other": other, "text": specimen, "renamed": renamed}
+    monkeypatch.setattr(compare, "take_run", lambda run, _: taken[run])
+    assert compare_runs("plain", "plain", rows=5).rows == 5
+    assert tell_runs("plain", "plain").figures
+    for first, second in (("plain", "other"), ("text", "renamed"), ("text", "plain")):
+        with pytest.raises(ArgumentError, match="reads other data"):
+            compare_runs(first, second)
+        section = tell_runs(first, second)
+        assert not section.figures
+        assert "different data" in section.findings[0]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,10 @@ from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine, report_broken
 from unspool.insight.figures.wording import translate_figure
 from unspool.insight.labels import name_layer, read_label
+from unspool.insight.measures.similarity import compare_states
 from unspool.insight.report import comparison, page, terminal, timeline
 from unspool.insight.report.report import Report
+from unspool.insight.sections.similarity import tell_apart, tell_pair
 from unspool.insight.xray import xray
 from unspool.language import Message, Translator, read_catalogue, words
 from unspool.nn import Stack
@@ -76,7 +78,8 @@ def test_pages_and_summaries_are_translated(reports: tuple[Report, Report], miss
         assert "梯度在哪里消失" in text
         assert "第 1 层" in text
         terminal.summarize(report, language="zh")
-    comparison.render_comparison(*reports, language="zh")
+    shared = tell_pair(compare_states({"layer 1": torch.randn(9, 3)})), replace(tell_apart(), key="apart")
+    assert "两次训练有多相似" in comparison.render_comparison(*reports, language="zh", shared=shared)
     frames = [(Message("step {step:,}", step=number), report) for number, report in enumerate(reports)]
     assert "第 1 步" in timeline.render_timeline(frames, language="zh")
     assert missing <= WORDLESS

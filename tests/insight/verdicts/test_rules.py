@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from unspool.insight.report.contract import Verdict
 from unspool.insight.specimen import Specimen
 from unspool.insight.subjects.module import take_model
 from unspool.insight.verdicts.activity import saturated
-from unspool.insight.verdicts.judge import RULES, judge
+from unspool.insight.verdicts.judge import EFFECTS, RULES, judge
 from unspool.insight.verdicts.rules import Case
 from unspool.nn import Stack
 from unspool.runs.follow_up import FollowUp
@@ -130,6 +131,13 @@ def test_the_cause_comes_before_its_effects() -> None:
     assert "Inputs are badly scaled" in verdicts[1].evidence
 
 
+def test_every_effect_is_judged_after_its_causes() -> None:
+    order = [{"short_memory": "memory"}.get(rule.__name__, rule.__name__) for rule in RULES]
+    assert {*EFFECTS, *chain.from_iterable(EFFECTS.values())} <= {*order}
+    for cause, effects in EFFECTS.items():
+        assert all(order.index(cause) < order.index(effect) for effect in effects)
+
+
 @pytest.mark.parametrize(("lag", "expected"), [(2, "healthy"), (40, "memory")])
 def test_a_loss_may_need_more_than_a_network_has(lag: int, expected: str) -> None:
     """An LSTM that remembers some twenty steps, and a loss that asks for the input of some steps ago."""
@@ -164,7 +172,7 @@ def test_nothing_wrong_says_what_was_looked_at() -> None:
     assert "stuck gates" in looked
     assert "chaos" in looked
     assert missed == (
-        "a loss that needs a longer memory, truncation, layers that forget, gates closed on both sides, "
+        "gates closed on both sides, a loss that needs a longer memory, truncation, layers that forget, "
         "the course of training."
     )  # it has one layer
 
@@ -306,7 +314,7 @@ def test_what_was_not_measured_is_not_called_healthy() -> None:
     specimen, *_ = examined("healthy")
     (verdict,) = judge(specimen, measure(specimen, ("forgetting",)))
     assert (verdict.key, verdict.severity, verdict.title) == ("unjudged", "note", "Not judged")
-    assert "Not looked for: badly scaled inputs, dead units" in verdict.evidence
+    assert "Not looked for: badly scaled inputs, chaos" in verdict.evidence
     ran = replace(specimen, course=FollowUp("A larger model can learn more.", {"hidden": 512}, flawed=False))
     assert [one.key for one in judge(ran, measure(ran, ("forgetting",)))] == ["unjudged", "training"]
 

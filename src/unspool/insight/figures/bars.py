@@ -36,5 +36,8 @@ def _draw_kind(figure: go.Figure, index: int, kind: str, values: Sequence[float]
         orientation="h",
         name=kind,
         marker={"color": style(index).color, "pattern": {"shape": PATTERNS[index]}},
+        texttemplate="%{x:.0%}",  # a bar of 0 is not seen otherwise
+        textposition="auto",
+        cliponaxis=False,
         hovertemplate="%{x:.3~p}",
     )

@@ -29,7 +29,19 @@ class Inputs:
 
 
 def measure_inputs(recording: Recording) -> Inputs:
-    """The sizes of features; nothing for a model that learns what its layers read, as an embedding."""
+    """The sizes of the features that the lowest layers read from the data.
+
+    Args:
+        recording: a model over a batch.
+
+    Returns:
+        The sizes; of no layer if the model learns what its layers read, as an embedding does.
+
+    Example:
+        >>> layer, x = unspool.nn.Recurrent("gru", 2, 4), torch.randn(20, 8, 2) * torch.tensor([1.0, 500.0])
+        >>> bool(measure_inputs(record(layer, lambda layer: layer(x)[0].sum())).unequal[0] > 300)
+        True
+    """
     read = [recording.calls[number] for number in recording.entrances]
     labels = {layer.name: layer.label for layer in recording.layers}
     first = {call.layer.name: call for call in reversed(read) if not call.x.requires_grad and call.layer.live.any()}

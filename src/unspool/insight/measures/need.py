@@ -80,6 +80,13 @@ def measure_need(recording: Recording) -> Need:
 
     Returns:
         What each lag explains; nothing if the layers do not run the same steps, or if too few steps have an error.
+
+    Example:
+        >>> layer, x = unspool.nn.Recurrent("elman", 1, 4), torch.randn(40, 32, 1)
+        >>> def loss(layer):  # a random layer that should say what it read 9 steps before
+        ...     return (layer(x)[0][9:, :, :1] - x[:-9]).square().mean()
+        >>> measure_need(record(layer, loss)).strongest
+        9
     """
     places = _find_places(recording)
     count = 0 if places is None else len(places.row)

@@ -43,6 +43,7 @@ def measure_saliency(
     baseline: str = "zero",
     seconds: float | None = None,
     gradient: Gradient | None = None,
+    shape: tuple[int, int] | None = None,
 ) -> Saliency:
     """How much the recorded number depends on each step of a sequence.
 
@@ -56,6 +57,8 @@ def measure_saliency(
         seconds: the time that removals may take; the last steps come first. By default all are removed, each in a run
             of its own.
         gradient: of the recording, if it is known already.
+        shape: steps and sequences of the layers whose input is explained; by default those of the lowest layer. A model
+            that reads words as well as their letters has a layer of letters below that of words.
 
     Returns:
         Both saliencies by step; above 0 the step raises the output.
@@ -70,7 +73,7 @@ def measure_saliency(
         raise ArgumentError.of("baseline", baseline, "is unknown", f"Choose from {', '.join(BASELINES)}")
     if seconds is not None and (not is_number(seconds) or not seconds >= 0):
         raise ArgumentError.of("seconds", seconds, "is not a time", "Give a number of seconds, or None for all steps")
-    names = _entrances(recording)
+    names = _entrances(recording) if shape is None else _readers(recording, shape)
     lowest = next(layer for layer in recording.layers if layer.name == names[0])
     rows = lowest.live.shape[1]
     if isinstance(sequence, bool) or not isinstance(sequence, int) or not 0 <= sequence < rows:
@@ -97,6 +100,14 @@ def _entrances(recording: Recording) -> list[str]:
     if not names:
         raise ArgumentError.of("recording", None, "has no layer that reads the input", "Record the whole model")
     return [name for name in names if lengths[name] == lengths[names[0]]]
+
+
+def _readers(recording: Recording, shape: tuple[int, int]) -> list[str]:
+    """Names of the lowest layers that run these steps of these sequences; not those that read the letters of words."""
+    fitting = [layer for layer in recording.layers if tuple(layer.live.shape) == tuple(shape)]
+    if not fitting:
+        raise ArgumentError.of("shape", shape, "is that of no layer", "Give the steps and sequences of a layer")
+    return [layer.name for layer in fitting if layer.level == fitting[0].level]
 
 
 def _remove(

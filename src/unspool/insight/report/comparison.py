@@ -52,7 +52,13 @@ class Row(NamedTuple):
     kind: str  # "text" or "number"
 
 
-def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, language: str = ENGLISH) -> str:
+def render_comparison(
+    a: Content,
+    b: Content,
+    spelling: Spelling = PYTHON,
+    language: str = ENGLISH,
+    shared: Sequence[Section] = (),
+) -> str:
     """Two reports side by side as HTML.
 
     Args:
@@ -60,6 +66,7 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, langu
         b: the report on the right.
         spelling: how settings are written; by default as in Python.
         language: of all texts, a key of `unspool.language.LANGUAGES`.
+        shared: sections about both runs together, such as `tell_runs` of `unspool.insight.compare` makes.
 
     Returns:
         A whole document that loads nothing.
@@ -72,7 +79,9 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, langu
     pairs = zip(LETTERS, (a, b), strict=True)
     runs = [Run(letter, report, show_verdicts(report, spelling, translate)) for letter, report in pairs]
     topics = _compare_sections(runs)
+    common = {one: place_section(one) for one in (section.translated(translate) for section in shared)}
     data = {name: text for topic in topics for name, text in topic.data.items()}
+    data |= {f"data-{place.name}": embed_figure(one) for drawn in common.values() for place, one in drawn.items()}
     room = (ROOM - sum(map(len, data.values()))) // 2
     numbers = {run.letter.lower(): fit(run.report.numbers, room)[0] for run in runs}
     rows = [*_fact_rows(a, b), *_number_rows(a, b)]
@@ -85,6 +94,7 @@ def render_comparison(a: Content, b: Content, spelling: Spelling = PYTHON, langu
         language=language,
         runs=runs,
         topics=topics,
+        shared=common,
         rows=rows,
         open=OPEN,
         more=translate(Message("{count} more numbers", count=len(rows) - OPEN)),

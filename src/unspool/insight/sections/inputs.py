@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from unspool.insight.figures.hidden_units import draw_inputs
 from unspool.insight.measure import Measure
 from unspool.insight.measures.inputs import Inputs, measure_inputs
@@ -13,17 +15,6 @@ from unspool.language import Message
 
 def tell(found: Inputs) -> Section:
     """How large the numbers are that the lowest layers read."""
-    findings = (
-        Message(
-            "{label}: the largest feature has a size of {largest:.3g}, all together {norm:.3g} per step; features vary "
-            "by up to {unequal:.3g} times as much as others.",
-            label=label,
-            largest=float(largest),
-            norm=float(norm),
-            unequal=float(unequal),
-        )
-        for label, largest, norm, unequal in zip(found.labels, found.largest, found.norm, found.unequal, strict=True)
-    )
     return Section(
         "input_sizes",
         "What the network reads",
@@ -32,9 +23,24 @@ def tell(found: Inputs) -> Section:
         "limits, where no gradient passes; much smaller ones are not noticed. Sizes are root mean squares over steps "
         "and sequences.",
         formula("a = W", sub("x", "t"), "+ U", sub("h", "t-1"), "+ b"),
-        lambda: (draw_inputs(found),),
-        tuple(findings),
+        lambda: (draw_inputs(found),) if any(len(sizes) > 1 for sizes in found.sizes) else (),
+        tuple(_findings(found)),
     )
+
+
+def _findings(found: Inputs) -> Iterator[str]:
+    for number, label in enumerate(found.labels):
+        known = {"label": label, "largest": float(found.largest[number])}
+        if len(found.sizes[number]) == 1:
+            yield Message("{label} reads a single feature, of the size {largest:.3g}.", **known)
+            continue
+        yield Message(
+            "{label}: the largest feature has a size of {largest:.3g}, all together {norm:.3g} per step; features vary "
+            "by up to {unequal:.3g} times as much as others.",
+            norm=float(found.norm[number]),
+            unequal=float(found.unequal[number]),
+            **known,
+        )
 
 
 INPUTS = Measure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from unspool.insight.figures.saliency import draw_saliency, draw_saliency_text
 from unspool.insight.measure import Measure
 from unspool.insight.measures.saliency import Saliency, measure_saliency
+from unspool.insight.recording import Recording
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, row, sub
 from unspool.insight.specimen import Specimen
@@ -34,12 +35,19 @@ def measure(specimen: Specimen) -> StepSaliency:
     """Of the last prediction where a model predicts step by step, else of the loss of the first sequence."""
     recording = specimen.recording if specimen.focus is None else specimen.focus()
     gradient = specimen.gradient if specimen.focus is None else None
-    found = measure_saliency(recording, seconds=SECONDS, gradient=gradient)
-    steps = len(found.product)
     tokens = specimen.tokens
+    shape = None if tokens is None or specimen.focus is not None else _find_shape(recording, tokens)
+    found = measure_saliency(recording, seconds=SECONDS, gradient=gradient, shape=shape)
+    steps = len(found.product)
     text = () if tokens is None or len(tokens) < steps else tuple(step[0] for step in tokens[:steps])
     of = "the loss, by the first sequence" if specimen.focus is None else "the surprise of the last prediction"
     return StepSaliency(words(of), found, text)
+
+
+def _find_shape(recording: Recording, tokens: Sequence[Sequence[str]]) -> tuple[int, int] | None:
+    """Steps and sequences of the tokens, if a layer runs these: a lower one may read letters, word by word."""
+    shape = len(tokens), len(tokens[0]) if tokens else 0
+    return shape if any(tuple(layer.live.shape) == shape for layer in recording.layers) else None
 
 
 def tell(found: StepSaliency) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,6 +60,37 @@ def _findings(found: Similarity) -> Iterator[str]:
                 rsa=float(found.rsa[place - 1, place]),
                 alike=alike,
             )
+
+
+def tell_pair(found: Similarity) -> Section:
+    """How alike the layers of two runs are, A above B."""
+    section = _of_both(
+        (
+            Message("The highest layers: CKA {cka:.2f}, RSA {rsa:.2f}.", cka=found.cka[-1, -1], rsa=found.rsa[-1, -1]),
+            Message("{steps} steps of the data were compared.", steps=found.rows),
+        )
+    )
+    title = "How alike the layers of A (rows) and B (columns) are"
+    return replace(section, draw=lambda: (draw_similarity(found, title),), equation=FORMULA)
+
+
+def tell_apart() -> Section:
+    """Of two runs that read different data."""
+    return _of_both(
+        ("The runs read different data, so that their states cannot be compared. Give both the same data.",)
+    )
+
+
+def _of_both(findings: tuple[str, ...]) -> Section:
+    return Section(
+        "similarity-of-both",
+        "How alike the two runs are",
+        "Do both networks represent the data in the same way?",
+        "Every step of the data is a point in the space of each layer. A layer of A and a layer of B are alike if the "
+        "same steps are far apart in both, whatever the directions: a rotation of the space changes neither number, "
+        "and the layers may have different widths.",
+        findings=findings,
+    )
 
 
 def tell_moments(states: Mapping[str, Array]) -> tuple[Section, ...]:

@@ -88,12 +88,13 @@ def _has_layers_in_sequence(case: Case) -> bool:
 #: First what causes other things, then what stops learning, what limits it, and what is worth knowing.
 CHECKS: tuple[Check, ...] = (
     Check(scaled, "badly scaled inputs", _reads_data),
-    Check(dead, "dead units", _measured(Activations)),
     Check(chaotic, "chaos", _decided),
-    Check(exploding, "exploding gradients", lambda case: bool(orderly_layers(case))),
     Check(stuck, "stuck gates", _measured(Gates)),
-    Check(frozen, "a frozen state", _compares_units),
+    Check(exploding, "exploding gradients", lambda case: bool(orderly_layers(case))),
+    Check(dead, "dead units", _measured(Activations)),
+    Check(shut, "gates closed on both sides", _has_layers_in_sequence),
     Check(saturated, "saturated units", _measured(Activations)),
+    Check(frozen, "a frozen state", _compares_units),
     Check(vanishing, "vanishing gradients", lambda case: bool(known_horizons(case).any())),
     Check(
         short_memory,
@@ -102,7 +103,6 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(truncated, "truncation", _knows_window),
     Check(forgetful, "layers that forget", compares_layers),
-    Check(shut, "gates closed on both sides", _has_layers_in_sequence),
     Check(training, "the course of training", lambda case: case.specimen.course is not None),
     Check(idle, "few directions in use", _has_many_units),
 )
@@ -110,13 +110,17 @@ RULES: tuple[Rule, ...] = tuple(check.rule for check in CHECKS)
 ORDER = ("fault", "warning", "note", "good")
 
 _STATES = ("vanishing", "forgetful", "memory", "frozen", "shut", "truncated")
-#: What a verdict may be the cause of: it then comes first, and is as important.
+#: What a verdict may be the cause of: it then comes first, and is as important. A gate that is stuck shut leaves so
+#: little of the nearest gradient that all others seem to have grown; one update with a gradient that exploded can kill
+#: relu units; and a cell whose output gate is nearly closed has to hold large values to be heard.
 EFFECTS: Mapping[str, Sequence[str]] = {
     "scaled": ("dead", "exploding", "stuck", "saturated", *_STATES),
+    "stuck": ("exploding", "saturated", *_STATES),
+    "exploding": ("dead", "frozen"),
     "dead": _STATES,
-    "stuck": ("saturated", *_STATES),
-    "frozen": ("vanishing", "forgetful", "memory"),
+    "shut": ("saturated",),
     "saturated": ("vanishing", "forgetful", "memory", "frozen"),
+    "frozen": ("vanishing", "forgetful", "memory"),
 }
 
 
