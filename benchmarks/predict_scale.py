@@ -31,6 +31,7 @@ from unspool.cluster import connect
 from unspool.partitions.folder import OutputFolder
 from unspool.partitions.inputs import find_partitions
 from unspool.partitions.predict import Options, distribute, prepare_jobs
+from unspool.partitions.workers import keeping_workers
 
 LABELS = ("weather", "music", "travel")
 WORDS = 400
@@ -83,7 +84,7 @@ def write_data(folder: Path, rows: int, partitions: int) -> None:
 def predict(run: Path, data: Path, out: Path, workers: int, kills: int) -> dict[str, Any]:
     """Predict all partitions on a local cluster; some of its workers are killed meanwhile."""
     jobs, _ = prepare_jobs(run, [data], OutputFolder(out), Options(), threads=1)
-    with connect(f"local:{workers}") as client:
+    with connect(f"local:{workers}") as client, keeping_workers(client):
         client.run(import_all)
         idle = max(client.run(peak_memory).values())
         killer = Killer(client.cluster, kills, len(jobs))

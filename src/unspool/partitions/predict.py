@@ -12,6 +12,7 @@ from unspool.cluster import connect
 from unspool.partitions.folder import Finished, OutputFolder
 from unspool.partitions.inputs import Partition, check_apart, find_partitions
 from unspool.partitions.work import Job, Model, Outcome, open_model, predict_partition
+from unspool.partitions.workers import keeping_workers
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -130,7 +131,7 @@ def _work(jobs: Sequence[Job], dask: str | None) -> Iterator[Outcome]:
     if dask is None or not jobs:
         yield from map(predict_partition, jobs)
         return
-    with connect(dask) as client:
+    with connect(dask) as client, keeping_workers(client):
         yield from distribute(jobs, client)
 
 
