@@ -48,6 +48,7 @@ ROOMS = (
         ("decoding", "settings"),
     ),
     Room("runtime", "plays a run folder as a stream, without torch", ("engine", "tasks", "storage")),
+    Room("partitions", "predictions for many files, here or on a cluster, without torch", ("runtime", "cluster")),
     Room("exchange", "other libraries' models, both ways; C, WebAssembly, ONNX", ("nn", "runtime", "lazy", "unspool")),
     Room("export", "`unspool.export`: layers in forms that run without unspool", ("exchange",)),
     Room(
@@ -69,14 +70,17 @@ ROOMS = (
     Room(
         "cli",
         "the command line, one command per file",
-        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster", "sweeps"),
+        ("unspool", "export", "exchange", "estimators", "lab", "server", "runtime", "cluster", "partitions", "sweeps"),
     ),
     Room("__main__", "`python -m unspool`", ("cli",), through=False),
 )
 
 #: Rooms that import nothing but the standard library, and rooms that run without torch.
 STANDARD_LIBRARY_ONLY = ("errors", "harmless", "lazy", "language", "cells")
-WITHOUT_TORCH = ("storage", "cache", "cluster", "engine", "decoding", "data", "settings", "tasks", "runtime", "server")
+WITHOUT_TORCH = (
+    *("storage", "cache", "cluster", "engine", "decoding", "data", "settings", "tasks"),
+    *("runtime", "partitions", "server"),
+)
 
 
 def below() -> Mapping[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.cli.calling import call, refused
 
-from unspool.cli.predict import as_csv
+from unspool.partitions.tables import as_csv
 from unspool.runs.load import load_run
 from unspool.runs.train import train
 

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.calling import call
 from tests.cli.test_predict import DATA, TINY, rows_of
 
-from unspool.cli.predict import make_table
+from unspool.partitions.tables import make_table
 from unspool.runs.train import train
 from unspool.tasks.contract import PredictedRow
 

@@ -45,7 +45,7 @@ def test_before_training_the_median_is_the_naive_forecast(task: Forecasting, rel
 
 def test_before_training_a_value_that_is_relative_to_nothing_is_the_mean(task: Forecasting) -> None:
     part = task.parts["test"]
-    found = predictions(task, learner(task, relative_to="none"), part)[part.pairs[:, 0] == 0]
+    found = predictions(task, learner(task, relative_to="none"), part)[part.pairs[:][:, 0] == 0]
     expected = part.series[0].values[:44].mean(0)
     np.testing.assert_allclose(found[..., 1], np.broadcast_to(expected, found.shape[:-1]), rtol=1e-12)
 
@@ -67,7 +67,7 @@ def test_quantiles_never_cross(task: Forecasting) -> None:
 def test_the_loss_is_the_pinball_loss_in_units_of_mase(task: Forecasting) -> None:
     part, model = task.parts["test"], learner(task, shaken=True)
     loss, _ = task.infer(model, part, np.arange(len(part.pairs)))
-    units = np.stack([task.terms.units[part.series[one].name] for one in part.pairs[:, 0]])[:, None]
+    units = np.stack([task.terms.units[part.series[one].name] for one in part.pairs[:][:, 0]])[:, None]
     y_true, y_pred = part.targets(np.arange(len(part.pairs))), predictions(task, model, part)
     expected = metrics.pinball(y_true / units, y_pred / units[..., None], (0.1, 0.5, 0.9))
     assert loss == pytest.approx(expected, rel=1e-5)

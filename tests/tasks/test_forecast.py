@@ -50,7 +50,7 @@ class TestData:
         assert torch.equal(batches[0].targets, batches[1].targets)
 
     def test_every_origin_of_every_part(self, task: Forecasting) -> None:
-        origins = {name: part.pairs[part.pairs[:, 0] == 1, 1].tolist() for name, part in task.parts.items()}
+        origins = {name: part.pairs[:][part.pairs[:][:, 0] == 1, 1].tolist() for name, part in task.parts.items()}
         assert origins == {
             "training": list(range(8, 32)),  # the last foretells 31, 32, 33; 50 − 10 − 6 = 34
             "validation": list(range(34, 42)),
@@ -80,7 +80,7 @@ class TestFigures:
         found, y_pred, y_true = task.evaluate(model, "validation"), predictions(task, model, part), part.targets(rows)
         expected = []
         for one, end in ((0, 44), (1, 34)):
-            own = part.pairs[:, 0] == one
+            own = part.pairs[:][:, 0] == one
             for target in range(2):
                 history = part.series[one].values[:end, target]
                 pair = y_true[own][..., target].ravel(), y_pred[own][..., target, 1].ravel()
@@ -285,7 +285,7 @@ class TestRun:
         model = learner(task, shaken=True)
         part = task.parts["test"]
         whole = restored.part([wave(60), wave(50, "b", 1)])
-        rows = np.flatnonzero([[*pair] in part.pairs.tolist() for pair in whole.pairs])
+        rows = np.flatnonzero([[*pair] in part.pairs[:].tolist() for pair in whole.pairs[:]])
         _, found = restored.infer(model, whole, rows)
         expected = task.evaluate(model, "test")
         assert restored.metrics(whole, rows, found) == pytest.approx({k: expected[k] for k in expected if k != "loss"})

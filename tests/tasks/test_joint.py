@@ -12,9 +12,9 @@ from tests.tasks.slot_folders import Line, travel_lines, write_parts, write_slot
 
 import unspool
 from unspool.cli.main import main
-from unspool.cli.predict import choose_top
 from unspool.errors import DataError, DataWarning
 from unspool.models.catalogue import make_learner
+from unspool.partitions.tables import choose_top
 from unspool.runs.load import load_run
 from unspool.runs.train import plan
 from unspool.settings.data import TaggedData

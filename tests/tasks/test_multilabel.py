@@ -17,10 +17,10 @@ from tests.tensors import as_tensors
 from torch.nn import functional
 
 import unspool
-from unspool.cli.predict import choose_top
 from unspool.data.label_sets import guess_separator, holds_sets, split_labels
 from unspool.errors import DataError, DataWarning
 from unspool.models.catalogue import make_learner
+from unspool.partitions.tables import choose_top
 from unspool.runs.load import load_run
 from unspool.runs.train import plan
 from unspool.settings.data import MultiLabelData

@@ -12,7 +12,7 @@ import typer
 
 from unspool.cli.opening import Opened, open_run
 from unspool.cli.terminal import console
-from unspool.learning.events import finite
+from unspool.storage.documents import finite
 from unspool.tasks.contract import Task
 from unspool.tasks.divergence import refuse_nonfinite
 from unspool.tasks.metrics import spell_metric

@@ -21,7 +21,7 @@ from unspool.cli.spelling import as_options
 from unspool.cli.terminal import console
 from unspool.cli.train import TASK_HELP
 from unspool.data.units import count_units
-from unspool.learning.events import finite
+from unspool.storage.documents import finite
 
 #: Lines and columns of the curve, and rows of the table.
 HEIGHT, WIDTH, ROWS = 8, 76, 10

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json as json_
-import math
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from unspool.cli.opening import Opened, open_run
+from unspool.cli.predict_folder import is_folder, predict_folder
 from unspool.cli.terminal import console
 from unspool.data.delimited import find_suffix
 from unspool.data.formats import find_format
 from unspool.data.problems import Problems
-from unspool.errors import ArgumentError, DataError, DivergenceError, MissingPackageError
-from unspool.learning.events import finite
+from unspool.errors import ArgumentError, DataError, MissingPackageError
+from unspool.partitions.predict import Options
+from unspool.partitions.tables import PredictedTable, as_csv, as_json, check_finite, choose_top, make_table
 from unspool.storage.files import write_file
 from unspool.tasks.contract import PredictedRow, Task
 from unspool.tasks.tolerant import NOTE
@@ -50,7 +48,21 @@ def predict(
         bool, typer.Option("--keep-columns/--no-keep-columns", help="Write the columns of the input, too.")
     ] = True,
     out: Annotated[
-        Path | None, typer.Option(help="A .csv or .jsonl file. Default: the table is printed.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="A .csv or .jsonl file, or a folder: then each FILE has a file there, and finished ones are kept. "
+            "Default: the table is printed.",
+            show_default=False,
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With a folder as --out: predict on a Dask cluster, such as tcp://10.0.0.1:8786, or local:2 for two "
+            "processes on this machine.",
+            show_default=False,
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     states: Annotated[
@@ -83,12 +95,18 @@ def predict(
     - `unspool predict runs/slots sentences.conll --json | head`
     - `unspool predict runs/intents --text "play some jazz" --int8`: the model in a quarter of the memory
     - `unspool predict runs/book chapter.txt --states features.npz`
+    - `unspool predict runs/intents 'data/*.parquet' --out predictions/`: a file for each, and again for what is left
+    - `unspool predict runs/intents 'data/*.parquet' --out predictions/ --dask local:2`: the same with two processes
     """
     if states is not None:
-        write_states(run, files, states, {"text": text, "top": top, "out": out, "json": json, "int8": int8})
+        others = {"text": text, "top": top, "out": out, "json": json, "int8": int8, "dask": dask}
+        write_states(run, files, states, others)
         return
-    if out is not None and out.suffix.lower() not in FORMATS:
-        raise ArgumentError.of("out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl")
+    if is_folder(out):
+        options = Options(int8, top, keep_columns, "jsonl" if json else None)
+        predict_folder(run, files, text, out, options, dask)
+        return
+    check_single(out, dask)
     if bool(files) == bool(text):
         raise ArgumentError.of("FILE", files, "must be given, or texts instead", 'Give a file, -, or --text "…"')
     opened = open_predictor(run, int8)
@@ -98,6 +116,17 @@ def predict(
     rows = opened.use(lambda: check_finite(predict_rows(task, model, text, files or [])))
     table = make_table(rows, note_missing(rows, task.prediction_columns), keep_columns)
     write_table(table, out, json)
+
+
+def check_single(out: Path | None, dask: str | None) -> None:
+    """Refuse a cluster where there is one table only, and a table in an unknown format."""
+    if dask is not None:
+        problem = "is for many files, and `out` is no folder"
+        raise ArgumentError.of("dask", dask, problem, "Give a folder as `out`, or leave it out")
+    if out is not None and out.suffix.lower() not in FORMATS:
+        raise ArgumentError.of(
+            "out", str(out), "is neither CSV nor JSON lines", "End it in .csv or .jsonl, or give a folder"
+        )
 
 
 def write_states(run: Path, files: Sequence[str] | None, states: Path, others: Mapping[str, object]) -> None:
@@ -114,41 +143,6 @@ def write_states(run: Path, files: Sequence[str] | None, states: Path, others: M
     found.save(path)
     rows, width = found.values.shape
     console(error=True).print(f"{rows:,} states of {width} numbers in {path}", soft_wrap=True)
-
-
-class PredictedTable(NamedTuple):
-    """Records, and their columns: those of the input, if any, and then those of the predictions."""
-
-    records: list[dict[str, Any]]
-    kept: tuple[str, ...]
-    columns: tuple[str, ...]
-
-
-def make_table(rows: Sequence[PredictedRow], columns: Sequence[str], keep: bool = True) -> PredictedTable:
-    """Rows of the input beside the predictions for them.
-
-    Args:
-        rows: The rows.
-        columns: Those of predictions, the first of which tells what a prediction is for.
-        keep: Whether the input's columns are kept, in place of that first one. One that has the name of a column of
-            predictions is renamed: `label` is always the prediction.
-    """
-    given = dict.fromkeys(name for row in rows for name in row.given) if keep else {}
-    if not given:
-        return PredictedTable([row.predicted for row in rows], (), tuple(columns))
-    columns = columns[1:]
-    names: dict[str, str] = {}
-    for name in given:
-        free = name
-        while free in columns or free in names.values() or (free != name and free in given):
-            free = f"given {free}"
-        names[name] = free
-    records = [
-        {free: row.given.get(name) for name, free in names.items()}
-        | {name: row.predicted[name] for name in columns if name in row.predicted}
-        for row in rows
-    ]
-    return PredictedTable(records, tuple(names.values()), tuple(columns))
 
 
 def predict_rows(task: Task, model: Any, texts: Sequence[str] | None, files: Sequence[str]) -> list[PredictedRow]:
@@ -177,14 +171,6 @@ def write_table(table: PredictedTable, out: Path | None, lines: bool) -> None:
     else:
         write_file(out, text.encode())
         console(error=True).print(f"{len(table.records):,} predictions in {out}", soft_wrap=True)
-
-
-def choose_top(task: Task, top: int) -> None:
-    """Have a task predict only its best labels; refused where it predicts no labels."""
-    if not hasattr(task, "top"):
-        problem = f"is for labels, and the run is of the task {task.name}"
-        raise ArgumentError.of("top", top, problem, "Leave it out")
-    task.top = top
 
 
 def predict_sources(task: Task, model: Any, files: Sequence[str]) -> list[PredictedRow]:
@@ -224,40 +210,3 @@ def note_missing(rows: Sequence[PredictedRow], columns: Sequence[str]) -> tuple[
     notes = [row.predicted[NOTE] for row in rows if NOTE in row.predicted]
     Problems(notes).warn(f"{len(notes):,} of {len(rows):,} rows have no prediction.")
     return (*columns, NOTE) if notes else tuple(columns)
-
-
-def check_finite(rows: list[PredictedRow]) -> list[PredictedRow]:
-    """The rows; refused where a prediction is not finite, as those of a model that has diverged are."""
-    for number, row in enumerate(rows, 1):
-        for name, value in row.predicted.items():
-            entries = value if isinstance(value, list | tuple) else [value]
-            if any(isinstance(entry, float) and not math.isfinite(entry) for entry in entries):
-                raise DivergenceError(f"prediction {number} has a `{name}` that is not finite")
-    return rows
-
-
-def as_json(records: Iterable[dict[str, Any]]) -> str:
-    """One object per line."""
-    return "".join(json_.dumps(finite(record), ensure_ascii=False, default=str) + "\n" for record in records)
-
-
-def as_csv(records: Iterable[dict[str, Any]], columns: Sequence[str], kept: Sequence[str] = ()) -> str:
-    """A table with a header; the entries of a list are in one cell, separated by spaces.
-
-    Args:
-        records: The rows.
-        columns: Those of predictions, whose numbers have six digits.
-        kept: Those of the input, which come first and are written as they are.
-    """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*kept, *columns], lineterminator="\n")
-    writer.writeheader()
-    for record in records:
-        writer.writerow({name: value if name in kept else _cell(value) for name, value in record.items()})
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return " ".join(str(_cell(one)) for one in value) if isinstance(value, list | tuple) else value

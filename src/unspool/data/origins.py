@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.corpus import PARTS
 from unspool.data.series import Floats, Series
+from unspool.data.stored_series import series_lengths
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 
 
@@ -20,6 +22,38 @@ class ForecastBatch:
     past: Floats  # (lookback, batch, targets + past and future covariates)
     future: Floats  # (horizon, batch, future covariates)
     target: Floats  # (horizon, batch, targets)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """(series, origin) pairs, series by series, as rows of an array that is not kept: there may be millions.
+
+    Example:
+        Pairs.of(np.array([5, 7]), np.array([2, 1]))[np.arange(3)]  # [[0, 5], [0, 6], [1, 7]]
+    """
+
+    first: NDArray[np.int64]  # the first origin of each series
+    starts: NDArray[np.int64]  # the first row of each series, and the number of all rows
+
+    @classmethod
+    def of(cls, first: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
+        """From the first origin of each series, and how many follow each other from there."""
+        return cls(first, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, rows: int | slice | NDArray[np.int64]) -> NDArray[np.int64]:
+        """One row, or some, as an array."""
+        chosen = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows, np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(self):
+            raise IndexError(f"a row is not one of {len(self)}")  # ends `for` over the rows
+        owners = np.searchsorted(self.starts, chosen, "right") - 1
+        return np.stack([owners, self.first[owners] + chosen - self.starts[owners]], axis=-1)
+
+    def rows_of(self, number: int) -> NDArray[np.int64]:
+        """The rows of one series."""
+        return np.arange(self.starts[number], self.starts[number + 1])
 
 
 @dataclass(frozen=True)
@@ -50,31 +84,30 @@ class Origins:
     def _refuse_short(self) -> None:
         """Refuse series that have too few steps for all parts."""
         needed = self.lookback + self.horizon + self.validation + self.test
-        short = [one for one in self.series if len(one) < needed]
-        if short:
+        short = np.flatnonzero(series_lengths(self.series) < needed)
+        if len(short):
+            first = self.series[int(short[0])]
             others = f", as are {len(short) - 1} others" if len(short) > 1 else ""
             raise DataError(
-                f"the series {short[0].name!r} is too short{others}: it has {len(short[0])} steps, and lookback "
+                f"the series {first.name!r} is too short{others}: it has {len(first)} steps, and lookback "
                 f"{self.lookback}, horizon {self.horizon}, validation {self.validation} and test {self.test} need "
                 f"{needed}. Give more data, leave the series out, or make one of these smaller."
             )
 
     def ends(self) -> list[int]:
         """For each series the step where its training part ends."""
-        return [len(one) - self.validation - self.test for one in self.series]
+        found: list[int] = (series_lengths(self.series) - self.validation - self.test).tolist()
+        return found
 
-    def pairs(self, part: str) -> NDArray[np.int64]:
-        """The (series, origin) pairs of "training", "validation" or "test", as rows; series are counted from 0."""
+    def pairs(self, part: str) -> Pairs:
+        """The (series, origin) pairs of "training", "validation" or "test"; series are counted from 0."""
         if part not in PARTS:
             raise UnknownNameError.among("part", part, PARTS)
-        found = [np.empty((0, 2), np.int64)]
-        for number, end in enumerate(self.ends()):
-            test = end + self.validation
-            parts = ((self.lookback, end), (end, test), (test, test + self.test))
-            first, last = parts[PARTS.index(part)]
-            origins = np.arange(first, last - self.horizon + 1, dtype=np.int64)
-            found.append(np.stack([np.full_like(origins, number), origins], axis=1))
-        return np.concatenate(found)
+        ends = np.array(self.ends(), np.int64)
+        tests = ends + self.validation
+        parts = ((np.full_like(ends, self.lookback), ends), (ends, tests), (tests, tests + self.test))
+        first, last = parts[PARTS.index(part)]
+        return Pairs.of(first, np.maximum(last - self.horizon + 1 - first, 0))
 
     def batch(self, pairs: NDArray[np.int64]) -> ForecastBatch:
         """The arrays of some pairs, one or more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unspool.data.problems import Problems
 from unspool.data.scale import LARGEST, Scale
+from unspool.data.scale_table import ScaleTable
 from unspool.data.tables import Table, group_rows
 from unspool.data.times import Moments, TimeAxis, Times
 from unspool.errors import ArgumentError, DataError, ShapeError, UnknownNameError
@@ -112,19 +113,21 @@ def _check_roles(columns: Sequence[str]) -> None:
             raise ArgumentError(f"the column {column!r} has two roles. Name it once, as what it is to the forecast.")
 
 
-def fit_scales(series: Sequence[Series], ends: Sequence[int]) -> dict[str, Scale]:
+def fit_scales(series: Sequence[Series], ends: Sequence[int]) -> ScaleTable:
     """The scale of each series by its name, from its first steps alone.
 
     Args:
         series: The series.
         ends: For each series, the step up to which, and without which, it may be seen.
     """
-    scales = {}
-    for one, end in zip(series, ends, strict=True):
-        if not 0 < end <= len(one):
-            raise ArgumentError.of("ends", end, f"is not a step of {one.name!r}", f"Give 1 to {len(one)}")
-        scales[one.name] = Scale.of(one.seen(0, end), f"the series {one.name!r}")
-    return scales
+
+    def fit() -> Iterator[tuple[str, Scale]]:
+        for one, end in zip(series, ends, strict=True):
+            if not 0 < end <= len(one):
+                raise ArgumentError.of("ends", end, f"is not a step of {one.name!r}", f"Give 1 to {len(one)}")
+            yield one.name, Scale.of(one.seen(0, end), f"the series {one.name!r}")
+
+    return ScaleTable.of(fit())
 
 
 def find_scale(scales: Mapping[str, Scale], name: str) -> Scale:

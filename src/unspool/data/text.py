@@ -13,6 +13,7 @@ from pathlib import Path
 
 from unspool.data.encodings import PIECE, find_encoding
 from unspool.data.names import is_about
+from unspool.data.parquet_text import SUFFIX, read_parquet_text
 from unspool.errors import DataError
 
 #: Characters of a line above which it may be read in parts: some texts are a single line.
@@ -127,13 +128,14 @@ def _data_files(found: Iterable[Path], folder: Path) -> list[Path]:
 
 
 def read_pieces(files: Iterable[Path], size: int = PIECE) -> Iterator[str]:
-    """The text of the files in pieces, one file after the other, with "\\n" at the end of lines.
+    """The text of the files in pieces, one file after the other, with "\\n" at the end of lines; also of Parquet.
 
     Where a file ends without a line end, one is added, unless it is the last file.
     """
     last = "\n"
     for file in files:
-        for number, piece in enumerate(filter(None, _read(file, size))):
+        pieces = read_parquet_text(file) if file.suffix.lower() == SUFFIX else _read(file, size)
+        for number, piece in enumerate(filter(None, pieces)):
             if not number and last != "\n":
                 yield "\n"
             yield piece

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
+
+from unspool.storage.documents import finite
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,3 @@ class Finished(Event):
 
 
 Listener = Callable[[Event], None]
-
-
-def finite(value: Any) -> Any:
-    """The value with None for every number that JSON does not have: NaN and ∞."""
-    if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

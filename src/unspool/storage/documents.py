@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
@@ -96,6 +97,15 @@ def read_sealed(path: Path, remedy: str) -> dict[str, Any]:
 def digest(document: Mapping[str, Any]) -> str:
     """Of a document's content, whatever the order of its entries."""
     return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def finite(value: Any) -> Any:
+    """The value with None for every number that JSON does not have: NaN and ∞."""
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _read(path: Path, read: Callable[[], Any], remedy: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from unspool.errors import StorageError
 
@@ -40,11 +41,25 @@ def storing(path: Path) -> Iterator[None]:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file so that after a crash, at any moment, the old content is there or the new one."""
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content becomes that of a file when the context ends without an exception.
+
+    After a crash, at any moment, the old content is there or the new one.
+
+    Example:
+        with replacing(Path("table.csv")) as stream:
+            stream.writelines(rows)
+    """
     name = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     with storing(path):
         try:
             with open(name, "xb") as stream:  # not a private temporary file: the umask decides who may read it
-                stream.write(content)
+                yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(name, path)

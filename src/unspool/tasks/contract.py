@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -19,6 +20,8 @@ from unspool.errors import ArgumentError
 from unspool.tasks.batch import Batch
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from unspool.data.glance import Glance
     from unspool.settings.defaults import DataFacts
     from unspool.settings.training import Training
@@ -153,6 +156,13 @@ class PredictedRow(NamedTuple):
     predicted: dict[str, Any]  # by `prediction_columns`, and `note` where there is none
 
 
+class PredictedChunk(NamedTuple):
+    """Some predictions of a file, and the rows of its table that they are for."""
+
+    given: pl.DataFrame | None  # as many rows; None where the data has no columns, or no row is meant
+    predicted: list[dict[str, Any]]  # as in `PredictedRow`
+
+
 class Task(ABC):
     """Data, and what is learned from it."""
 
@@ -239,6 +249,12 @@ class Task(ABC):
     def predict_rows(self, learner: Any, source: Any) -> Iterator[PredictedRow]:
         """The same as `predict_files`, with the rows that predictions are for. These have what the first column has."""
         return (PredictedRow({}, record) for record in self.predict_files(learner, source))
+
+    def predict_chunks(self, learner: Any, source: Any, size: int) -> Iterator[PredictedChunk]:
+        """The same as `predict_rows`, at most `size` predictions at a time."""
+        records = self.predict_files(learner, source)
+        while chunk := list(islice(records, size)):
+            yield PredictedChunk(None, chunk)
 
     def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:  # noqa: ARG002
         """Predictions for texts in memory, as rows of a table with `prediction_columns`."""

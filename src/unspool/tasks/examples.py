@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from unspool.data.sequences import Indices, divide, shuffled_batches, sorted_batches
+from unspool.data.shuffle import EvenBatches
 from unspool.data.sources import find_parts, held_out, list_all_files
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError
@@ -18,8 +19,12 @@ from unspool.tasks.batch import Batch
 from unspool.tasks.contract import Batches, ExampleModel, Extent, Material, Task
 from unspool.tasks.tokens import Tokens
 
+#: Bytes of a file that are read at a time for its digest.
+PIECE = 1 << 20
 #: Examples per batch in evaluation.
 TOGETHER = 128
+#: Examples above which their order is computed and not kept.
+MANY = 1 << 20
 #: Examples that a sample shows.
 SHOWN = 6
 
@@ -44,12 +49,11 @@ class ExampleBatches(Batches):
 
     def __init__(self, part: Part, batch_size: int, seed: int, epoch: int, rank: int, ranks: int) -> None:
         self._part, self._rank, self._ranks = part, rank, ranks
-        self._batches = shuffled_batches(part.lengths, batch_size, seed, epoch)
-        if ranks > 1:  # an incomplete batch cannot be divided evenly; another epoch leaves out other examples
-            self._batches = [batch for batch in self._batches if len(batch) == batch_size]
-            if not self._batches:
-                problem = f"is more than the {len(part.lengths)} examples"
-                raise ArgumentError.of("batch_size", batch_size, problem, "Give less")
+        # of several processes, an incomplete batch cannot be divided evenly; another epoch leaves out other examples
+        self._batches = find_batches(part.lengths, batch_size, seed, epoch, complete=ranks > 1)
+        if ranks > 1 and not self._batches:
+            problem = f"is more than the {len(part.lengths)} examples"
+            raise ArgumentError.of("batch_size", batch_size, problem, "Give less")
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -62,6 +66,22 @@ class ExampleBatches(Batches):
         # what processes divide by is the mean over all, so that the mean of their gradients is that of the whole batch
         units, steps = (float(one[indices].sum()) / self._ranks for one in (part.counts, part.lengths))
         return batch._replace(units=units, steps=steps)
+
+
+def find_batches(lengths: Indices, batch_size: int, seed: int, epoch: int, complete: bool = False) -> Sequence[Indices]:
+    """The batches of an epoch in random order; of many examples of one length, the order is not kept in memory.
+
+    Args:
+        lengths: Steps of each example.
+        batch_size: Examples per batch; the last may have fewer.
+        seed: With `epoch`, the seed of the order.
+        epoch: The number of the epoch.
+        complete: Leave out a batch that has fewer.
+    """
+    if len(lengths) > MANY and lengths.min() == lengths.max():
+        return EvenBatches(len(lengths), batch_size, seed, epoch, complete)
+    found = shuffled_batches(lengths, batch_size, seed, epoch)
+    return [batch for batch in found if len(batch) == batch_size] if complete else found
 
 
 class ExampleTask(Task):
@@ -200,7 +220,9 @@ def digest_files(*sources: Any) -> str:
     digest = hashlib.sha256()
     for source in sources:
         for file in [] if isinstance(source, int | float) else list_all_files(source):
-            digest.update(Path(file).read_bytes())
+            with Path(file).open("rb") as stream:
+                while piece := stream.read(PIECE):
+                    digest.update(piece)
             digest.update(b"\0")
     return digest.hexdigest()
 

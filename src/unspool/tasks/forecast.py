@@ -11,10 +11,11 @@ import numpy as np
 from unspool.data.corpus import PARTS
 from unspool.data.glance import Glance
 from unspool.data.memory import check_list, count_steps, read_array
-from unspool.data.origins import Origins, inputs_at
+from unspool.data.origins import Origins, Pairs, inputs_at
 from unspool.data.seasons import Steps, follow_memory
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, refuse_far, standardize
+from unspool.data.stored_series import series_lengths
 from unspool.data.text import Source
 from unspool.errors import ArgumentError, DataError, ShapeError
 from unspool.tasks.baselines.forecasts import AR, seasonal_naive
@@ -37,6 +38,7 @@ from unspool.tasks.forecast_data import (
     held_out_steps,
     longest_lookback,
 )
+from unspool.tasks.forecast_shards import WeightedMean, is_large, standardize_all, store_shards
 from unspool.tasks.label_lists import list_some
 from unspool.tasks.metrics import coverage, mae, pinball, rmse
 from unspool.tasks.plain_settings import with_changes
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
 
 #: Past values that a line of a sample shows.
 SHOWN = 3
+#: Forecasts that are evaluated at a time.
+TOGETHER = 1 << 14
+#: Series on which forecasts without a network are measured at most: each has an autoregression of its own.
+MOST_BASELINES = 1000
 #: Forecasts of an autoregression that reach this are left out: that of a short series may explode over the horizon.
 LARGEST = 1e100
 #: The probability of a Gaussian within one standard deviation.
@@ -93,9 +99,13 @@ class Forecasting(ExampleTask):
 
     @classmethod
     def prepare(cls, data: SeriesData, seed: int) -> Self:
+        digest = digest_files(data.files)
+        if is_large(data.files):
+            series, named = store_shards(data, digest)
+            return cls.of(series, named, digest=digest, seed=seed)
         table, data = read_series_table(data.files, data)
         named = name_columns(table, data)
-        return cls.of(read_named(table, named), named, digest=digest_files(data.files), seed=seed)
+        return cls.of(read_named(table, named), named, digest=digest, seed=seed)
 
     @classmethod
     def of(cls, series: Sequence[Series], data: SeriesData, **of: Any) -> Self:
@@ -103,13 +113,13 @@ class Forecasting(ExampleTask):
         check_series(series, data)
         horizon = choose_horizon(series, data)
         data = with_changes(data, {"horizon": horizon.steps})
-        shortest = min(map(len, series))
+        shortest = int(series_lengths(series).min())
         ahead = held_out_steps(data, shortest)
         if not ahead[0]:
             raise DataError("there is no validation data. Give `validation`: steps, or a fraction above 0.")
         ends = Origins(series, data.lookback or 1, horizon.steps, *ahead).ends()
         terms = Terms.find(series, data, ends, horizon)
-        scaled = [standardize(one, terms.scales) for one in series]
+        scaled = standardize_all(series, terms.scales)
         origins = Origins(scaled, terms.lookback, terms.horizon, *ahead)
         parts = {
             name: ForecastPart(series, scaled, pairs, origins, terms)
@@ -138,7 +148,7 @@ class Forecasting(ExampleTask):
 
     def describe(self) -> Mapping[str, str]:
         terms, training = self.terms, self.parts["training"]
-        lengths = sorted(map(len, training.series))
+        lengths = sorted(series_lengths(training.series).tolist())
         count = "one series" if len(lengths) == 1 else f"{len(lengths):,} series"
         steps = f"{lengths[0]:,}" if lengths[0] == lengths[-1] else f"{lengths[0]:,} to {lengths[-1]:,}"
         sizes = ", ".join(f"{len(part.pairs):,} forecasts for {name}" for name, part in self.parts.items())
@@ -195,7 +205,7 @@ class Forecasting(ExampleTask):
             return ForecastPart(series, scaled, origins.pairs("training"), origins, terms)
         for one in scaled:
             inputs_at(one, len(one), terms.lookback, terms.horizon)  # refuses what is too short
-        pairs = np.array([(number, len(one)) for number, one in enumerate(series)], np.int64)
+        pairs = Pairs.of(series_lengths(series), np.ones(len(series), np.int64))
         return ForecastPart(series, scaled, pairs, None, terms)
 
     def sequences(self) -> TrainingSequences:
@@ -223,6 +233,20 @@ class Forecasting(ExampleTask):
 
     # ── the model ──
 
+    def evaluate_part(self, learner: Any, part: Any, limit: int | None = None) -> dict[str, float]:
+        """The loss and the metrics; of many forecasts, some at a time, so that memory does not grow with them."""
+        if limit or len(part.pairs) <= TOGETHER:
+            return super().evaluate_part(learner, part, limit)
+        mean = WeightedMean()
+        for indices in part.cut(TOGETHER):
+            loss, predictions = self.infer(learner, part, indices)
+            found = {"loss": loss, **self.metrics(part, indices, predictions)}
+            found["RMSE"] **= 2
+            series = len(np.unique(part.pairs[indices][:, 0]))
+            mean.add(found, {name: series if name == "MASE" else len(indices) for name in found})
+        metrics = mean.values()
+        return {**metrics, "RMSE": metrics["RMSE"] ** 0.5}
+
     def metrics(self, part: ForecastPart, indices: Indices, predictions: Sequence[Any]) -> dict[str, float]:
         pairs = zip(indices, predictions, strict=True)
         return self.measure(part, indices, np.stack([part.unscale(index, prediction) for index, prediction in pairs]))
@@ -232,7 +256,7 @@ class Forecasting(ExampleTask):
         y_true, units = part.targets(indices), part.units(indices)
         median = y_pred[..., self.data.quantiles.index(0.5) if y_pred.shape[-1] > 1 else 0]
         errors = (np.abs(y_true - median) / units[:, None]).mean((1, 2))
-        owners = part.pairs[indices, 0]
+        owners = part.pairs[indices][:, 0]
         found = {
             "MASE": float(np.mean([errors[owners == one].mean() for one in np.unique(owners)])),
             "RMSE": rmse(y_true, median),
@@ -244,9 +268,10 @@ class Forecasting(ExampleTask):
         return found
 
     def baselines(self, part: str = "validation") -> dict[str, dict[str, float]]:
-        """Forecasts without a network on a part; a point forecast stands for all its quantiles."""
+        """Forecasts without a network on a part, or on some of many series; a point stands for all quantiles."""
         if part not in self._baselines and part in self.parts:
-            found, indices = self.parts[part], np.arange(len(self.parts[part].pairs))
+            found = self.parts[part].of_some(MOST_BASELINES)
+            indices = np.arange(len(found.pairs))
             forecasts = {"persistence": self._repeat(found, 1)}
             if self.terms.season > 1:
                 forecasts["seasonal naive"] = self._repeat(found, self.terms.season)
@@ -283,7 +308,7 @@ class Forecasting(ExampleTask):
                 model = AR.fit(one.values[:end, target])
                 order = max(len(model.coefficients), 1)
                 low, high = model.interval(one.values[:end, target], part.horizon, WITHIN)
-                for index in np.flatnonzero(part.pairs[:, 0] == number).tolist():
+                for index in part.pairs.rows_of(number).tolist():
                     middle = model.forecast(part.history(index, order)[:, target], part.horizon)
                     y_pred[index, :, target] = middle[:, None] + (high - low)[:, None] / 2 * levels
         return y_pred

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unspool.data import saved
-from unspool.data.origins import Origins, inputs_at
+from unspool.data.origins import Origins, Pairs, inputs_at
 from unspool.data.scale import Scale
+from unspool.data.scale_table import ArrayTable, dump_tables, load_tables
 from unspool.data.seasons import Steps, guess_horizon, guess_lookback, guess_order, guess_season
 from unspool.data.sequences import Indices
 from unspool.data.series import Floats, Series, find_scale, fit_scales
+from unspool.data.stored_series import find_twins, series_lengths
 from unspool.errors import ArgumentError, DataError
 from unspool.tasks.batch import Batch, Window
 
@@ -56,8 +58,8 @@ class Terms:
             problem = f"is not less than the {ends[short]} training steps of {series[short].name!r}"
             raise ArgumentError.of("season", season, problem, "Give less, or more data")
         lookback = _choose_lookback(series, data, ends, season, horizon.steps)
-        seen = {one.name: one.values[:end] for one, end in zip(series, ends, strict=True)}
-        units = {name: _season_change(name, values, season, data.target) for name, values in seen.items()}
+        seen = ((one.name, one.values[:end]) for one, end in zip(series, ends, strict=True))
+        units = ArrayTable.of((name, _season_change(name, values, season, data.target)) for name, values in seen)
         columns = data.time_column, data.series_column, data.target, str(series[0].axis)
         why = {"horizon": horizon.why, "lookback": lookback.why}
         return cls(*columns, horizon.steps, season, lookback.steps, fit_scales(series, ends), units, why)
@@ -67,17 +69,15 @@ class Terms:
         return {
             **{"time": self.time, "series": self.series, "targets": list(self.targets), "step": self.step},
             **{"horizon": self.horizon, "season": self.season, "lookback": self.lookback},
-            "scales": {name: one.dump() for name, one in self.scales.items()},
-            "units": {name: one.tolist() for name, one in self.units.items()},
+            **dump_tables(self.scales, self.units),
         }
 
     @classmethod
     def load(cls, document: Mapping[str, Any]) -> Self:
         """What `dump` gave."""
         try:
-            scales = {name: Scale.load(one) for name, one in document["scales"].items()}
-            units = {name: np.array(one, np.float64) for name, one in document["units"].items()}
             targets = tuple(saved.read_names(document, "targets"))
+            scales, units = load_tables(document, len(targets))
             time, series = saved.read_name(document, "time"), saved.read_name(document, "series")
             columns = time, series, targets, str(document["step"])
             horizon, season, lookback = (saved.read_count(document, name) for name in ("horizon", "season", "lookback"))
@@ -102,7 +102,7 @@ class ForecastPart:
 
     series: Sequence[Series]
     scaled: Sequence[Series]
-    pairs: NDArray[np.int64]
+    pairs: Pairs
     origins: Origins | None  # None where the future is not known
     terms: Terms
 
@@ -113,11 +113,11 @@ class ForecastPart:
 
     @property
     def lengths(self) -> Indices:
-        return np.full(len(self.pairs), self.terms.lookback, np.int64)
+        return np.broadcast_to(np.int64(self.terms.lookback), len(self.pairs))  # one number in memory
 
     @property
     def counts(self) -> Indices:
-        return np.ones(len(self.pairs), np.int64)
+        return np.broadcast_to(np.int64(1), len(self.pairs))
 
     def batch(self, indices: Indices) -> Batch:
         pairs = self.pairs[indices]
@@ -145,13 +145,32 @@ class ForecastPart:
 
     def units(self, indices: Indices) -> Floats:
         """The units of MASE, (examples, targets)."""
-        return np.stack([self.terms.units[self.series[one].name] for one in self.pairs[indices, 0]])
+        return np.stack([self.terms.units[self.series[one].name] for one in self.pairs[indices][:, 0]])
 
     def unscale(self, index: int, prediction: Floats) -> Floats:
         """A prediction (horizon, targets, quantiles) in the units of its series."""
-        scale = self._scale(self.pairs[index, 0])
+        scale = self._scale(self.pairs[index][0])
         found: Floats = np.moveaxis(scale.undo(np.moveaxis(prediction, -1, 0)), 0, -1)
         return found
+
+    def of_some(self, most: int) -> ForecastPart:
+        """The same, or, of more series than `most`, that of as many, from the first to the last."""
+        if len(self.series) <= most or self.origins is None:
+            return self
+        places = np.unique(np.linspace(0, len(self.series) - 1, most).round().astype(int)).tolist()
+        series, scaled = ([every[place] for place in places] for every in (self.series, self.scaled))
+        counts = np.diff(self.pairs.starts)[places]
+        origins = replace(self.origins, series=scaled)
+        return ForecastPart(series, scaled, Pairs.of(self.pairs.first[places], counts), origins, self.terms)
+
+    def cut(self, most: int) -> Iterator[Indices]:
+        """All examples, about `most` at a time, those of a series together."""
+        starts = self.pairs.starts
+        first = 0
+        while first < len(self.series):
+            last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
+            yield np.arange(starts[first], starts[last])
+            first = last
 
     def _scale(self, number: int) -> Scale:
         return find_scale(self.terms.scales, self.series[number].name)
@@ -166,9 +185,10 @@ def choose_horizon(series: Sequence[Series], data: SeriesData) -> Steps:
     """The steps to forecast: as given, or by the season that the series have before the last of them are held out."""
     if data.horizon is not None:
         return Steps(data.horizon, "")
-    shortest = min(map(len, series))
+    lengths = series_lengths(series)
+    shortest = int(lengths.min())
     held_out = sum(held_out_steps(data, shortest))
-    ends = [max(len(one) - held_out, 1) for one in series]
+    ends = np.maximum(lengths - held_out, 1).tolist()
     return guess_horizon(data.season or _common_season(series, ends), shortest)
 
 
@@ -209,9 +229,8 @@ def _common_season(series: Sequence[Series], ends: Sequence[int]) -> int:
 
 def _some(series: Sequence[Series], ends: Sequence[int]) -> list[tuple[Series, int]]:
     """Some of many series, from the first to the last, with their ends."""
-    pairs = list(zip(series, ends, strict=True))
-    places = np.unique(np.linspace(0, len(pairs) - 1, LOOKED_AT).round().astype(int))
-    return [pairs[place] for place in places]
+    places = np.unique(np.linspace(0, len(series) - 1, LOOKED_AT).round().astype(int)).tolist()
+    return [(series[place], ends[place]) for place in places]
 
 
 def _single(values: ArrayLike) -> NDArray[np.float32]:
@@ -234,10 +253,9 @@ def check_series(series: Sequence[Series], data: SeriesData) -> None:
     """Refuse series in memory that could not have been read from a file."""
     if not series:
         raise DataError("there are no series. Give at least one.")
-    names = [one.name for one in series]
+    for name in find_twins(series)[:1]:
+        raise DataError(f"two series are called {name!r}. Give each a name of its own.")
     for one in series:
-        if names.count(one.name) > 1:
-            raise DataError(f"two series are called {one.name!r}. Give each a name of its own.")
         _check_array(one.name, "values", one.values, data.target)
         _check_array(one.name, "future_covariates", one.future_covariates, data.future_covariates)
         _check_array(one.name, "past_covariates", one.past_covariates, data.past_covariates)

@@ -14,7 +14,7 @@ from unspool.data.sequences import Indices
 from unspool.data.sources import find_items, held_out
 from unspool.data.text import Source, read_lines
 from unspool.errors import DataError
-from unspool.tasks.contract import ExampleModel, PredictedRow
+from unspool.tasks.contract import ExampleModel, PredictedChunk, PredictedRow
 from unspool.tasks.examples import ExampleTask
 
 #: The column of predictions that says why there is none.
@@ -56,6 +56,15 @@ class TolerantTask(ExampleTask):
 
     def predict_rows(self, learner: Any, source: Source) -> Iterator[PredictedRow]:
         return self.predict_given(learner, self._gather_any(held_out(source)))
+
+    def predict_chunks(self, learner: Any, source: Source, size: int) -> Iterator[PredictedChunk]:
+        """Encodes and predicts `size` examples at a time: only their rows are all in memory."""
+        given = self._gather_any(held_out(source))
+        rows = getattr(given, "rows", None)
+        for first in range(0, len(given), size):
+            some = given.take(np.arange(first, min(first + size, len(given))))
+            predicted = [row.predicted for row in self.predict_given(learner, some)]
+            yield PredictedChunk(None if rows is None else rows.slice(first, size), predicted)
 
     def predict_texts(self, learner: Any, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
         given = self.gather_texts(texts, lambda row: f"text {row + 1}")

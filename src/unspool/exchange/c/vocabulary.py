@@ -10,6 +10,7 @@ import numpy as np
 from unspool.data import saved
 from unspool.data.inputs import TextInputs, load_inputs
 from unspool.data.scale import Scale
+from unspool.data.scale_table import load_tables
 from unspool.data.schemes import transitions
 from unspool.data.vocabulary import UNKNOWN, Characters, Words, load_vocabulary
 from unspool.errors import DataError
@@ -74,14 +75,14 @@ def _read_tagger(document: Mapping[str, Any]) -> Interface:
 
 def _read_forecaster(document: Mapping[str, Any]) -> Interface:
     """Of several series each has its own scale, so that the caller standardizes."""
-    scales, units = document["scales"], document["units"]
     targets = tuple(saved.read_names(document, "targets"))
+    scales, units = load_tables(document, len(targets))
     horizon, lookback = (saved.read_count(document, name) for name in ("horizon", "lookback"))
     if len(scales) != 1:
         return Interface(horizon=horizon, lookback=lookback, labels=targets)
     (name,) = scales
-    scale = Scale.load(scales[name])
-    unit = np.asarray(units[name], np.float64) / scale.deviation[: len(targets)]
+    scale = scales[name]
+    unit = units[name] / scale.deviation[: len(targets)]
     return Interface(inputs=scale, unit=unit, horizon=horizon, lookback=lookback, labels=targets)
 
 

@@ -1,0 +1,1 @@
+"""Predictions for many files: one output file per input file, here or on a cluster; without torch."""
