@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 import torch
 
+from unspool.cells import CATALOGUE
 from unspool.data.vocabulary import Characters, Words
 from unspool.errors import ArgumentError, DataError, UnknownNameError
 from unspool.models.language_model import make_model
@@ -49,8 +50,7 @@ def test_five_mistakes_are_five_lines(tmp_path: Path) -> None:
     assert str(caught.value).splitlines() == [
         "5 mistakes in the settings:",
         "  `tokenizer` (='letters') should be 'char', 'byte', 'word', 'jieba', 'bpe' or 'smiles'.",
-        "  `cell` (='lstn') is not known. Did you mean 'lstm'? Known: deep-transition, elman, elman-relu, gru, "
-        "gru-reset-after, jordan, leaky, linear, lstm, lstm-open, residual, skip.",
+        f"  `cell` (='lstn') is not known. Did you mean 'lstm'? Known: {', '.join(sorted(CATALOGUE))}.",
         "  `hidden` (=-4) should be greater than or equal to 1.",
         "  `lr` (='fast') is not a number.",
         "  `btt` (=3) is not known. Did you mean `bptt`?",

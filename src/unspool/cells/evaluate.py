@@ -42,6 +42,7 @@ class Evaluator:
         self._constant = operations["constant"]
         self._alone = {slots[node.inputs[1]] for node in slots if _chooses_numbers(node)}
         self._vectors = find("vector")
+        self._blocks = {name for name, widths in equations.parameters.items() if len(widths) > 1}
         self._x, _ = find("input")[0]
         extras = {name: slot for slot, name in find("extra")}
         self._extras = [extras[name] for name in equations.inputs]
@@ -73,8 +74,7 @@ class Evaluator:
         for slot, constant in self._constants:
             values[slot] = self._constant(constant, x) if slot in self._alone else constant
         for slot, name in self._vectors:
-            vector = parameters[name]
-            values[slot] = vector if len(vector.shape) == 1 else vector.reshape(-1)
+            values[slot] = parameters[name].reshape(-1) if name in self._blocks else parameters[name]
         for slot, compute, inputs, detail in self._instructions:
             operands = [values[index] for index in inputs]
             if detail is None:

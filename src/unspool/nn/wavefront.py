@@ -173,8 +173,9 @@ def _run_group(
 
 def _is_worth(parameters: Sequence[Tensors], x: Tensor) -> bool:
     """Whether layers at once are faster than one after the other: few rows, and no more threads than layers."""
-    layers, threads = len(parameters), torch.get_num_threads()
-    if torch.compiler.is_compiling() or not 1 < threads <= layers or x.shape[1] > MOST_ROWS or _apart.get():
+    if torch.compiler.is_compiling() or x.shape[1] > MOST_ROWS or _apart.get():
+        return False
+    if not 1 < torch.get_num_threads() <= len(parameters):
         return False
     wanted = {tensor.requires_grad for weights in parameters for tensor in weights if isinstance(tensor, Tensor)}
     if torch.is_grad_enabled() and len(wanted) > 1:

@@ -8,14 +8,21 @@ from typing import Any, TypeVar
 
 #: Characters, numbers or bytes from which something is done in a thread: the loop has a thousand connections.
 LARGE = 16_384
+#: Seconds after which a task that has not ended is cancelled again.
+AGAIN = 1.0
 T = TypeVar("T")
 
 
 async def end(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel tasks and wait for their end; what they raise is nobody's concern any more."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+    """Cancel tasks and wait for their end; what they raise is nobody's concern any more.
+
+    They are cancelled again and again: a library may lose a cancellation that meets a timeout of its own.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=AGAIN)
     for task in tasks:
         if not task.cancelled():
             task.exception()
