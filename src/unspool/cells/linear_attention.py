@@ -18,7 +18,7 @@ KEYS, VALUES = "heads*key", "heads*value"
 
 
 class LinearAttention(Cell):
-    """What the cells of this file share: `heads` matrices of `size` rows (keys) and as many columns (values)."""
+    """What cells with a matrix per head share: `heads` matrices of `size` rows (keys) and as many columns (values)."""
 
     def __init__(self, heads: int = 4, size: int = 16) -> None:
         self.heads, self.size = check_size("heads", heads), check_size("size", size)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from unspool.cells.cell import Cell, check_size
+from unspool.cells.cell import Cell
 from unspool.cells.functions import absolute, exp, log_sigmoid, maximum, sigmoid, tanh
+from unspool.cells.linear_attention import LinearAttention
 from unspool.cells.matrices import outer, sum_units, vecmat
 from unspool.cells.symbols import Symbol
 
@@ -28,7 +29,7 @@ class SLSTM(Cell):
         return o * (c / n), c, n, new
 
 
-class MLSTM(Cell):
+class MLSTM(LinearAttention):
     """mLSTM: the memory of each head is a matrix of `size` keys and values; nothing reads the last output.
 
     h is what the heads show behind their output gates, brought together by a linear layer.
@@ -36,13 +37,6 @@ class MLSTM(Cell):
 
     keeps = {"f": +1}
     writes = {"i": +1}
-
-    def __init__(self, heads: int = 4, size: int = 16) -> None:
-        self.heads, self.size = check_size("heads", heads), check_size("size", size)
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        return {"heads": self.heads, "key": self.size, "value": self.size}
 
     @property
     def state_widths(self) -> Mapping[str, str]:

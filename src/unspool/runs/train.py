@@ -221,7 +221,7 @@ def train(
             resume = _resumes(path, resume, overwrite, has_data=(source, config) != (None, None))
             begins = ranks.first and not resume
             settings, new = resume_settings(path, **given) if resume else (plan(**given), {})
-            folder = held.enter_context(closing(_open(path, resume and ranks.first)))
+            folder = held.enter_context(closing((RunFolder.open if resume and ranks.first else RunFolder)(path)))
             if begins:
                 check_free(path, overwrite)
             _check_baselines(settings, ranks)
@@ -246,10 +246,6 @@ def _resumes(path: Path, resume: bool, overwrite: bool, has_data: bool) -> bool:
         problem = "replaces a run, and `resume` continues one"
         raise ArgumentError.of("overwrite", overwrite, problem, "Leave one out")
     return resume and (is_run(path) or not has_data)
-
-
-def _open(path: Path, resume: bool) -> RunFolder:
-    return RunFolder.open(path) if resume else RunFolder(path)
 
 
 def _check_baselines(settings: Config, ranks: Ranks) -> None:
