@@ -92,6 +92,7 @@ def test_the_report_of_a_run_is_drawn(
 
 def test_printing_draws_everything_in_light(browser: Browser, tmp_path: Path) -> None:
     with opened(browser, tmp_path, render(make_report()), 1280, "dark") as page:
+        wait_for(page, "!document.querySelector('.tools').hidden")  # the drawing library is unpacked by then
         drawn = """() => { dispatchEvent(new Event("beforeprint"));
           return [DRAWN, document.querySelector(".plot .main-svg").getBoundingClientRect().width]; }""".replace(
             "DRAWN", DRAWN
