@@ -2,7 +2,7 @@
 
     python benchmarks/results/catalogue.py --text input.txt --seconds 300 --keep catalogue.jsonl
     python benchmarks/results/catalogue.py --cells gru mingru --tasks parity copying --seconds 20
-    python benchmarks/results/catalogue.py --seconds 20 shakespeare=60 --keep catalogue.jsonl --write docs/results.md
+    python benchmarks/results/catalogue.py --text input.txt --seconds 300 --keep catalogue.jsonl --write docs/results.md
 
 A cell gets a number of CPU seconds per task on one core, so that a cheap recurrence makes more updates. All cells have
 about as many parameters in their recurrent layers: one layer for cells in which matrices and nonlinear functions lead
@@ -60,6 +60,14 @@ def read_seconds(given: Sequence[str]) -> dict[str, float]:
 def check_name(what: str, name: str, names: Sequence[str]) -> None:
     if name not in names:
         raise UnknownNameError.among(what, name, names)
+
+
+def check_text(asked: argparse.Namespace) -> None:
+    """Refuse a missing text before other tasks have trained for an hour."""
+    if asked.text is None and "shakespeare" in asked.tasks:
+        raise ValueError("Shakespeare needs a text. Give its file after --text.")
+    if asked.text is not None and not asked.text.is_file():
+        raise ValueError(f"--text {asked.text} is not a file. Give the file of tiny shakespeare.")
 
 
 def read_kept(path: Path | None) -> list[Record]:
@@ -191,6 +199,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         for task in asked.tasks:
             check_name("task", task, list(TASKS))
         asked.seconds = read_seconds(asked.seconds)
+        check_text(asked)
     except (UnspoolError, ValueError) as error:
         options.error(str(error))
     return asked
@@ -198,15 +207,15 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     asked = read_options()
-    records = read_kept(asked.keep)
-    if asked.write:
-        write_file(asked.write, insert(asked.write.read_text("utf-8"), table(records, asked)).encode())
-        return
-    torch.set_num_threads(1)
-    print(f"python {shlex.join(sys.argv)}", file=sys.stderr, flush=True)
     try:
+        records = read_kept(asked.keep)
+        if asked.write:
+            write_file(asked.write, insert(asked.write.read_text("utf-8"), table(records, asked)).encode())
+            return
+        torch.set_num_threads(1)
+        print(f"python {shlex.join(sys.argv)}", file=sys.stderr, flush=True)
         make_missing(records, asked)
-    except UnspoolError as error:
+    except (UnspoolError, OSError, ValueError) as error:
         sys.exit(str(error))
     print("\n".join(table(records, asked)))
 

@@ -199,7 +199,8 @@ def read_digits(asked: Question) -> Scores:
     mean, deviation = x.mean(), x.std()
 
     def logits(x: Tensor) -> Tensor:
-        return model((x - mean) / deviation)[-1]
+        last: Tensor = model((x - mean) / deviation)[-1]
+        return last
 
     def loss(_: int) -> Tensor:
         rows = torch.randint(len(y), (64,))
@@ -224,7 +225,7 @@ def streams(tokens: Tensor, steps: int) -> list[tuple[Tensor, Tensor]]:
 def shakespeare(asked: Question) -> Scores:
     """The loss on the last tenth of a text, in nats per character, with states carried on as in training."""
     if asked.text is None:
-        raise DataError("Shakespeare needs a text. Give its file after --text.")
+        raise DataError("Shakespeare needs a text.")
     ids, alphabet = encode(asked.text.read_text("utf-8"))
     tokens = torch.as_tensor(ids)
     begin = len(tokens) * 9 // 10
