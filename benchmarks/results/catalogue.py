@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from small_tasks import TASKS, Question, choose_hidden, count_parameters, layers_of
+from state_tracking import TESTED, TRAINED
 
 from unspool.cells import CATALOGUE, find_cell
 from unspool.errors import TrainingError, UnknownNameError, UnspoolError
@@ -141,23 +142,20 @@ def describe(record: Record | None) -> str:
         return f"{record['loss']:.3f}{', above uniform' if useless else ''} ({record['updates']:,})"
     if task in ("digits", "copying"):
         return f"{record['accuracy']:.1%}"
-    accuracy, length = record["accuracy"], record["length"]
-    if length < 20:
-        return f"length {length}: {accuracy[str(length)]:.0%}"
-    return " / ".join(f"{accuracy[str(T)]:.0%}" for T in (20, 40, 100))
+    found = " / ".join(f"{record['accuracy'][str(T)]:.0%}" for T in TESTED)
+    return found if record["length"] == TRAINED else f"{found} ({record['length']} steps)"
 
 
 def title(task: str, asked: argparse.Namespace) -> str:
-    pixels = "784" if asked.mnist else "64"
     titles = {
-        "parity": "parity, 20 / 40 / 100 steps",
-        "shakespeare": "Shakespeare, nats per character (updates)",
-        "digits": f"digits, {pixels} steps",
-        "copying": "copying over 40 steps",
-        "S5-two-letters": "S₅ with two letters, 20 / 40 / 100 steps",
-        "S5": "S₅ with 120 letters, 20 / 40 / 100 steps",
+        "parity": "parity",
+        "shakespeare": "Shakespeare",
+        "digits": f"digits, {784 if asked.mnist else 64} steps",
+        "copying": "copying",
+        "S5-two-letters": "S₅, two letters",
+        "S5": "S₅, 120 letters",
     }
-    return f"{titles[task]}; {asked.seconds[task]:g} s"
+    return f"{titles[task]} ({asked.seconds[task]:g} s)"
 
 
 def table(records: Sequence[Record], asked: argparse.Namespace) -> Iterator[str]:
