@@ -20,7 +20,7 @@ from tests.engine.agreement import (
     ragged,
 )
 from tests.engine.random_cells import CLEAR, CLEAR_IN_DOUBLE, clear_call, clearance
-from tests.variants import VARIANTS, as_state, as_states, each_cell
+from tests.variants import VARIANTS, as_state, as_states, each_cell, each_kernel
 from torch.func import functional_call
 
 from unspool import engine
@@ -30,13 +30,6 @@ from unspool.nn import runner
 from unspool.nn.unroll import unroll
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
-
-SOON = ("lstm", "jordan", "NormalisedLSTM", "ThreeStates", "UnitByUnit")  # the others where minutes do not matter
-each_kernel = pytest.mark.parametrize(
-    "cell",
-    [pytest.param(VARIANTS[name], id=f"{name}-soon") for name in SOON]
-    + [pytest.param(cell, id=name, marks=pytest.mark.long) for name, cell in VARIANTS.items()],
-)
 
 #: steps, rows, input size, hidden size, threads: vectors full and not, rows more and fewer than threads and than what a
 #: product takes at once, ones that are long enough for several slabs, and ones whose units threads share.

@@ -23,6 +23,12 @@ from unspool.runtime.stack import StackPlayer
 from unspool.settings.model import LanguageModelSettings
 
 each_published = pytest.mark.parametrize("name", PUBLISHED)
+#: Kernels of every kind: with and without products with the state, of vectors, complex pairs and matrices, with tied
+#: weights, windows, normalization and stabilizers. The others are compiled where minutes do not matter.
+SOON = ("lstm-layernorm", "sru", "qrnn", "ltc", "lru", "slstm", "mlstm", "rwkv7")
+each_kernel = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in SOON)) for name in PUBLISHED]
+)
 
 #: What X-ray shows as a gate: values between 0 and 1 that multiply others, and those that a cell declares.
 GATES = {
@@ -76,7 +82,7 @@ def test_the_loop_is_the_paper(name: str) -> None:
 
 @needs_kernels
 @pytest.mark.usefixtures("compiling")
-@each_published
+@each_kernel
 def test_the_kernel_is_the_paper(name: str) -> None:
     call = draw_call(name)
     assert_agree(by_kernel(call), by_paper(name, call), 1e-11)
