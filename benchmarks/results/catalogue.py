@@ -7,12 +7,14 @@
 A cell gets a number of CPU seconds per task on one core, so that a cheap recurrence makes more updates. All cells have
 about as many parameters in their recurrent layers: one layer for cells in which matrices and nonlinear functions lead
 from state to state, two for all others. What has been measured is kept in a file of JSON lines; the same command makes
-only what is missing. One seed, one learning rate, and the initial values and options of each cell's definition.
+only what is missing, or was measured with other equations. One seed, one learning rate, and the initial values and
+options of each cell's definition.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import re
@@ -26,7 +28,7 @@ import torch
 from small_tasks import TASKS, Question, choose_hidden, count_parameters, layers_of
 from state_tracking import TESTED, TRAINED
 
-from unspool.cells import CATALOGUE, find_cell
+from unspool.cells import CATALOGUE, document, find_cell
 from unspool.errors import TrainingError, UnknownNameError, UnspoolError
 from unspool.storage.files import write_file
 
@@ -35,7 +37,7 @@ CELLS = ("elman", "gru", "lstm", *list(CATALOGUE)[list(CATALOGUE).index("leaky")
 #: In the order of the columns. S5 with all 120 letters takes minutes, so it is made only if it is asked for.
 USUAL = [task for task in TASKS if task != "S5"]
 #: What decides whether a record answers a question; the rest of it is what was found.
-KEY = ("cell", "task", "seconds", "parameters", "seed", "lr", "data")
+KEY = ("cell", "equations", "task", "seconds", "parameters", "seed", "lr", "data")
 BEGIN, END = "<!-- recurrences: written by benchmarks/results/catalogue.py -->", "<!-- end of recurrences -->"
 Record = dict[str, Any]
 
@@ -96,7 +98,8 @@ def keep(path: Path | None, record: Record) -> None:
 
 def key_of(cell: str, task: str, asked: argparse.Namespace) -> Record:
     data = {"shakespeare": asked.text, "digits": asked.mnist}.get(task)
-    values = (cell, task, asked.seconds[task], asked.parameters, asked.seed, asked.lr, data and Path(data).name)
+    equations = hashlib.sha256(document.dump(find_cell(cell).equations()).encode()).hexdigest()[:12]
+    values = (cell, equations, task, asked.seconds[task], asked.parameters, asked.seed, asked.lr, data and data.name)
     return dict(zip(KEY, values, strict=True))
 
 
