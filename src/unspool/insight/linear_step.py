@@ -16,6 +16,7 @@ from torch import Tensor
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.cells.symbols import Symbol
+from unspool.insight.backward import pull_back
 from unspool.insight.linear_plan import Plan, Stage, make_plan
 from unspool.nn.operations import OPERATIONS
 
@@ -100,8 +101,7 @@ class LinearLayer:
             if not leaves or leaves[0] is root or not values[root].requires_grad:
                 continue
             some = [values[leaf] for leaf in leaves]
-            ones = torch.ones_like(values[root])
-            found = torch.autograd.grad(values[root], some, ones, retain_graph=True, allow_unused=True)
+            found = pull_back([values[root]], [torch.ones_like(values[root])], some)
             factors |= {(root, leaf): got for leaf, got in zip(leaves, found, strict=True) if got is not None}
         return factors, {node: values[node].detach() for node in self._kept if node in values}
 

@@ -50,13 +50,13 @@ class EnoughSeen(Exception):  # noqa: N818 - no error
 class Recorder:
     """Observes every recurrence of a model: runs it by its kernel, traced, and keeps its values.
 
-    With `duals_of` it also follows first-order changes, which the rest of the model passes on by forward-mode
-    differentiation. It keeps only those of the outputs, and ends the model's run after that many calls: what follows,
-    such as a loss, may have no forward mode.
+    With `duals_of`, the calls of an earlier run, it also follows first-order changes, which the rest of the model
+    passes on by forward-mode differentiation. It keeps only those of the outputs, and ends the model's run after the
+    last of the calls: what follows, such as a loss, may have no forward mode.
     """
 
     def __init__(
-        self, model: nn.Module, edit: Edit | None, without: Sequence[str], duals_of: int | None = None
+        self, model: nn.Module, edit: Edit | None, without: Sequence[str], duals_of: Sequence[Call] | None = None
     ) -> None:
         self.model, self.edit, self.without, self.duals_of = model, edit, without, duals_of
         self.calls: list[Call] = []
@@ -125,19 +125,25 @@ class Recorder:
         reverse: bool,
     ) -> Found:
         """The result of a call with its first-order change; the change is followed through the steps, made linear."""
+        assert self.duals_of is not None
         x, x_change = _unpack(x)
         starts, changes = zip(*map(_unpack, states), strict=True)
-        output, finals, named = run(recurrence, parameters, x, starts, reverse=reverse)
-        layer = self._layer(name, cell, recurrence, parameters, x, starts, named, lengths, reverse).to(x.dtype)
+        earlier = self.duals_of[len(self.duals)]
+        if name not in self.without and earlier.has_read(name, x, starts, lengths):
+            layer = earlier.layer.to(x.dtype)
+            output, finals, named = earlier.output.detach().clone(), tuple(earlier.finals), layer.named
+        else:
+            output, finals, named = run(recurrence, parameters, x, starts, reverse=reverse)
+            layer = self._layer(name, cell, recurrence, parameters, x, starts, named, lengths, reverse).to(x.dtype)
         if name in self.without:
             after, final = push_apart(layer, x_change, torch.cat(changes, -1), torch.cat(starts, -1))
         else:
             after, final = push_along(layer, x_change, torch.cat(changes, -1))
         self.duals.append((output, after[..., : output.shape[-1]]))
-        if len(self.duals) == self.duals_of:
+        if len(self.duals) == len(self.duals_of):
             raise EnoughSeen
         moved = zip(finals, layer.split(final).values(), strict=True)
-        last = tuple(forward_ad.make_dual(value.clone(), change) for value, change in moved)
+        last = tuple(forward_ad.make_dual(value.detach().clone(), change) for value, change in moved)
         return forward_ad.make_dual(output, self.duals[-1][1]), last, named
 
     @staticmethod

@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 from torch.nn.utils import parametrize
 
 from unspool.errors import ArgumentError
+from unspool.insight.backward import pull_back
 from unspool.insight.call import Call
 from unspool.insight.linear_step import LinearStep
 from unspool.insight.naming import join_layers
@@ -97,7 +98,7 @@ class Recording:
         """
         return record(self.model, self.run, edit, without)
 
-    @property
+    @cached_property
     def entrances(self) -> list[int]:
         """The calls that do not depend on another call's output: the lowest layers."""
         leaves = [leaf for call in self.calls for leaf in call.leaves]
@@ -115,7 +116,7 @@ class Recording:
 
         with torch.no_grad(), forward_ad.dual_level(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own use of it
-            observer = Recorder(self.model, edit, without, duals_of=len(self.calls))
+            observer = Recorder(self.model, edit, without, duals_of=self.calls)
             with ready(self.model), observed_by(observer), parametrize.cached(), suppress(EnoughSeen):
                 observer.learn_names()
                 self.run(self.model)
@@ -156,6 +157,7 @@ class Recording:
         flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
         steps = self.make_linear() if steps is None else steps
+        entrances = self.entrances  # nothing below them has a recurrence
         pairs = zip(self.calls, steps, strict=True)
         carried = [torch.zeros_like(call.layer.after, dtype=step.dtype) for call, step in pairs]
         edges = 0
@@ -165,9 +167,11 @@ class Recording:
             for number, call in reversed(list(enumerate(self.calls))):
                 outside, idle = call.inject(flow.take(number))
                 states[number] = carried[number] + outside.to(carried[number])
-                x, before = call.pull_through(steps[number], states[number], call.x.requires_grad)
+                x, before = call.pull_through(steps[number], states[number], number not in entrances)
                 carried[number], start = call.cross(before)
-                flow.add([call.x, *call.starts], [x, *call.layer.split(idle).values()])
+                if number not in entrances:
+                    flow.add([call.x], [x])
+                flow.add(list(call.starts), list(call.layer.split(idle).values()))
                 later.add(list(call.starts), list(call.layer.split(start).values()))
             yield Lag(edges, self, [states[number] for number in range(len(self.calls))], steps)
             if not any(one.any() for one in carried) and later.empty:
@@ -194,8 +198,7 @@ class Recording:
 def _depends(x: Tensor, leaves: Sequence[Tensor]) -> bool:
     if not x.requires_grad:
         return False
-    found = torch.autograd.grad(x, leaves, torch.zeros_like(x), retain_graph=True, allow_unused=True)
-    return any(one is not None for one in found)
+    return any(one is not None for one in pull_back([x], [torch.zeros_like(x)], leaves))
 
 
 def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
@@ -248,9 +251,7 @@ class Flow:
         pairs = [(one, given.to(one)) for one, given in zip(outputs, cotangents, strict=True) if one.requires_grad]
         if not pairs:
             return
-        found = torch.autograd.grad(
-            [one for one, _ in pairs], self._leaves, [given for _, given in pairs], retain_graph=True, allow_unused=True
-        )
+        found = pull_back([one for one, _ in pairs], [given for _, given in pairs], self._leaves)
         for place, value in enumerate(found):
             if value is not None:
                 self._gather(place, value)

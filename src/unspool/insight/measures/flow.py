@@ -205,7 +205,7 @@ def _affordable(recording: Recording, lags: int) -> int:
 
 def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
     """`Recording.lags` of the states by call, sparse, from at most `most` sources per call."""
-    calls = recording.calls
+    calls, entrances = recording.calls, recording.entrances
     flow = Flow(calls)
     flow.add([recording.loss], [torch.ones_like(recording.loss)])
     given = [_injected(call, flow.take(number)) for number, call in enumerate(calls)]
@@ -218,9 +218,10 @@ def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
         for number, call in reversed(list(enumerate(calls))):
             came, waiting = _injected(call, flow.take(number))
             parts[number] = places, values = _merged([carried[number], came])
-            x, before = _pulled(call, places, values)
+            x, before = _pulled(call, places, values, number not in entrances)
             carried[number], start = _crossed(call, places, before)
-            _send_down(flow, call, places, x)
+            if x is not None:
+                _send_down(flow, call, places, x)
             flow.add(list(call.starts), list(call.layer.split(idle[number] + waiting).values()))
             later.add(list(call.starts), list(call.layer.split(start).values()))
         yield parts
@@ -231,10 +232,9 @@ def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
 
 def _send_down(flow: Flow, call: Call, places: Tensor, x: Tensor) -> None:
     """Pass the gradient of a call's input, known at some places, to the layers below."""
-    if call.x.requires_grad:
-        dense = torch.zeros_like(call.x).flatten(0, 1)
-        dense[places] = x.to(dense)
-        flow.add([call.x], [dense.view_as(call.x)])
+    dense = torch.zeros_like(call.x).flatten(0, 1)
+    dense[places] = x.to(dense)
+    flow.add([call.x], [dense.view_as(call.x)])
 
 
 def _injected(call: Call, cotangents: Sequence[Tensor | None]) -> tuple[Places, Tensor]:
@@ -275,16 +275,11 @@ def _sampled(found: Places, most: int, call: Call) -> Places:
     return places[chosen], values[chosen]
 
 
-def _pulled(call: Call, places: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of x and of the states before each place from those of the states after it."""
-    layer = call.layer
-    x, before = (each.flatten(0, 1)[places].requires_grad_() for each in (layer.x, layer.before.detach()))
-    with torch.enable_grad():
-        after = layer.advance(x, before)
-    if not after.requires_grad:
-        return torch.zeros_like(x), torch.zeros_like(before)
-    found = torch.autograd.grad(after, [x, before], values, allow_unused=True, materialize_grads=True)
-    return found[0], found[1]
+def _pulled(call: Call, places: Tensor, values: Tensor, to_input: bool) -> tuple[Tensor | None, Tensor]:
+    """Gradients of x, if wanted, and of the states before each place from those of the states after it."""
+    x, before = (each.flatten(0, 1)[places] for each in (call.layer.x, call.layer.before))
+    found = call.layer.linear.at(x, before).pull(values, to_input)
+    return found.x if to_input else None, found.states
 
 
 def _crossed(call: Call, places: Tensor, before: Tensor) -> tuple[Places, Tensor]:
