@@ -38,6 +38,12 @@ class Pulled:
     maps: tuple[Tensor | None, ...]  # per stage of linear maps: of their values, side by side
     vectors: Mapping[str, Tensor]  # by name, one value per place
 
+    def without(self, part: Pulled) -> Pulled:
+        """The rest of a gradient, as far as those of parameters are made from it."""
+        pairs = zip(self.maps, part.maps, strict=True)
+        maps = tuple(own if own is None or other is None else own - other for own, other in pairs)
+        return replace(self, maps=maps, vectors={name: own - part.vectors[name] for name, own in self.vectors.items()})
+
 
 class Term(NamedTuple):
     """One term of the gradients of parameters, which are side by side along their first axis."""

@@ -22,7 +22,7 @@ from torch.nn.utils import parametrize
 from unspool.errors import ArgumentError
 from unspool.insight.backward import pull_back
 from unspool.insight.call import Call
-from unspool.insight.linear_step import LinearStep
+from unspool.insight.linear_step import LinearStep, Pulled
 from unspool.insight.naming import join_layers
 from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
 from unspool.nn.observation import observed_by
@@ -67,6 +67,7 @@ class Lag:
     recording: Recording
     by_call: Sequence[Tensor]  # of the states after each step, (time, batch, states)
     steps: Sequence[LinearStep]  # of each call
+    pulled: Sequence[Pulled]  # the same through the live steps of each call
 
     @cached_property
     def states(self) -> Mapping[str, Tensor]:
@@ -76,7 +77,7 @@ class Lag:
     @cached_property
     def parameters(self) -> Mapping[str, Mapping[str, Tensor]]:
         """By layer and name in the equations."""
-        return self.recording.find_parameters(self.by_call, self.steps)
+        return self.recording.find_parameters(self.pulled, self.steps)
 
 
 class Recording:
@@ -142,10 +143,10 @@ class Recording:
         """The live steps of every call, linear around what was recorded."""
         return [call.make_linear(dtype) for call in self.calls]
 
-    def find_parameters(self, by_call: Sequence[Tensor], steps: Sequence[LinearStep]) -> dict[str, dict[str, Tensor]]:
-        """Gradients of the parameters by layer, from those of the states after each step of every call."""
-        given = zip(self.calls, by_call, steps, strict=True)
-        found = [call.find_parameters(states, step) for call, states, step in given]
+    def find_parameters(self, pulled: Sequence[Pulled], steps: Sequence[LinearStep]) -> dict[str, dict[str, Tensor]]:
+        """Gradients of the parameters by layer, from what was pulled through the live steps of every call."""
+        given = zip(self.calls, pulled, steps, strict=True)
+        found = [call.find_parameters(one, step) for call, one, step in given]
         return self.add_up(dict(enumerate(found)))
 
     def lags(self, limit: int | None = None, steps: Sequence[LinearStep] | None = None) -> Iterator[Lag]:
@@ -163,17 +164,20 @@ class Recording:
         edges = 0
         while limit is None or edges < limit:
             states: dict[int, Tensor] = {}
+            pulled: dict[int, Pulled] = {}
             later = Flow(self.calls)
             for number, call in reversed(list(enumerate(self.calls))):
                 outside, idle = call.inject(flow.take(number))
                 states[number] = carried[number] + outside.to(carried[number])
-                x, before = call.pull_through(steps[number], states[number], number not in entrances)
+                step, inner = steps[number], number not in entrances
+                x, before, pulled[number] = call.pull_through(step, states[number], inner)
                 carried[number], start = call.cross(before)
-                if number not in entrances:
+                if inner:
                     flow.add([call.x], [x])
                 flow.add(list(call.starts), list(call.layer.split(idle).values()))
                 later.add(list(call.starts), list(call.layer.split(start).values()))
-            yield Lag(edges, self, [states[number] for number in range(len(self.calls))], steps)
+            order = range(len(self.calls))
+            yield Lag(edges, self, [states[n] for n in order], steps, [pulled[n] for n in order])
             if not any(one.any() for one in carried) and later.empty:
                 return
             flow, edges = later, edges + 1
