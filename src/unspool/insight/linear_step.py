@@ -170,6 +170,11 @@ class LinearStep:
             own = {node: value[t] for node, value in values.items()}
             yield LinearStep(self.layer, {pair: factor[t] for pair, factor in factors.items()}, own)
 
+    def pick(self, places: Tensor) -> LinearStep:
+        """Some of the places, by their numbers on the first axis, without what gradients of parameters need."""
+        factors = {pair: factor[places] for pair, factor in self.factors.items()}
+        return LinearStep(self.layer, factors, {node: self.values[node][places] for node in self.layer.normal})
+
     def push(self, states: Tensor | None, x: Tensor | None = None) -> Tensor:
         """The change of the states after the steps, from that of the states before them, of the input, or of both."""
         plan, known = self.layer.plan, {}

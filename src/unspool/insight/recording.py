@@ -24,9 +24,8 @@ from unspool.insight.backward import pull_back
 from unspool.insight.call import Call
 from unspool.insight.linear_step import LinearStep, Pulled
 from unspool.insight.naming import join_layers
-from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
+from unspool.insight.recorder import Edit, EnoughSeen, Recorder, Tangents, ready
 from unspool.nn.observation import observed_by
-from unspool.nn.unroll import States
 
 #: From a model to the loss whose gradient is followed.
 Run = Callable[[nn.Module], Tensor]
@@ -107,17 +106,9 @@ class Recording:
 
     def respond(self, tangents: Mapping[int, Tensor], without: Sequence[str] = ()) -> list[Tensor]:
         """First-order responses of every call's output to changes of some calls' inputs; exact, by forward mode."""
-
-        def edit(number: int, x: Tensor, starts: States) -> tuple[Tensor, States]:
-            if number in tangents:
-                value, known = forward_ad.unpack_dual(x)
-                change = tangents[number].to(value)
-                x = forward_ad.make_dual(value, change if known is None else known + change)
-            return x, starts
-
         with torch.no_grad(), forward_ad.dual_level(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own use of it
-            observer = Recorder(self.model, edit, without, duals_of=self.calls)
+            observer = Recorder(self.model, None, without, Tangents(self.calls, tangents))
             with ready(self.model), observed_by(observer), parametrize.cached(), suppress(EnoughSeen):
                 observer.learn_names()
                 self.run(self.model)

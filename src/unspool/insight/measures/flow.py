@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
+from unspool.insight.linear_step import LinearStep
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Flow, Gradient, Recording
 
@@ -29,6 +30,8 @@ SHOWN_AT_LEAST = 8
 LIMIT = 200
 #: Steps × parameters to follow gradients through: sources are sampled to stay below, and lags end at twice it.
 WORK = 2e9
+#: Numbers of states, over all steps, that are made linear at once.
+TOGETHER = 2**22
 #: Values below this are rounding, and say nothing about a rate.
 FLOOR = 1e-12
 
@@ -139,7 +142,7 @@ def _survival(recording: Recording, limit: int | None) -> Array:
     found = np.zeros((len(recording.layers), lags))
     sources = np.zeros_like(found)
     followed, spent = 0, 0.0
-    for lag, parts in enumerate(_split(recording, _affordable(recording, lags))):
+    for lag, parts in enumerate(_split(recording, _affordable(recording, lags), lags)):
         if not lag:
             sources = _sources(recording, parts, distances, lags)
         found[:, lag] = [norm_of(_of_layer(recording, layer, parts)) for layer in recording.layers]
@@ -203,8 +206,8 @@ def _affordable(recording: Recording, lags: int) -> int:
     return max(8, int(WORK / (lags * sum(map(_size, recording.calls)))))
 
 
-def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
-    """`Recording.lags` of the states by call, sparse, from at most `most` sources per call."""
+def _split(recording: Recording, most: int, lags: int = 1) -> Iterator[list[Places]]:
+    """`Recording.lags` of the states by call, sparse, from at most `most` sources per call; about so many are asked."""
     calls, entrances = recording.calls, recording.entrances
     flow = Flow(calls)
     flow.add([recording.loss], [torch.ones_like(recording.loss)])
@@ -212,13 +215,14 @@ def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
     carried = [_sampled(places, most, call) for call, (places, _) in zip(calls, given, strict=True)]
     idle = [start for _, start in given]  # of empty sequences, whose start is their end
     flow = Flow(calls)
+    steps = [_prepared(call, most * lags) for call in calls]
     while True:
         later = Flow(calls)
         parts = list(carried)
         for number, call in reversed(list(enumerate(calls))):
             came, waiting = _injected(call, flow.take(number))
             parts[number] = places, values = _merged([carried[number], came])
-            x, before = _pulled(call, places, values, number not in entrances)
+            x, before = _pulled(steps[number](places), values, number not in entrances)
             carried[number], start = _crossed(call, places, before)
             if x is not None:
                 _send_down(flow, call, places, x)
@@ -275,10 +279,17 @@ def _sampled(found: Places, most: int, call: Call) -> Places:
     return places[chosen], values[chosen]
 
 
-def _pulled(call: Call, places: Tensor, values: Tensor, to_input: bool) -> tuple[Tensor | None, Tensor]:
+def _prepared(call: Call, visits: int) -> Callable[[Tensor], LinearStep]:
+    """The steps at places, linear: all places at once where they are few and each is visited about once or oftener."""
+    linear, x, before = call.layer.linear, call.layer.x.flatten(0, 1), call.layer.before.flatten(0, 1)
+    if len(x) <= visits and before.numel() <= TOGETHER:
+        return linear.at(x, before).pick
+    return lambda places: linear.at(x[places], before[places])
+
+
+def _pulled(step: LinearStep, values: Tensor, to_input: bool) -> tuple[Tensor | None, Tensor]:
     """Gradients of x, if wanted, and of the states before each place from those of the states after it."""
-    x, before = (each.flatten(0, 1)[places] for each in (call.layer.x, call.layer.before))
-    found = call.layer.linear.at(x, before).pull(values, to_input)
+    found = step.pull(values, to_input)
     return found.x if to_input else None, found.states
 
 
