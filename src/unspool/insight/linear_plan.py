@@ -63,8 +63,8 @@ def make_plan(equations: Equations) -> Plan:
     mixed = [name for name in OVER_UNITS if any(node.operation == name for node in nodes)]
     if mixed:
         raise UnspoolError(
-            f"gradients are not followed through the steps of {equations.title}, which mix units by {', '.join(mixed)}. "
-            "Measures without gradients are complete"
+            f"gradients are not followed through the steps of {equations.title}, which mix units by "
+            f"{', '.join(mixed)}. Measures without gradients are complete"
         )
     states = {node.detail: node for node in nodes if node.operation == "state"}
     begins = {node for node in nodes if node.operation in ("input", "state", "vector")}
