@@ -343,7 +343,8 @@ def test_runs_that_are_stopped_go_on_bit_for_bit(tmp_path: Path, count: int, opt
     text, whole, broken = write_text(tmp_path), tmp_path / "whole", tmp_path / "broken"
     given = NOISY | options
     done = together(tmp_path, count, run_training, text, whole, given)
-    found = together(tmp_path, count, stop_at, 3, signal.SIGINT, "1", text, broken, given)
+    begin = given | {"resume": True}  # there is no run yet, and all must agree on that
+    found = together(tmp_path, count, stop_at, 3, signal.SIGINT, "1", text, broken, begin)
     assert [one["reason"] for one in found] == ["interrupted"] * count
     assert [one["step"] for one in found] == [4] * count
     assert together(tmp_path, count, stop_at, 7, signal.SIGKILL, "012", None, broken, {}) == [None] * count
@@ -370,6 +371,7 @@ def begin_or_resume(text: Path, run: Path, options: dict[str, Any], dies_at: int
     return summary(train(text, out=run, resume=True, **options))
 
 
+@pytest.mark.long
 def test_a_death_while_saving_loses_the_work_since_the_last_checkpoint(tmp_path: Path) -> None:
     text, whole, broken = write_text(tmp_path), tmp_path / "whole", tmp_path / "broken"
     together(tmp_path, 2, run_training, text, whole, NOISY)

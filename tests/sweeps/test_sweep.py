@@ -147,17 +147,29 @@ def test_no_cluster_at_the_address(data: Path, tmp_path: Path, monkeypatch: pyte
 
 
 class Killer:
-    """A listener that kills the processes of three trials, each in the middle of its training."""
+    """A listener that kills processes three times, each time in the middle of the training of another trial.
 
-    def __init__(self) -> None:
+    Args:
+        all_of_them: Whether it kills all workers, so that none is left to take over, or that of the trial.
+    """
+
+    def __init__(self, all_of_them: bool) -> None:
+        self._all = all_of_them
         self.killed: list[int] = []  # the trials
 
     def __call__(self, told: Told) -> None:
         for row in told.sweep.rows:
             due = row.state == "running" and 0.2 < row.course.fraction < 0.8 and row.number not in self.killed
             if due and len(self.killed) < 3 and (process := find_process(row.folder)):
-                os.kill(process, signal.SIGKILL)
+                for one in find_workers() if self._all else [process]:
+                    os.kill(one, signal.SIGKILL)
                 self.killed.append(row.number)
+
+
+def find_workers() -> list[int]:
+    """The workers of a Dask cluster that this process has started."""
+    children = psutil.Process().children(recursive=True)
+    return [one.pid for one in children if "spawn_main" in " ".join(one.cmdline())]
 
 
 def find_process(run: Path) -> int | None:
@@ -174,7 +186,7 @@ def find_process(run: Path) -> int | None:
 def test_killed_workers_lose_nothing_and_do_nothing_twice(data: Path, tmp_path: Path, where: dict[str, Any]) -> None:
     longer = {"steps": 150, "eval_every": 15, "checkpoint_every": 5, "hidden": 4}
     expected = run(data, tmp_path / "serial", trials=4, jobs=1, **longer)
-    killer = Killer()
+    killer = Killer(all_of_them="dask" in where)
     found = run(data, tmp_path / "killed", trials=4, tell=killer, **where, **longer)
     assert len(killer.killed) == 3
     assert [*map(outcome, found.trials)] == [*map(outcome, expected.trials)]
