@@ -134,6 +134,23 @@ def test_a_bad_partition_is_named_and_the_others_finish(run: Path, tmp_path: Pat
     assert len(read_all(out)) == 3
 
 
+@pytest.mark.parametrize("given", [{}, {"keep_columns": False}, {"form": "csv"}, {"form": "jsonl"}])
+def test_a_partition_without_rows_has_an_output_without_rows(run: Path, tmp_path: Path, given: Any) -> None:
+    """With the columns of the others, of the same types, so that they can be read together."""
+    data, out, options = write_partitions(tmp_path / "data", 2, 4), tmp_path / "out", Options(**given)
+    pl.read_parquet(data / "part-001.parquet").clear().write_parquet(data / "part-001.parquet")
+    summary = predict_partitions(run, [data], out, options)
+    assert (summary.rows, summary.missing, summary.failed) == (4, 0, [])
+    full, empty = (out / f"part-00{number}.parquet" for number in (0, 1))
+    if options.form is None:
+        assert pl.read_parquet(empty).schema == pl.read_parquet(full).schema
+        assert pl.read_parquet([full, empty]).height == 4
+    else:
+        lines = [path.with_name(f"{path.name}.{options.form}").read_text().splitlines(True) for path in (full, empty)]
+        assert lines[1] == (lines[0][:1] if options.form == "csv" else [])
+    assert predict_partitions(run, [data], out, options).kept == 2
+
+
 def test_rows_that_cannot_be_read_have_a_note(run: Path, tmp_path: Path, capsys: Output) -> None:
     pl.DataFrame({"text": ["red", None, "hot"]}).write_parquet(tmp_path / "a.parquet")
     assert call("predict", run, tmp_path / "a.parquet", "--out", tmp_path / "out") == 0
