@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from tests.cli.calling import call, refused
 from tests.partitions.small_data import make_run, make_texts, read_all, write_partitions
 
+from unspool.cluster import connect
 from unspool.errors import ArgumentError, DataError
 from unspool.partitions import predict as module
 from unspool.partitions.inputs import find_partitions
@@ -186,6 +189,19 @@ def test_wrong_commands_are_refused_in_one_line(run: Path, tmp_path: Path, capsy
     assert "must be files" in refused(capsys, "predict", run, "--text", "red", "--out", out)
     assert "many files" in refused(capsys, "predict", run, data, "--dask", "local:2")
     assert "no address" in refused(capsys, "predict", run, data, "--out", out, "--dask", "here")
+
+
+def test_no_cluster_at_the_address_is_one_line(
+    run: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = write_partitions(tmp_path / "data", 1, 4), tmp_path / "out"
+    monkeypatch.setattr(module, "connect", partial(connect, timeout=0.3))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        said = refused(capsys, "predict", run, data, "--out", out, "--dask", address)
+    assert said.startswith(f"error: --dask (='{address}') has no cluster that answers within 0.3 s. Start one there. ")
+    assert said.count("\n") == 1
 
 
 def test_a_model_that_changes_meanwhile_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

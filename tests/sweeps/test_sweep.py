@@ -5,25 +5,36 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import distributed
 import psutil
 import pytest
+from tests.sweeps.made_up import InThisProcess
 
 import unspool
 from unspool.cluster import connect
 from unspool.errors import ArgumentError
 from unspool.sweeps import engines
+from unspool.sweeps import sweep as sweep_module
 from unspool.sweeps.course import Row
 from unspool.sweeps.folder import SweepFolder, take
 from unspool.sweeps.searching import Told
 from unspool.sweeps.sweep import Swept, sweep
 from unspool.sweeps.trial import Order, run_trial
 
-OPTIONS: dict[str, Any] = {"task": "classify", "steps": 4, "eval_every": 2, "batch_size": 8, "quiet": True}
+OPTIONS: dict[str, Any] = {
+    "task": "classify",
+    "engine": "torch",
+    "steps": 4,
+    "eval_every": 2,
+    "batch_size": 8,
+    "quiet": True,
+}
 SEARCH = "lr,hidden=2..6,cell"
 
 
@@ -44,7 +55,16 @@ def run(data: Path | None, out: Path, trials: int = 3, **more: Any) -> Swept:
 @pytest.fixture(scope="module")
 def serial(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """Three trials, one after the other."""
-    return run(data, tmp_path_factory.mktemp("sweeps") / "serial", jobs=1, hidden=4)
+    with in_this_process():
+        return run(data, tmp_path_factory.mktemp("sweeps") / "serial", hidden=4)
+
+
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """A context in which sweeps start no processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_module, "open_engine", lambda *_: nullcontext(InThisProcess()))
+        yield
 
 
 def outcome(row: Row) -> tuple[Any, ...]:
@@ -76,6 +96,16 @@ def test_a_finished_trial_is_not_trained_again(serial: Swept) -> None:
 def test_workers_of_a_cluster_give_the_same_and_a_resumed_sweep_goes_on(
     serial: Swept, data: Path, tmp_path: Path
 ) -> None:
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        first = run(data, tmp_path / "s", trials=2, hidden=4, dask=client.scheduler.address)
+    assert [*map(outcome, first.trials)] == [*map(outcome, serial.trials[:2])]
+    with in_this_process():
+        whole = sweep(tmp_path / "s", resume=True, trials=3, quiet=True)
+    assert [*map(outcome, whole.trials)] == [*map(outcome, serial.trials)]
+
+
+@pytest.mark.long
+def test_workers_in_processes_give_the_same(serial: Swept, data: Path, tmp_path: Path) -> None:
     first = run(data, tmp_path / "s", trials=2, hidden=4, dask="local:2")
     assert [*map(outcome, first.trials)] == [*map(outcome, serial.trials[:2])]
     whole = sweep(tmp_path / "s", resume=True, trials=3, jobs=1, quiet=True)
