@@ -214,7 +214,7 @@ def find_process(run: Path) -> int | None:
 @pytest.mark.long
 @pytest.mark.parametrize("where", [{"dask": "local:2"}, {"jobs": 2}], ids=str)
 def test_killed_workers_lose_nothing_and_do_nothing_twice(data: Path, tmp_path: Path, where: dict[str, Any]) -> None:
-    longer = {"steps": 150, "eval_every": 15, "checkpoint_every": 5, "hidden": 4}
+    longer = {"steps": 100, "eval_every": 10, "checkpoint_every": 10, "hidden": 4}
     expected = run(data, tmp_path / "serial", trials=4, jobs=1, **longer)
     killer = Killer(all_of_them="dask" in where)
     found = run(data, tmp_path / "killed", trials=4, tell=killer, **where, **longer)
