@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from torch.distributed import HashStore, Store
+from torch.distributed import HashStore, Store  # type: ignore[attr-defined]  # documented
 
 from unspool.learning.meeting import NAME, agree, find_store
 

@@ -11,7 +11,7 @@ import secrets
 import time
 from datetime import timedelta
 
-from torch.distributed import PrefixStore, Store, TCPStore
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]  # documented
 
 #: The key under which the first process writes the name of this start.
 NAME = "unspool"
@@ -48,7 +48,7 @@ def agree(store: Store, rank: int, count: int) -> str:
         return _follow(store, rank, own)
     store.set(NAME, own)
     for other in range(1, count):
-        store.set(_answer(own, other), store.get(_call(own, other)))
+        store.set(_answer(own, other), store.get(_call(own, other)).decode())
     return own
 
 
