@@ -10,8 +10,10 @@ import os
 import secrets
 import time
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]  # documented
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]  # documented
 
 #: The key under which the first process writes the name of this start.
 NAME = "unspool"
@@ -23,6 +25,9 @@ def find_store(timeout: timedelta) -> Store | None:
     """The store of this start, if torchrun's agents have one; None: processes meet in another way."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
+    # Not above: a torch that was built without its distributed part has neither.
+    from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # documented
+
     address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     store = TCPStore(*address, is_master=False, timeout=timeout, wait_for_workers=False)
     name = agree(store, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
