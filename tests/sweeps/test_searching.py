@@ -180,7 +180,7 @@ def test_a_cluster_without_workers_ends_the_sweep_which_can_be_resumed(
 
 def test_a_lost_connection_ends_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="connection to the cluster is lost. Everything that was trained is kept"):
-        sweep(tmp_path, Scripted(lambda order, times: CancelledError("lost"))).run()  # type: ignore[arg-type,return-value]
+        sweep(tmp_path, Scripted(lambda order, times: CancelledError("lost"))).run()
     again = sweep(tmp_path, Scripted(finish))
     assert again.run() == "done"
     assert [row.state for row in again.snapshot().rows] == ["finished"] * 4
