@@ -177,7 +177,7 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        count = ctx.count
+        count: int = ctx.count
         tensors, out, kept = saved[:count], saved[count], saved[count + 1 :]
         if gradients[0] is None and all(g is None for g in gradients):
             return (None,) * (2 + count)

@@ -18,7 +18,7 @@ from unspool.nn.kernel_call import Differentiable, KernelCall, address
 from unspool.nn.layout import Tensors
 
 #: What Function.apply calls once it has seen that no transform of torch.func is active: known tensors have none.
-_apply: Any = super(Function, Differentiable).apply  # type: ignore[misc]
+_apply: Any = super(Function, Differentiable).apply
 
 
 class QuickCall(KernelCall):
