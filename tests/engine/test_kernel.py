@@ -308,7 +308,8 @@ def test_gradients_of_biases_in_a_large_batch(units: int) -> None:
     h.sum().backward()
     for name, gradient in found.items():
         expected = getattr(exact, name).grad
-        assert gradient is not None and expected is not None
+        assert gradient is not None
+        assert expected is not None
         torch.testing.assert_close(gradient.double(), expected, rtol=2e-6, atol=1e-6 * float(expected.abs().max()))
 
 
