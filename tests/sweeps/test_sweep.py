@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
     "batch_size": 8,
     "quiet": True,
 }
-SEARCH = "lr,hidden=2..6,cell"
+SEARCH = "lr,hidden=2..6,cell=elman|lstm"
 
 
 @pytest.fixture(scope="module")
