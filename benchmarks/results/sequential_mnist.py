@@ -43,13 +43,16 @@ def score(model: nn.Module, x: Tensor, y: Tensor) -> float:
     return float(torch.cat(right).mean())
 
 
-def start(library: str, hidden: int, seed: int) -> LastState:
-    """A model whose forget gates start open: the sum of torch.nn's two biases is 1."""
+def start(library: str, hidden: int, seed: int, longest: int) -> LastState:
+    """A model whose forget gates start open, for a few steps or, with `longest`, for 1 to that many (chrono)."""
     torch.manual_seed(seed)
     model = LastState(library, "lstm", 1, hidden, 10)
+    forget = torch.empty(hidden).uniform_(1, longest - 1).log() if longest else torch.ones(hidden)
     with torch.no_grad():
-        model.layer.bias_ih_l0[hidden : 2 * hidden] = 1.0
-        model.layer.bias_hh_l0[hidden : 2 * hidden] = 0.0
+        model.layer.bias_ih_l0[hidden : 2 * hidden] = forget
+        model.layer.bias_hh_l0[hidden : 2 * hidden] = 0.0  # torch.nn adds two biases
+        if longest:
+            model.layer.bias_ih_l0[:hidden], model.layer.bias_hh_l0[:hidden] = -forget, 0.0
     return model
 
 
@@ -82,6 +85,9 @@ def main() -> None:
     options.add_argument("--updates", type=int, help="of each epoch; by default all")
     options.add_argument("--batch-size", type=int, default=32)
     options.add_argument("--lr", type=float, default=1e-3)
+    options.add_argument(
+        "--chrono", type=int, default=0, metavar="STEPS", help="gates start to keep for 1 to so many steps"
+    )
     options.add_argument("--seed", type=int, default=0)
     asked = options.parse_args()
     pixels = 28 * 28
@@ -94,9 +100,9 @@ def main() -> None:
     def loss(model: nn.Module) -> Tensor:
         return nn.functional.cross_entropy(model(x[:, : asked.batch_size]), y[: asked.batch_size])
 
-    print(compare_speed(lambda library: start(library, asked.hidden, asked.seed), loss), flush=True)
+    print(compare_speed(lambda library: start(library, asked.hidden, asked.seed, asked.chrono), loss), flush=True)
     begun = time.perf_counter()
-    model = train(start(asked.library, asked.hidden, asked.seed), x, y, asked)
+    model = train(start(asked.library, asked.hidden, asked.seed, asked.chrono), x, y, asked)
     seconds = time.perf_counter() - begun
     name = "psMNIST" if asked.permuted else "sMNIST"
     print(f"{name}: test accuracy {score(model, *read(asked.folder, 't10k', order)):.2%} after {seconds:.0f} s")

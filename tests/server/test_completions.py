@@ -15,6 +15,7 @@ from tests.server.serving import client_of, refused
 import unspool
 from unspool.runtime.run_player import RunPlayer
 from unspool.server import schemas
+from unspool.server.completions import Choice
 from unspool.server.schema import check
 from unspool.server.settings import ServeSettings
 
@@ -202,3 +203,16 @@ def test_a_prompt_is_repeated_with_the_probabilities_of_its_tokens(
 def test_the_limits_are_in_the_schema() -> None:
     body = schemas.completion_body(ServeSettings(max_tokens=7))
     assert body["properties"]["max_tokens"]["anyOf"][0]["maximum"] == body["properties"]["max_tokens"]["default"] == 7
+
+
+def test_a_mistake_in_the_middle_of_a_stream_ends_it_with_an_error_and_is_logged(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise KeyError
+
+    monkeypatch.setattr(Choice, "shown", fail)
+    answer = client.post("/v1/completions", json={"model": "run", "prompt": "the", "stream": True})
+    *_, last, rest = answer.text.split("\n\n")
+    assert (json.loads(last.removeprefix("data: "))["error"]["code"], rest) == ("internal_error", "")
+    assert "KeyError" in caplog.text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unspool.insight.linear_step import LinearStep
+from unspool.insight.linear_step import LinearStep, Pulled
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.nn.unroll import States
 
@@ -28,6 +28,12 @@ class Call:
     def leaves(self) -> list[Tensor]:
         """The tensors that the rest of the model reads from this call."""
         return [self.output, *self.finals]
+
+    def has_read(self, name: str, x: Tensor, starts: Sequence[Tensor], ends: Tensor) -> bool:
+        """Whether the layer of this name would repeat this call on such values."""
+        own = [self.x, *self.starts, self.ends]
+        same = all(torch.equal(one, other) for one, other in zip(own, [x, *starts, ends], strict=True))
+        return self.layer.name == name and same
 
     def inject(self, cotangents: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
         """Cotangents of the leaves as those of the states after each step, and of the starts of empty sequences."""
@@ -56,21 +62,27 @@ class Call:
     def pull(self, cotangents: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Through each step separately: gradients of x and of the states before each step, and of the parameters."""
         step = self.make_linear()
-        return *self.pull_through(step, cotangents), self.find_parameters(cotangents, step)
+        x, before, found = self.pull_through(step, cotangents)
+        return x, before, self.find_parameters(found, step)
 
-    def pull_through(self, step: LinearStep, cotangents: Tensor, to_input: bool = True) -> tuple[Tensor, Tensor]:
-        """Through each step separately: gradients of x (without `to_input` 0) and of the states before each step."""
+    def pull_through(
+        self, step: LinearStep, cotangents: Tensor, to_input: bool = True
+    ) -> tuple[Tensor, Tensor, Pulled]:
+        """Through each step separately: gradients of x (without `to_input` 0) and of the states before each step.
+
+        The last is the same at live steps only, with what the gradients of parameters are made from.
+        """
         live = self.layer.live
         found = step.pull(cotangents[live], to_input)
         x, before = cotangents.new_zeros(self.layer.x.shape), torch.zeros_like(cotangents)
         before[live] = found.states
         if found.x is not None:
             x[live] = found.x
-        return x, before
+        return x, before, found
 
-    def find_parameters(self, cotangents: Tensor, step: LinearStep) -> dict[str, Tensor]:
-        """Gradients of the parameters, from those of the states after each step."""
-        own = step.gradients(step.pull(cotangents[self.layer.live], to_input=False, to_states=False))
+    def find_parameters(self, pulled: Pulled, step: LinearStep) -> dict[str, Tensor]:
+        """Gradients of the parameters, from what was pulled through the live steps."""
+        own = step.gradients(pulled)
         known = self.layer.parameters.items()
         return {name: own[name] if name in own else torch.zeros_like(value) for name, value in known}
 

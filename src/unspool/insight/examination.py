@@ -11,6 +11,7 @@ from unspool.errors import DataError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.measure import Measure
 from unspool.insight.measurements import take_measurements
+from unspool.insight.one_thread import one_thread
 from unspool.insight.report.contract import Verdict
 from unspool.insight.report.plain import to_plain
 from unspool.insight.report.report import Report
@@ -19,6 +20,7 @@ from unspool.insight.verdicts.judge import judge
 from unspool.language import Message, words
 
 
+@one_thread()
 def examine(
     specimen: Specimen,
     progress: Callable[[str], None] = lambda _: None,

@@ -13,9 +13,12 @@ from functools import lru_cache
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import Symbol
+from unspool.errors import UnspoolError
 
 #: What ends a chain of functions that act unit by unit.
 STAGES = ("linear", "normalise")
+#: What neither is a stage nor acts unit by unit.
+OVER_UNITS = ("outer", "matvec", "vecmat", "columns", "expand", "view", "sum", "mean", "max", "softmax", "cumsum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +53,19 @@ class Plan:
 
 @lru_cache(maxsize=64)
 def make_plan(equations: Equations) -> Plan:
-    """The plan of a cell's equations."""
+    """The plan of a cell's equations.
+
+    Raises:
+        UnspoolError: A step does more than maps, normalizations and functions that act unit by unit, as matrix-valued
+            states do. Factors per unit would be wrong there.
+    """
     nodes = equations.nodes
+    mixed = [name for name in OVER_UNITS if any(node.operation == name for node in nodes)]
+    if mixed:
+        raise UnspoolError(
+            f"gradients are not followed through the steps of {equations.title}, which mix units by "
+            f"{', '.join(mixed)}. Measures without gradients are complete"
+        )
     states = {node.detail: node for node in nodes if node.operation == "state"}
     begins = {node for node in nodes if node.operation in ("input", "state", "vector")}
     stages = tuple(_stages(nodes))

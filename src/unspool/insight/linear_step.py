@@ -16,6 +16,7 @@ from torch import Tensor
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.cells.symbols import Symbol
+from unspool.insight.backward import pull_back
 from unspool.insight.linear_plan import Plan, Stage, make_plan
 from unspool.nn.operations import OPERATIONS
 
@@ -36,6 +37,12 @@ class Pulled:
     states: Tensor
     maps: tuple[Tensor | None, ...]  # per stage of linear maps: of their values, side by side
     vectors: Mapping[str, Tensor]  # by name, one value per place
+
+    def without(self, part: Pulled) -> Pulled:
+        """The rest of a gradient, as far as those of parameters are made from it."""
+        pairs = zip(self.maps, part.maps, strict=True)
+        maps = tuple(own if own is None or other is None else own - other for own, other in pairs)
+        return replace(self, maps=maps, vectors={name: own - part.vectors[name] for name, own in self.vectors.items()})
 
 
 class Term(NamedTuple):
@@ -100,8 +107,7 @@ class LinearLayer:
             if not leaves or leaves[0] is root or not values[root].requires_grad:
                 continue
             some = [values[leaf] for leaf in leaves]
-            ones = torch.ones_like(values[root])
-            found = torch.autograd.grad(values[root], some, ones, retain_graph=True, allow_unused=True)
+            found = pull_back([values[root]], [torch.ones_like(values[root])], some)
             factors |= {(root, leaf): got for leaf, got in zip(leaves, found, strict=True) if got is not None}
         return factors, {node: values[node].detach() for node in self._kept if node in values}
 
@@ -163,6 +169,11 @@ class LinearStep:
         for t in range(count):
             own = {node: value[t] for node, value in values.items()}
             yield LinearStep(self.layer, {pair: factor[t] for pair, factor in factors.items()}, own)
+
+    def pick(self, places: Tensor) -> LinearStep:
+        """Some of the places, by their numbers on the first axis, without what gradients of parameters need."""
+        factors = {pair: factor[places] for pair, factor in self.factors.items()}
+        return LinearStep(self.layer, factors, {node: self.values[node][places] for node in self.layer.normal})
 
     def push(self, states: Tensor | None, x: Tensor | None = None) -> Tensor:
         """The change of the states after the steps, from that of the states before them, of the input, or of both."""

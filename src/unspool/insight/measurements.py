@@ -12,7 +12,7 @@ import numpy as np
 from unspool.errors import UnspoolError
 from unspool.insight.measure import Measure
 from unspool.insight.specimen import Specimen
-from unspool.language import Message, words
+from unspool.language import Message, listed, words
 
 Numbers = TypeVar("Numbers")
 
@@ -48,6 +48,7 @@ def take_measurements(
     """
     values: dict[str, Any] = {}
     missing = list(specimen.missing)
+    failed: dict[str, list[str]] = {}  # by the error, so that each is told once
     chosen = [one for one in measures if (only is None or one.key in only) and one.applies(specimen)]
     begun = time.perf_counter()
     for place, one in enumerate(chosen):
@@ -55,7 +56,8 @@ def take_measurements(
         try:
             values[one.key] = one.measure(specimen)
         except (UnspoolError, np.linalg.LinAlgError, RuntimeError) as error:
-            missing.append(Message("{measure}: {error}", measure=words(one.title), error=str(error)))
+            failed.setdefault(str(error), []).append(words(one.title))
+    missing += [Message("{measure}: {error}", measure=listed(names), error=error) for error, names in failed.items()]
     return Measurements(values, tuple(missing))
 
 

@@ -45,9 +45,35 @@ def _place(name: str) -> Place:
 
 def _label(place: Place, levels: Sequence[Place], arrow: str) -> str:
     """Such as `layer 2`, or `encoder layer 2 ←` in a model with several stacks."""
-    stacks = {level.stack for level in levels}
+    stacks = list(dict.fromkeys(level.stack for level in levels))
     within = [level for level in levels if level.stack == place.stack].index(place)
-    return name_layer(within + 1, place.stack if len(stacks) > 1 else "", arrow)
+    return name_layer(within + 1, name_stacks(stacks)[place.stack] if len(stacks) > 1 else "", arrow)
+
+
+def name_stacks(paths: Sequence[str]) -> dict[str, str]:
+    """What stacks are called, by their paths in the model.
+
+    Args:
+        paths: of the modules.
+
+    Returns:
+        The last part of each path, or the whole path if two would have the same name.
+
+    Example:
+        >>> name_stacks(["encoder", "decoders.0"])
+        {'encoder': 'encoder', 'decoders.0': 'decoder'}
+    """
+    lists = [path.rpartition(".")[0] for path in paths if path.rpartition(".")[2].isdigit()]
+    names = [_name_stack(path, lists.count(path.rpartition(".")[0]) > 1) for path in paths]
+    return dict(zip(paths, names if len(set(names)) == len(names) else paths, strict=True))
+
+
+def _name_stack(path: str, several: bool) -> str:
+    """The last part of a path; of a part of a list the name of the list, with a number if it has several parts."""
+    *_, above, last = ["", *path.split(".")]
+    if not last.isdigit() or not above:
+        return last.removesuffix("_side")
+    return f"{above.removesuffix('s')} {int(last) + 1}" if several else above.removesuffix("s")
 
 
 def _arrow(reverse: bool, bidirectional: bool) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -47,18 +48,25 @@ class EnoughSeen(Exception):  # noqa: N818 - no error
     """Ends a run whose rest is not needed."""
 
 
+class Tangents(NamedTuple):
+    """First-order changes to follow through a model that was recorded before."""
+
+    calls: Sequence[Call]  # of the recording
+    inputs: Mapping[int, Tensor]  # changes of some calls' inputs
+
+
 class Recorder:
     """Observes every recurrence of a model: runs it by its kernel, traced, and keeps its values.
 
-    With `duals_of` it also follows first-order changes, which the rest of the model passes on by forward-mode
-    differentiation. It keeps only those of the outputs, and ends the model's run after that many calls: what follows,
+    With `changes` it also follows first-order changes, which the rest of the model passes on by forward-mode
+    differentiation. It keeps only those of the outputs, and ends the model's run after the last call: what follows,
     such as a loss, may have no forward mode.
     """
 
     def __init__(
-        self, model: nn.Module, edit: Edit | None, without: Sequence[str], duals_of: int | None = None
+        self, model: nn.Module, edit: Edit | None, without: Sequence[str], changes: Tangents | None = None
     ) -> None:
-        self.model, self.edit, self.without, self.duals_of = model, edit, without, duals_of
+        self.model, self.edit, self.without, self.changes = model, edit, without, changes
         self.calls: list[Call] = []
         self.duals: list[tuple[Tensor, Tensor]] = []
         self._number = 0
@@ -101,8 +109,8 @@ class Recorder:
         lengths = torch.full((x.shape[1],), len(x)) if ends is None else ends
         run = partial(_run_apart, lengths=lengths) if name in self.without else partial(_run_whole, ends=ends)
         with observed_by(None):
-            if self.duals_of is not None:
-                return self._respond(run, name, cell, recurrence, parameters, x, states, lengths, reverse)
+            if self.changes is not None:
+                return self._respond(self.changes, run, name, cell, recurrence, parameters, x, states, lengths, reverse)
             with torch.no_grad():
                 plain = x.detach(), tuple(state.detach() for state in states)
                 output, finals, named = run(recurrence, parameters, *plain, reverse=reverse)
@@ -114,6 +122,7 @@ class Recorder:
 
     def _respond(
         self,
+        given: Tangents,
         run: Callable[..., Found],
         name: str,
         cell: Cell,
@@ -125,19 +134,27 @@ class Recorder:
         reverse: bool,
     ) -> Found:
         """The result of a call with its first-order change; the change is followed through the steps, made linear."""
+        number = len(self.duals)
         x, x_change = _unpack(x)
+        if number in given.inputs:
+            x_change = x_change + given.inputs[number].to(x)
         starts, changes = zip(*map(_unpack, states), strict=True)
-        output, finals, named = run(recurrence, parameters, x, starts, reverse=reverse)
-        layer = self._layer(name, cell, recurrence, parameters, x, starts, named, lengths, reverse).to(x.dtype)
+        earlier = given.calls[number]
+        if name not in self.without and earlier.has_read(name, x, starts, lengths):
+            layer = earlier.layer.to(x.dtype)
+            output, finals, named = earlier.output.detach().clone(), tuple(earlier.finals), layer.named
+        else:
+            output, finals, named = run(recurrence, parameters, x, starts, reverse=reverse)
+            layer = self._layer(name, cell, recurrence, parameters, x, starts, named, lengths, reverse).to(x.dtype)
         if name in self.without:
             after, final = push_apart(layer, x_change, torch.cat(changes, -1), torch.cat(starts, -1))
         else:
             after, final = push_along(layer, x_change, torch.cat(changes, -1))
         self.duals.append((output, after[..., : output.shape[-1]]))
-        if len(self.duals) == self.duals_of:
+        if len(self.duals) == len(given.calls):
             raise EnoughSeen
         moved = zip(finals, layer.split(final).values(), strict=True)
-        last = tuple(forward_ad.make_dual(value.clone(), change) for value, change in moved)
+        last = tuple(forward_ad.make_dual(value.detach().clone(), change) for value, change in moved)
         return forward_ad.make_dual(output, self.duals[-1][1]), last, named
 
     @staticmethod

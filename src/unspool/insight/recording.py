@@ -20,12 +20,12 @@ from torch.autograd import forward_ad
 from torch.nn.utils import parametrize
 
 from unspool.errors import ArgumentError
+from unspool.insight.backward import pull_back
 from unspool.insight.call import Call
-from unspool.insight.linear_step import LinearStep
+from unspool.insight.linear_step import LinearStep, Pulled
 from unspool.insight.naming import join_layers
-from unspool.insight.recorder import Edit, EnoughSeen, Recorder, ready
+from unspool.insight.recorder import Edit, EnoughSeen, Recorder, Tangents, ready
 from unspool.nn.observation import observed_by
-from unspool.nn.unroll import States
 
 #: From a model to the loss whose gradient is followed.
 Run = Callable[[nn.Module], Tensor]
@@ -66,6 +66,7 @@ class Lag:
     recording: Recording
     by_call: Sequence[Tensor]  # of the states after each step, (time, batch, states)
     steps: Sequence[LinearStep]  # of each call
+    pulled: Sequence[Pulled]  # the same through the live steps of each call
 
     @cached_property
     def states(self) -> Mapping[str, Tensor]:
@@ -75,7 +76,7 @@ class Lag:
     @cached_property
     def parameters(self) -> Mapping[str, Mapping[str, Tensor]]:
         """By layer and name in the equations."""
-        return self.recording.find_parameters(self.by_call, self.steps)
+        return self.recording.find_parameters(self.pulled, self.steps)
 
 
 class Recording:
@@ -97,7 +98,7 @@ class Recording:
         """
         return record(self.model, self.run, edit, without)
 
-    @property
+    @cached_property
     def entrances(self) -> list[int]:
         """The calls that do not depend on another call's output: the lowest layers."""
         leaves = [leaf for call in self.calls for leaf in call.leaves]
@@ -105,17 +106,9 @@ class Recording:
 
     def respond(self, tangents: Mapping[int, Tensor], without: Sequence[str] = ()) -> list[Tensor]:
         """First-order responses of every call's output to changes of some calls' inputs; exact, by forward mode."""
-
-        def edit(number: int, x: Tensor, starts: States) -> tuple[Tensor, States]:
-            if number in tangents:
-                value, known = forward_ad.unpack_dual(x)
-                change = tangents[number].to(value)
-                x = forward_ad.make_dual(value, change if known is None else known + change)
-            return x, starts
-
         with torch.no_grad(), forward_ad.dual_level(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch's own use of it
-            observer = Recorder(self.model, edit, without, duals_of=len(self.calls))
+            observer = Recorder(self.model, None, without, Tangents(self.calls, tangents))
             with ready(self.model), observed_by(observer), parametrize.cached(), suppress(EnoughSeen):
                 observer.learn_names()
                 self.run(self.model)
@@ -141,10 +134,10 @@ class Recording:
         """The live steps of every call, linear around what was recorded."""
         return [call.make_linear(dtype) for call in self.calls]
 
-    def find_parameters(self, by_call: Sequence[Tensor], steps: Sequence[LinearStep]) -> dict[str, dict[str, Tensor]]:
-        """Gradients of the parameters by layer, from those of the states after each step of every call."""
-        given = zip(self.calls, by_call, steps, strict=True)
-        found = [call.find_parameters(states, step) for call, states, step in given]
+    def find_parameters(self, pulled: Sequence[Pulled], steps: Sequence[LinearStep]) -> dict[str, dict[str, Tensor]]:
+        """Gradients of the parameters by layer, from what was pulled through the live steps of every call."""
+        given = zip(self.calls, pulled, steps, strict=True)
+        found = [call.find_parameters(one, step) for call, one, step in given]
         return self.add_up(dict(enumerate(found)))
 
     def lags(self, limit: int | None = None, steps: Sequence[LinearStep] | None = None) -> Iterator[Lag]:
@@ -156,20 +149,26 @@ class Recording:
         flow = Flow(self.calls)
         flow.add([self.loss], [torch.ones_like(self.loss)])
         steps = self.make_linear() if steps is None else steps
+        entrances = self.entrances  # nothing below them has a recurrence
         pairs = zip(self.calls, steps, strict=True)
         carried = [torch.zeros_like(call.layer.after, dtype=step.dtype) for call, step in pairs]
         edges = 0
         while limit is None or edges < limit:
             states: dict[int, Tensor] = {}
+            pulled: dict[int, Pulled] = {}
             later = Flow(self.calls)
             for number, call in reversed(list(enumerate(self.calls))):
                 outside, idle = call.inject(flow.take(number))
                 states[number] = carried[number] + outside.to(carried[number])
-                x, before = call.pull_through(steps[number], states[number], call.x.requires_grad)
+                step, inner = steps[number], number not in entrances
+                x, before, pulled[number] = call.pull_through(step, states[number], inner)
                 carried[number], start = call.cross(before)
-                flow.add([call.x, *call.starts], [x, *call.layer.split(idle).values()])
+                if inner:
+                    flow.add([call.x], [x])
+                flow.add(list(call.starts), list(call.layer.split(idle).values()))
                 later.add(list(call.starts), list(call.layer.split(start).values()))
-            yield Lag(edges, self, [states[number] for number in range(len(self.calls))], steps)
+            order = range(len(self.calls))
+            yield Lag(edges, self, [states[n] for n in order], steps, [pulled[n] for n in order])
             if not any(one.any() for one in carried) and later.empty:
                 return
             flow, edges = later, edges + 1
@@ -194,8 +193,7 @@ class Recording:
 def _depends(x: Tensor, leaves: Sequence[Tensor]) -> bool:
     if not x.requires_grad:
         return False
-    found = torch.autograd.grad(x, leaves, torch.zeros_like(x), retain_graph=True, allow_unused=True)
-    return any(one is not None for one in found)
+    return any(one is not None for one in pull_back([x], [torch.zeros_like(x)], leaves))
 
 
 def record(model: nn.Module, run: Run, edit: Edit | None = None, without: Sequence[str] = ()) -> Recording:
@@ -248,9 +246,7 @@ class Flow:
         pairs = [(one, given.to(one)) for one, given in zip(outputs, cotangents, strict=True) if one.requires_grad]
         if not pairs:
             return
-        found = torch.autograd.grad(
-            [one for one, _ in pairs], self._leaves, [given for _, given in pairs], retain_graph=True, allow_unused=True
-        )
+        found = pull_back([one for one, _ in pairs], [given for _, given in pairs], self._leaves)
         for place, value in enumerate(found):
             if value is not None:
                 self._gather(place, value)

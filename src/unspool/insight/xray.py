@@ -12,12 +12,14 @@ from torch import nn
 from unspool.errors import ArgumentError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine, report_broken
+from unspool.insight.one_thread import one_thread
 from unspool.insight.report.report import Report
 from unspool.insight.subjects.module import Loss, take_model
 from unspool.insight.subjects.run import take_run
 from unspool.language import Message
 
 
+@one_thread()
 def xray(
     model: nn.Module | str | Path,
     batch: Any = None,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from unspool.errors import DataError
 from unspool.learning.contract import Learner
@@ -72,8 +74,23 @@ def load_run(run: str | Path) -> Loaded:
 
 def expected_forms(task: Task, config: Config) -> dict[str, Form]:
     """What the header of a file with the model's weights says; no memory is taken, however large the model would be."""
-    with torch.device("meta"):
+    with torch.device("meta"), _Undrawn():
         return forms_of(make_learner(task, config.model).state_dict())
+
+
+class _Undrawn(TorchFunctionMode):
+    """Within, `torch.nn.init` leaves tensors as they are.
+
+    Tensors without memory have no values to draw, and torch imports its compiler to draw none: a second of CPU time.
+    """
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if getattr(function, "__module__", "") == nn.init.__name__ and "tensor" in given:
+            return given["tensor"]
+        return function(*args, **given)
 
 
 def use(run: str | Path, learner: Learner, call: Callable[[], T]) -> T:

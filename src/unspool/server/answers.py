@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from unspool.server.refusals import RefusalError, as_refusal
+from unspool.server.refusals import RefusalError, explain
 from unspool.server.strict_json import dump, dump_in_parts
 from unspool.server.waiting import aside, count, first
 
@@ -87,7 +87,7 @@ class EventStream:
             if self._last is not None:
                 yield self._last.encode()
         except Exception as error:
-            refusal = as_refusal(error)
+            refusal = explain(error)
             scope["unspool"]["error"] = refusal.code  # the status has been sent, and the log tells this as well
             yield dump(refusal.body())
 

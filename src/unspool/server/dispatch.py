@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from unspool.server.answers import Asked, EventStream, gone, refuse
-from unspool.server.refusals import RefusalError, as_refusal
+from unspool.server.refusals import RefusalError, explain
 from unspool.server.routes import Route
 from unspool.server.schema import check
 from unspool.server.service import Service
@@ -18,7 +17,6 @@ from unspool.server.strict_json import parse
 from unspool.server.texts import timed_out
 from unspool.server.waiting import aside, end
 
-log = logging.getLogger("unspool.server")
 #: Closes the connection, so that the rest of a body is not read.
 CLOSE = {"connection": "close"}
 
@@ -112,14 +110,6 @@ async def _close(calling: asyncio.Future[ASGIApp]) -> None:
     """Give back what an answer holds that nobody will get: it came in the moment in which it was given up."""
     if not calling.cancelled() and calling.exception() is None and isinstance(stream := calling.result(), EventStream):
         await stream.close()
-
-
-def explain(error: Exception) -> RefusalError:
-    """What a client hears of an error; one of the server's own is logged."""
-    refusal = as_refusal(error)
-    if refusal.status == 500:
-        log.error("a request failed", exc_info=error)
-    return refusal
 
 
 def _too_large(most: int) -> RefusalError:

@@ -16,9 +16,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unspool.server.answers import refuse
-from unspool.server.dispatch import explain
 from unspool.server.metrics import SECONDS
-from unspool.server.refusals import RefusalError
+from unspool.server.refusals import RefusalError, explain
 from unspool.server.service import Service
 from unspool.server.settings import ServeSettings, is_local
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import logging
 from typing import Any
 
 from unspool.errors import UnspoolError
+
+log = logging.getLogger("unspool.server")
 
 #: Seconds after which one who was refused for want of room may ask again.
 RETRY_AFTER = 1
@@ -62,8 +65,16 @@ def overloaded(message: str, code: str = "queue_full") -> RefusalError:
     return RefusalError(503, message, code)
 
 
-def as_refusal(error: Exception) -> RefusalError:
-    """What a client hears of an error: an error of unspool is about what it sent, any other is the server's."""
+def explain(error: Exception) -> RefusalError:
+    """What a client hears of an error; one of the server's own is logged."""
+    refusal = _as_refusal(error)
+    if refusal.status == 500:
+        log.error("a request failed", exc_info=error)
+    return refusal
+
+
+def _as_refusal(error: Exception) -> RefusalError:
+    """An error of unspool is about what the client sent, any other is the server's."""
     if isinstance(error, RefusalError):
         return error
     if isinstance(error, UnspoolError):

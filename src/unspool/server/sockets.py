@@ -14,8 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from unspool.server import schemas, session_calls
 from unspool.server.answers import dump_aside
-from unspool.server.dispatch import explain
-from unspool.server.refusals import overloaded, unusable
+from unspool.server.refusals import explain, overloaded, unusable
 from unspool.server.schema import check
 from unspool.server.service import Service
 from unspool.server.sessions import Entry

@@ -8,6 +8,7 @@ plotly is imported by what makes figures and traces, so that a report without a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +37,13 @@ _TOP, _BOTTOM, _LEGEND = 44, 44, 24  # pixels: the title, the axis below, a line
 
 
 def numbers(values: ArrayLike) -> Any:
-    """Values as nested lists of numbers with four significant digits; None for what is not finite."""
+    """Values as numbers with four significant digits, None for what is not finite: a list, of several axes an array.
+
+    plotly copies nested lists number by number, several times; arrays of objects it takes as they are.
+    """
     array = np.asarray(values, dtype=np.float64)
-    rounded = [float(f"{value:.4g}") if np.isfinite(value) else None for value in array.ravel().tolist()]
-    return np.array(rounded, dtype=object).reshape(array.shape).tolist()
+    rounded = [float(f"{value:.4g}") if math.isfinite(value) else None for value in array.ravel().tolist()]
+    return rounded if array.ndim == 1 else np.array(rounded, dtype=object).reshape(array.shape)
 
 
 def picked(count: int, limit: int) -> NDArray[np.int64]:

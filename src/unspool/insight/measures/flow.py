@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unspool.errors import ArgumentError
 from unspool.insight.call import Call
+from unspool.insight.linear_step import LinearStep
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Flow, Gradient, Recording
 
@@ -29,6 +30,8 @@ SHOWN_AT_LEAST = 8
 LIMIT = 200
 #: Steps × parameters to follow gradients through: sources are sampled to stay below, and lags end at twice it.
 WORK = 2e9
+#: Numbers of states, over all steps, that are made linear at once.
+TOGETHER = 2**22
 #: Values below this are rounding, and say nothing about a rate.
 FLOOR = 1e-12
 
@@ -139,7 +142,7 @@ def _survival(recording: Recording, limit: int | None) -> Array:
     found = np.zeros((len(recording.layers), lags))
     sources = np.zeros_like(found)
     followed, spent = 0, 0.0
-    for lag, parts in enumerate(_split(recording, _affordable(recording, lags))):
+    for lag, parts in enumerate(_split(recording, _affordable(recording, lags), lags)):
         if not lag:
             sources = _sources(recording, parts, distances, lags)
         found[:, lag] = [norm_of(_of_layer(recording, layer, parts)) for layer in recording.layers]
@@ -203,24 +206,26 @@ def _affordable(recording: Recording, lags: int) -> int:
     return max(8, int(WORK / (lags * sum(map(_size, recording.calls)))))
 
 
-def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
-    """`Recording.lags` of the states by call, sparse, from at most `most` sources per call."""
-    calls = recording.calls
+def _split(recording: Recording, most: int, lags: int = 1) -> Iterator[list[Places]]:
+    """`Recording.lags` of the states by call, sparse, from at most `most` sources per call; about so many are asked."""
+    calls, entrances = recording.calls, recording.entrances
     flow = Flow(calls)
     flow.add([recording.loss], [torch.ones_like(recording.loss)])
     given = [_injected(call, flow.take(number)) for number, call in enumerate(calls)]
     carried = [_sampled(places, most, call) for call, (places, _) in zip(calls, given, strict=True)]
     idle = [start for _, start in given]  # of empty sequences, whose start is their end
     flow = Flow(calls)
+    steps = [_prepared(call, most * lags) for call in calls]
     while True:
         later = Flow(calls)
         parts = list(carried)
         for number, call in reversed(list(enumerate(calls))):
             came, waiting = _injected(call, flow.take(number))
             parts[number] = places, values = _merged([carried[number], came])
-            x, before = _pulled(call, places, values)
+            x, before = _pulled(steps[number](places), values, number not in entrances)
             carried[number], start = _crossed(call, places, before)
-            _send_down(flow, call, places, x)
+            if x is not None:
+                _send_down(flow, call, places, x)
             flow.add(list(call.starts), list(call.layer.split(idle[number] + waiting).values()))
             later.add(list(call.starts), list(call.layer.split(start).values()))
         yield parts
@@ -231,10 +236,9 @@ def _split(recording: Recording, most: int) -> Iterator[list[Places]]:
 
 def _send_down(flow: Flow, call: Call, places: Tensor, x: Tensor) -> None:
     """Pass the gradient of a call's input, known at some places, to the layers below."""
-    if call.x.requires_grad:
-        dense = torch.zeros_like(call.x).flatten(0, 1)
-        dense[places] = x.to(dense)
-        flow.add([call.x], [dense.view_as(call.x)])
+    dense = torch.zeros_like(call.x).flatten(0, 1)
+    dense[places] = x.to(dense)
+    flow.add([call.x], [dense.view_as(call.x)])
 
 
 def _injected(call: Call, cotangents: Sequence[Tensor | None]) -> tuple[Places, Tensor]:
@@ -275,16 +279,18 @@ def _sampled(found: Places, most: int, call: Call) -> Places:
     return places[chosen], values[chosen]
 
 
-def _pulled(call: Call, places: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of x and of the states before each place from those of the states after it."""
-    layer = call.layer
-    x, before = (each.flatten(0, 1)[places].requires_grad_() for each in (layer.x, layer.before.detach()))
-    with torch.enable_grad():
-        after = layer.advance(x, before)
-    if not after.requires_grad:
-        return torch.zeros_like(x), torch.zeros_like(before)
-    found = torch.autograd.grad(after, [x, before], values, allow_unused=True, materialize_grads=True)
-    return found[0], found[1]
+def _prepared(call: Call, visits: int) -> Callable[[Tensor], LinearStep]:
+    """The steps at places, linear: all places at once where they are few and each is visited about once or oftener."""
+    linear, x, before = call.layer.linear, call.layer.x.flatten(0, 1), call.layer.before.flatten(0, 1)
+    if len(x) <= visits and before.numel() <= TOGETHER:
+        return linear.at(x, before).pick
+    return lambda places: linear.at(x[places], before[places])
+
+
+def _pulled(step: LinearStep, values: Tensor, to_input: bool) -> tuple[Tensor | None, Tensor]:
+    """Gradients of x, if wanted, and of the states before each place from those of the states after it."""
+    found = step.pull(values, to_input)
+    return found.x if to_input else None, found.states
 
 
 def _crossed(call: Call, places: Tensor, before: Tensor) -> tuple[Places, Tensor]:

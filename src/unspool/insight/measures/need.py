@@ -71,6 +71,10 @@ class _Places:
     state: Array  # (places, width)
     x: Array  # (time, batch, width)
 
+    def at(self, order: NDArray[np.int64]) -> _Places:
+        """The places in another order."""
+        return _Places(self.row[order], self.time[order], self.error[order], self.state[order], self.x)
+
 
 def measure_need(recording: Recording) -> Need:
     """Which earlier inputs explain the error of the loss.
@@ -99,7 +103,11 @@ def measure_need(recording: Recording) -> Need:
     rolls = np.random.default_rng(0).integers(count // 10 + 1, count - count // 10, ROLLS)
     rolled = np.stack([error, *(np.roll(error, roll, 0) for roll in rolls)], -1)  # (places, width, 1 + rolls)
     lags = np.arange(1, min(LAGS, len(places.x) - 1) + 1, dtype=np.int64)
-    found = np.array([_explained(places, int(lag), known, rolled, most) for lag in lags]).reshape(len(lags), -1)
+    order = np.argsort(places.time, kind="stable")  # the places that have a lag are then a slice, not a copy
+    places, known, rolled = places.at(order), known[order], rolled[order]
+    squares = np.square(rolled).sum(1)[::-1].cumsum(0)[::-1]
+    found = np.array([_explained(places, int(lag), known, rolled, squares, most) for lag in lags])
+    found = found.reshape(len(lags), -1)
     trials = found[:, 1:]
     chance = float(np.nanmax(trials)) if np.isfinite(trials).any() else np.nan
     return Need(lags, found[:, 0], chance, count)
@@ -135,23 +143,27 @@ def _newest(places: _Places, most: int) -> list[Array]:
     return [_directions(places.x[(places.time - lag).clip(min=0), places.row], most) for lag in range(reach)]
 
 
-def _explained(places: _Places, lag: int, known: Array, rolled: Array, most: int) -> Array:
-    """What the input of one lag explains of the errors, and of the errors of each roll, (1 + rolls,)."""
-    within = places.time >= lag
-    count, taken = int(within.sum()), known.shape[1]
+def _explained(places: _Places, lag: int, known: Array, rolled: Array, squares: Array, most: int) -> Array:
+    """What the input of one lag explains of the errors, and of the errors of each roll, (1 + rolls,).
+
+    The places are in the order of time; `squares` are sums of squared errors from each place on.
+    """
+    first = int(np.searchsorted(places.time, lag))
+    within = slice(first, None)
+    count, taken = len(places.time) - first, known.shape[1]
     nothing: Array = np.full(rolled.shape[-1], np.nan)
     if count < max(FEWEST_PLACES, 2 * taken, ENOUGH * len(places.row)):
         return nothing
     x = places.x[places.time[within] - lag, places.row[within]]
     here = np.linalg.qr(known[within]).Q
     own = _basis(_without(_directions(x, min(most, count // PLACES_EACH)), here))
-    errors = rolled[within].reshape(count, -1)
-    errors = errors - here @ (here.T @ errors)
     left = count - taken - own.shape[1] - 1
     if not own.shape[1] or left < 1:
         return nothing
-    whole = np.square(errors).sum(0).reshape(rolled.shape[1:]).sum(0)
-    part = np.square(own.T @ errors).sum(0).reshape(rolled.shape[1:]).sum(0)
+    # The errors without what is known of them are not formed: their parts along both bases say enough.
+    along = np.concatenate([here, _without(own, here)], 1).T @ rolled[within].reshape(count, -1)
+    known_part, part = (np.square(one).sum(0).reshape(rolled.shape[1:]).sum(0) for one in np.split(along, [taken]))
+    whole = squares[first] - known_part
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(1 - (1 - part / whole) * (count - taken - 1) / left, np.float64)
 

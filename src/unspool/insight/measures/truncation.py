@@ -92,11 +92,14 @@ def _remaining(recording: Recording, whole: Gradient, windows: int) -> Array:
     In the model's own precision, as the whole gradient is: large models take half as long.
     """
     steps = recording.make_linear(recording.calls[0].output.dtype)
-    rest = [states.to(step.dtype, copy=True) for states, step in zip(whole.by_call, steps, strict=True)]
+    given = zip(recording.calls, whole.by_call, steps, strict=True)
+    rest = [
+        step.pull(states[call.layer.live].to(step.dtype), to_input=False, to_states=False)
+        for call, states, step in given
+    ]
     left = []
     for lag in recording.lags(windows, steps):
-        for states, part in zip(rest, lag.by_call, strict=True):
-            states.sub_(part)
+        rest = [one.without(part) for one, part in zip(rest, lag.pulled, strict=True)]
         parameters = recording.find_parameters(rest, steps)
         left.append([_norm(parameters[layer.name]) for layer in recording.layers])
     return np.array(left).T

@@ -82,9 +82,13 @@ def follow(step: CountedMap, starts: Tensor, steps: int = STEPS) -> tuple[Tensor
 
 def _period(path: Tensor) -> int | None:
     """After how many steps a path, (steps, states), comes back to where it was; None if it does not."""
-    variance = (path - path.mean(0)).square().sum(-1).mean()
+    path = path - path.mean(0)
+    variance = path.square().sum(-1).mean()
+    products = path @ path.T  # ‖a − b‖² = ‖a‖² + ‖b‖² − 2 a·b: one product for all lags
+    square = products.diagonal()
+    distances = square.unsqueeze(0) + square.unsqueeze(1) - 2 * products
     lags = range(1, max(2, len(path) // 2))
-    apart = torch.stack([(path[lag:] - path[:-lag]).square().sum(-1).mean() for lag in lags])
+    apart = torch.stack([distances.diagonal(lag).mean() for lag in lags])
     away = (apart > LEFT * variance).nonzero().squeeze(1)  # a slow drift is near to itself as it never leaves
     back = (apart <= BACK * variance).nonzero().squeeze(1)
     back = back[back > away[0]] if len(away) else back[:0]

@@ -79,7 +79,7 @@ def _plotly() -> str:
 
 @cache
 def _packed() -> str:
-    return base64.b64encode(gzip.compress(_plotly().encode(), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(_plotly().encode(), compresslevel=6, mtime=0)).decode()
 
 
 def _policy(scripts: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.fixed_points import FixedPoints, PointSet, measure_fixed_points
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, norm, row, sup
-from unspool.language import Message, words
+from unspool.language import Message, listed, words
 
 
 def tell(found: FixedPoints) -> Section:
@@ -48,8 +48,9 @@ def _findings(found: FixedPoints) -> Iterator[str]:
     for portrait in found.portraits:
         for one in found.of(portrait):
             yield from _of_set(one)
-        if portrait.alone:
-            yield Message("{label} is searched by itself: {why}.", label=portrait.label, why=words(portrait.alone))
+    for why in dict.fromkeys(portrait.alone for portrait in found.portraits if portrait.alone):
+        alike = [portrait.label for portrait in found.portraits if portrait.alone == why]
+        yield Message("{label} is searched by itself: {why}.", label=listed(alike), why=words(why))
 
 
 def _of_set(one: PointSet) -> Iterator[str]:
