@@ -29,6 +29,15 @@ DESERTED = 120.0
 #: Seconds in which a worker on this machine may start again before it is replaced. Dask's own 15 are too few where all
 #: cores are busy, and Dask puts no other in its place.
 LOST = 60.0
+#: Of workers on this machine. Dask would have them return memory to the system with every 64 kB that is freed, which an
+#: update does many times and pays for with page faults, and look every 10 ms what they compute.
+ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1)
+WORKERS = {
+    "distributed.scheduler.allowed-failures": ATTEMPTS,
+    "distributed.deploy.lost-worker-timeout": LOST,
+    "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
+    "distributed.worker.profile.enabled": False,
+}
 #: Seconds between two looks at the workers on this machine.
 PERIOD = 2.0
 #: Seconds in which workers on this machine have to end.
@@ -80,8 +89,7 @@ def _start(count: int) -> Iterator[Client]:
     import dask
     from distributed import Client, LocalCluster
 
-    settings = {"distributed.scheduler.allowed-failures": ATTEMPTS, "distributed.deploy.lost-worker-timeout": LOST}
-    with dask.config.set(settings), _quiet():
+    with dask.config.set(WORKERS), _quiet():
         cluster = _cluster_of(LocalCluster, count)
         try:
             with Client(cluster) as client, _keeping_workers(cluster):
