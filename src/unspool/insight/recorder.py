@@ -142,7 +142,7 @@ class Recorder:
         earlier = given.calls[number]
         if name not in self.without and earlier.has_read(name, x, starts, lengths):
             layer = earlier.layer.to(x.dtype)
-            output, finals, named = earlier.output.detach().clone(), tuple(earlier.finals), layer.named
+            output, finals, named = earlier.output.detach().clone(), tuple(earlier.finals), dict(layer.named)
         else:
             output, finals, named = run(recurrence, parameters, x, starts, reverse=reverse)
             layer = self._layer(name, cell, recurrence, parameters, x, starts, named, lengths, reverse).to(x.dtype)
