@@ -57,7 +57,7 @@ def _findings(found: FixedPoints) -> Iterator[str]:
         )
     for why in dict.fromkeys(portrait.alone for portrait in found.portraits if portrait.alone):
         alike = [portrait.label for portrait in found.portraits if portrait.alone == why]
-        yield Message("{label} is searched by itself: {why}.", label=listed(alike), why=words(why))
+        yield Message("{label}: searched apart from other layers, since {why}.", label=listed(alike), why=words(why))
 
 
 def _of_set(one: PointSet) -> Iterator[str]:
