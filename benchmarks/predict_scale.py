@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from limits import bounded
 
 from unspool.cluster import connect
 from unspool.partitions.folder import OutputFolder
 from unspool.partitions.inputs import find_partitions
 from unspool.partitions.predict import Options, distribute, prepare_jobs
-from unspool.partitions.workers import keeping_workers
 
 LABELS = ("weather", "music", "travel")
 WORDS = 400
@@ -84,14 +84,14 @@ def write_data(folder: Path, rows: int, partitions: int) -> None:
 def predict(run: Path, data: Path, out: Path, workers: int, kills: int) -> dict[str, Any]:
     """Predict all partitions on a local cluster; some of its workers are killed meanwhile."""
     jobs, _ = prepare_jobs(run, [data], OutputFolder(out), Options(), threads=1)
-    with connect(f"local:{workers}") as client, keeping_workers(client):
+    with connect(f"local:{workers}") as client:
         client.run(import_all)
         idle = max(client.run(peak_memory).values())
         killer = Killer(client.cluster, kills, len(jobs))
         started = time.perf_counter()
         rows = sum(outcome.finished.rows for outcome in killer.watch(distribute(jobs, client)) if outcome.finished)
         seconds = time.perf_counter() - started
-        most = max(client.run(peak_memory, on_error="ignore").values())
+        most = max(client.run(peak_memory, on_error="ignore").values(), default=idle)
     row = {"workers": workers, "rows": rows, "seconds": seconds, "rows_per_second": rows / seconds}
     return row | {"kills": killer.killed, "memory": most - idle, "outputs": len(find_partitions([out]))}
 
@@ -106,6 +106,8 @@ class Killer:
 
     def watch(self, outcomes: Any) -> Any:
         for number, outcome in enumerate(outcomes):
+            if number % 20 == 0:
+                print(f"{number} partitions are finished", file=sys.stderr, flush=True)
             if number in self._when:
                 threading.Timer(self._chance.random() / 10, self._kill).start()  # in the middle of a partition
             yield outcome
@@ -144,15 +146,20 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--partitions", type=int, default=200)
     parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--folder", type=Path, help="where data and predictions are kept for the time being")
+    parser.add_argument("--minutes", type=float, default=45, help="the most that one of the three may take")
     said = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=said.folder, prefix="predict-scale-") as name:
         folder = Path(name)
         run = train_model(folder)
         write_data(folder / "data", said.rows, said.partitions)
-        seconds, digests = [], []
+        seconds: list[float] = []
+        digests: list[str] = []
         for place, (workers, kills) in enumerate(((1, 0), (2, 0), (2, said.kills))):
             out = folder / f"out-{place}"
-            row = predict(run, folder / "data", out, workers, kills)
+            known = f"about {seconds[0] / workers:.0f} s" if seconds else "no time known yet"
+            print(f"{workers} workers, {kills} kills: {known}, at most {said.minutes:g} minutes", file=sys.stderr)
+            with bounded(f"{workers} workers with {kills} kills", said.minutes):
+                row = predict(run, folder / "data", out, workers, kills)
             seconds.append(row["seconds"])
             digests.append(digest(out))
             print(json.dumps(row | {"same": digests[-1] == digests[0]}), flush=True)

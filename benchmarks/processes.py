@@ -1,7 +1,7 @@
 """Are several processes worth it? Updates a second of one process and of two, and a model of N machines.
 
     python benchmarks/processes.py
-    python benchmarks/processes.py --hidden 512 --rows 128 --picture docs/images/scale.html
+    python benchmarks/processes.py --hidden 512 --rows 128 --picture docs/images/scale.svg
 
 Measures an update of a character model in one process with all cores, with half of the rows, and in two processes that
 divide the cores and the rows, in turns; and the sum of gradients between two processes of this machine, of two sizes,
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from limits import bounded
 from torch import distributed, nn
 
 import unspool.nn
@@ -35,6 +38,11 @@ TOKENS, STEPS = 65, 64
 #: Bytes of two messages whose times give latency and bandwidth.
 SMALL, LARGE = 4096, 16_000_000
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+#: Minutes that one of the measurements may take, and seconds that it usually does.
+LIMIT, USUAL = 10, 15
+#: Of the picture, in pixels.
+WIDTH, HEIGHT, MARGIN = 900, 480, 60
+COLORS = ("#4477aa", "#ee6677", "#228833")
 LINKS = {"1 Gbit/s": ETHERNET_1G, "10 Gbit/s": ETHERNET_10G, "100 Gbit/s": ETHERNET_100G}
 
 
@@ -94,16 +102,28 @@ def start(asked: argparse.Namespace, rows: int, processes: int, threads: int) ->
     sizes = ["--hidden", asked.hidden, "--layers", asked.layers, "--rows", rows // processes]
     command = [sys.executable, __file__, "--work", *map(str, sizes), "--updates", str(asked.updates)]
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    with tempfile.TemporaryDirectory() as folder:
-        running = []
-        for rank in range(processes):
-            own = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
-            with (Path(folder) / str(rank)).open("w") as out:
-                given = environment | (own if processes > 1 else {})
-                running.append(subprocess.Popen(command, env=given, stdout=out))
-        assert all(process.wait() == 0 for process in running)
-        found: dict[str, float] = json.loads((Path(folder) / "0").read_text())
+    own = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_port())}
+    running: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory() as folder, bounded(f"{processes} processes with {rows} rows", LIMIT):
+        try:
+            for rank in range(processes):
+                with (Path(folder) / str(rank)).open("w") as out:
+                    given = environment | (own | {"RANK": str(rank)} if processes > 1 else {})
+                    running.append(subprocess.Popen(command, env=given, stdout=out))
+            if any(process.wait() for process in running):
+                raise SystemExit("a process failed; it has said why above")
+            found: dict[str, float] = json.loads((Path(folder) / "0").read_text())
+        finally:
+            for process in running:
+                process.kill()
     return found
+
+
+def find_port() -> int:
+    """A port of this machine that nobody uses."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def measure(asked: argparse.Namespace) -> tuple[UpdateCost, Mapping[str, float]]:
@@ -117,10 +137,11 @@ def measure(asked: argparse.Namespace) -> tuple[UpdateCost, Mapping[str, float]]
     }
     found: dict[str, list[float]] = {name: [] for name in contestants}
     sums: dict[str, list[float]] = {"small": [], "large": [], "size": []}
-    for _ in range(asked.rounds):
+    for turn in range(asked.rounds):
         for name, (rows, processes, threads) in contestants.items():
             told = start(asked, rows, processes, threads)
             found[name].append(told["update"])
+            print(f"round {turn + 1} of {asked.rounds}, {name}: {told['update'] * 1e3:.2f} ms", flush=True)
             for kind in sums:
                 sums[kind] += [told[kind]] if kind in told else []
     seconds = {name: statistics.median(each) for name, each in found.items()}
@@ -154,24 +175,38 @@ def of_machines(cost: UpdateCost, seconds: Mapping[str, float], link: tuple[floa
     return replace(cost, fixed=cost.fixed * faster, row=cost.row * faster, latency=latency, bandwidth=bandwidth)
 
 
-def draw(cost: UpdateCost, seconds: Mapping[str, float], path: Path) -> None:
-    """Updates a second over the machines, with the break-even marked, as a page."""
-    import plotly.graph_objects as go
+def draw(cost: UpdateCost, seconds: Mapping[str, float]) -> str:
+    """Updates per second over the machines, with the break-even marked, as SVG."""
+    costs = {name: of_machines(cost, seconds, link) for name, link in LINKS.items()}
+    every = range(1, COUNTS[-1] + 1)
+    most = max(1 / one.seconds(count) for one in costs.values() for count in every)
 
-    figure = go.Figure()
-    every = list(range(1, COUNTS[-1] + 1))
-    for name, link in LINKS.items():
-        one = of_machines(cost, seconds, link)
-        figure.add_scatter(x=every, y=[1 / one.seconds(count) for count in every], name=name)
+    def across(count: int) -> float:
+        return MARGIN + (WIDTH - 2 * MARGIN) * math.log2(count) / math.log2(COUNTS[-1])
+
+    def up(rate: float) -> float:
+        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * rate / most
+
+    parts = [text(WIDTH / 2, HEIGHT - 15, "machines"), text(MARGIN, 30, "updates per second")]
+    parts += [text(across(count), HEIGHT - MARGIN + 20, str(count)) for count in COUNTS]
+    parts += [text(30, up(part * most / 4) + 4, f"{part * most / 4:.0f}") for part in range(5)]
+    alone = up(1 / next(iter(costs.values())).seconds(1))
+    parts.append(f'<path d="M{MARGIN} {alone:.1f}H{WIDTH - MARGIN}" stroke="gray" stroke-dasharray="4"/>')
+    for place, ((name, one), color) in enumerate(zip(costs.items(), COLORS, strict=True)):
+        line = " ".join(f"{across(count):.1f},{up(1 / one.seconds(count)):.1f}" for count in every)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts.append(text(MARGIN + 110, 60 + 20 * place, f"{name}, faster than one from {one.break_even()} on", color))
         if count := one.break_even():
-            mark = {"size": 11, "symbol": "diamond", "color": "black"}
-            figure.add_scatter(x=[count], y=[1 / one.seconds(count)], mode="markers", marker=mark, showlegend=False)
-    alone = 1 / seconds["one"]
-    figure.add_hline(alone, line_dash="dot", annotation_text="one machine")
-    figure.update_xaxes(type="log", title="machines", tickvals=COUNTS)
-    figure.update_yaxes(title="updates per second")
-    figure.update_layout(template="plotly_white", width=900, height=480, margin={"t": 20})
-    figure.write_html(path, include_plotlyjs=True)
+            parts.append(
+                f'<circle cx="{across(count):.1f}" cy="{up(1 / one.seconds(count)):.1f}" r="6" fill="{color}"/>'
+            )
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif">'
+    return "\n".join([opening, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>\n"])
+
+
+def text(x: float, y: float, words: str, color: str = "black") -> str:
+    """Words in a picture, centered at a place."""
+    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="13" text-anchor="middle" fill="{color}">{words}</text>'
 
 
 def main() -> None:
@@ -181,16 +216,19 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=64, help="of a batch, over all processes")
     options.add_argument("--updates", type=int, default=30)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--picture", type=Path, help="write the curves for 1 to 256 machines there")
+    options.add_argument("--picture", type=Path, help="write the curves for 1 to 256 machines there, as SVG")
     options.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.work:
         print(json.dumps(work(asked)))
         return
+    starts = 4 * asked.rounds
+    print(f"{starts} measurements, of some {USUAL} s each: about {-(-starts * USUAL // 60)} minutes", flush=True)
     cost, seconds = measure(asked)
     tell(cost, seconds)
     if asked.picture:
-        draw(cost, seconds, asked.picture)
+        asked.picture.write_text(draw(cost, seconds), encoding="utf-8")
+        print(f"{asked.picture} has the picture")
 
 
 if __name__ == "__main__":

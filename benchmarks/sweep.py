@@ -3,7 +3,7 @@
     python benchmarks/sweep.py snips --out runs/sweeps
 
 `snips` is as in benchmarks/results/snips_intents.py. 24 random trials are trained one after the other, on two Dask
-workers of this machine, and there again while a worker is killed three times. All three must give the same trials.
+workers of this machine, and there again while workers are killed three times. All three must give the same trials.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from limits import bounded
 
 import unspool
 from unspool.sweeps.course import Row
@@ -77,9 +78,12 @@ def run(name: str, files: dict[str, str], asked: argparse.Namespace) -> tuple[Sw
     how: dict[str, Any] = {"trials": asked.trials, "sampler": "random", "prune": False, "epochs": asked.epochs}
     tell = Killer() if name == "killed" else print_progress
     began = time.monotonic()
-    found = unspool.sweep(files["train"], out=out, **SWEEPS[name], **how, **held_out, seed=asked.seed, tell=tell)
+    with bounded(f"the sweep {name}", asked.minutes):
+        found = unspool.sweep(files["train"], out=out, **SWEEPS[name], **how, **held_out, seed=asked.seed, tell=tell)
     if found.reason != "done":
         raise SystemExit(f"{name}: {found.reason}")
+    if isinstance(tell, Killer) and len(tell.killed) < KILLS:
+        raise SystemExit(f"{name}: only {len(tell.killed)} of {KILLS} kills; give more --trials or --epochs")
     return found, time.monotonic() - began
 
 
@@ -92,12 +96,15 @@ def main() -> None:
     options.add_argument("--epochs", type=float, default=1.0)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", choices=SWEEPS, nargs="+", default=list(SWEEPS))
+    options.add_argument("--minutes", type=float, default=45, help="the most that one of the sweeps may take")
     asked = options.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     files = {part: write_table(asked.snips / part, asked.out / f"{part}.tsv") for part in PARTS}
     found: dict[str, Swept] = {}
     seconds: dict[str, float] = {}
     for name in asked.only:
+        known = f"about {max(seconds.values()) / 60:.0f} minutes or fewer" if seconds else "each trial tells its time"
+        print(f"{name}: {asked.trials} trials, {known}, at most {asked.minutes:g} minutes", flush=True)
         found[name], seconds[name] = run(name, files, asked)
     report(found, seconds)
 

@@ -42,6 +42,8 @@ python benchmarks/write_docs.py results.json              # write this page
   way.
 - **Elementwise recurrences** (`elementwise`): minGRU as its publication has it. *torch*: the scan in log space in plain
   torch operations. *jax*: `lax.scan` under `jit`, with both products with x as one before the loop.
+- **Matrices as states** (`matrix`): gated linear attention and DeltaNet with four heads. *torch loop*, *jax*: the same
+  equations step by step, under `jit` in JAX; all that does not read the state is computed for all steps at once.
 - **Stacks** (`wavefront`): the same layers with and without `unspool.nn.wavefront.layers_apart()`.
 - **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, measured in the same rounds. Only
   the operations of matrix products count.

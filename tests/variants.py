@@ -151,6 +151,17 @@ each_cell = pytest.mark.parametrize(
     "cell",
     [pytest.param(cell, id=name, marks=[pytest.mark.long] * (name in PUBLISHED)) for name, cell in VARIANTS.items()],
 )
+#: For tests that compile a kernel per cell: some of every kind, and all of them where minutes do not matter.
+each_kernel = pytest.mark.parametrize(
+    "cell",
+    [
+        *(
+            pytest.param(VARIANTS[name], id=f"{name}-soon")
+            for name in ("lstm", "jordan", "NormalisedLSTM", "ThreeStates", "UnitByUnit")
+        ),
+        *(pytest.param(cell, id=name, marks=pytest.mark.long) for name, cell in VARIANTS.items()),
+    ],
+)
 
 #: States that a cell divides by, and leaves positive, by the name of its class.
 NORMALIZERS = {"SLSTM": ("n",)}

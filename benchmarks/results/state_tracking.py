@@ -17,6 +17,7 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Iterable
 
 import torch
 from libraries import CLASSES, LIBRARIES, compare_speed, update
@@ -67,11 +68,11 @@ def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def train(model: nn.Module, asked: argparse.Namespace) -> int:
-    """Train on sequences that grow with what has been learned; the length of the last ones."""
+def train(model: nn.Module, asked: argparse.Namespace, steps: Iterable[int]) -> int:
+    """Train on sequences that grow with what has been learned, one update per step; the length of the last ones."""
     rule = torch.optim.Adam(model.parameters(), asked.lr)
     T, recent = 2, 0.0
-    for step in range(asked.updates):
+    for step in steps:
         x, y = batch(asked.task, T, asked.batch_size, asked.seed * 10_000_000 + step, asked.generators)
         logits = model(x)
         recent += 0.05 * (float((logits[-1].argmax(-1) == y[-1]).float().mean()) - recent)
@@ -116,7 +117,7 @@ def main() -> None:
         if cell in CLASSES:
             print(f"{cell}: {compare_speed(make, lambda model: loss(model, *given))}", flush=True)
         model, begun = make(asked.library), time.perf_counter()
-        T = train(model, asked)
+        T = train(model, asked, range(asked.updates))
         seconds = time.perf_counter() - begun
         scores = " | ".join(f"{score(model, T, asked):.1%}" for T in TESTED)
         print(f"| {cell} | {scores} | {T} steps | {seconds:.0f} s |", flush=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import unspool
-from unspool.errors import ArgumentError, MissingPackageError
+from unspool.errors import ArgumentError, ClusterError, MissingPackageError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,6 +24,15 @@ FORMS = "Give local:2 for two processes on this machine, or the address of a sch
 MOST_LOCAL = 512
 #: How often the task of a worker that died is given to another worker before it counts as failed.
 ATTEMPTS = 20
+#: Seconds without any worker after which a cluster is given up.
+DESERTED = 120.0
+#: Seconds in which a worker on this machine may start again before it is replaced. Dask's own 15 are too few where all
+#: cores are busy, and Dask puts no other in its place.
+LOST = 60.0
+#: Seconds between two looks at the workers on this machine.
+PERIOD = 2.0
+#: Seconds in which workers on this machine have to end.
+CLOSING = 60.0
 
 
 @contextmanager
@@ -69,9 +80,49 @@ def _start(count: int) -> Iterator[Client]:
     import dask
     from distributed import Client, LocalCluster
 
-    settings = {"distributed.scheduler.allowed-failures": ATTEMPTS}
-    with dask.config.set(settings), _quiet(), _cluster_of(LocalCluster, count) as cluster, Client(cluster) as client:
-        yield client
+    settings = {"distributed.scheduler.allowed-failures": ATTEMPTS, "distributed.deploy.lost-worker-timeout": LOST}
+    with dask.config.set(settings), _quiet():
+        cluster = _cluster_of(LocalCluster, count)
+        try:
+            with Client(cluster) as client, _keeping_workers(cluster):
+                yield client
+        finally:
+            with suppress(TimeoutError):  # they end with this process at the latest
+                cluster.close(timeout=CLOSING)
+
+
+@contextmanager
+def _keeping_workers(cluster: Any) -> Iterator[None]:
+    """Inside, a cluster has as many workers as it had, whatever ends them.
+
+    Dask starts a worker again that was killed, but not one that was killed while it started.
+    """
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.wait(PERIOD):
+            cluster.loop.add_callback(replace_workers, cluster)
+
+    thread = threading.Thread(target=keep, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def replace_workers(cluster: Any) -> None:
+    """Start as many workers as have ended for good; in the thread of the cluster, which changes the same list.
+
+    Args:
+        cluster: A `distributed.LocalCluster`.
+    """
+    for name, worker in list(cluster.workers.items()):
+        if worker.status.name in ("closed", "failed"):
+            del cluster.workers[name]
+    if len(cluster.workers) < len(cluster.worker_spec):
+        cluster.scale(len(cluster.worker_spec))
 
 
 def _cluster_of(kind: Any, count: int) -> Any:
@@ -135,3 +186,35 @@ def check_versions(address: str, found: Mapping[str, Any]) -> None:
             has = f"unspool {version}" if isinstance(version, str) else "no unspool, or another version"
             problem = f"has a worker, {worker}, with {has}; here it is {unspool.__version__}"
             raise ArgumentError.of("dask", address, problem, "Install the same version everywhere")
+
+
+class Attendance:
+    """Watches the workers of a cluster, so that nobody waits for one that has none.
+
+    Args:
+        client: The cluster.
+        kept: What is kept, and how to continue, in one or two sentences: the end of each error.
+    """
+
+    def __init__(self, client: Client, kept: str) -> None:
+        self._client, self._kept = client, kept
+        self._seen = time.monotonic()  # when there was a worker
+
+    def count(self) -> int:
+        """How many workers there are now.
+
+        Raises:
+            ClusterError: There has been none for `DESERTED` seconds, or the scheduler is gone.
+        """
+        if self._client.status == "closed":
+            raise self.lost()
+        found = len(self._client.scheduler_info(n_workers=-1)["workers"])
+        if found:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > DESERTED:
+            raise ClusterError(f"the cluster has had no worker for {DESERTED:.0f} s. {self._kept}")
+        return found
+
+    def lost(self) -> ClusterError:
+        """What to raise where the scheduler is gone."""
+        return ClusterError(f"the connection to the cluster is lost. {self._kept}")

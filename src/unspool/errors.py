@@ -13,6 +13,7 @@
     ├── TrainingError                             training that cannot go on
     │   ├── DivergenceError                       NaN or infinity in a model, in training or in use; says where
     │   └── OthersFailedError                     training that ends here because it does in another process
+    ├── ClusterError                              a cluster that was lost during work; what was finished is kept
     ├── BuildError                                a kernel that cannot be built; the layer then runs eagerly
     ├── MissingPackageError (ImportError)         a package of an extra that is not installed; says the `pip install`
     └── ConvergenceError (ArithmeticError)        an iteration that has no limit
@@ -120,6 +121,10 @@ class DivergenceError(TrainingError):
 
 class OthersFailedError(TrainingError):
     """Training ends in this process because it does in another one, which says why."""
+
+
+class ClusterError(UnspoolError):
+    """A cluster was lost during work, or has no workers any more; what was finished is kept."""
 
 
 class BuildError(UnspoolError):

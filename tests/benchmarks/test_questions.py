@@ -25,6 +25,7 @@ from unspool.lab.bench import (
     fresh,
     fresh_process,
     grid,
+    matrix,
     memory,
     run,
     stream,
@@ -60,6 +61,7 @@ EXPECTED = {
         "inference": {OURS, elementwise.LOG_SPACE},
         elementwise.PEAK: {OURS},
     },
+    "matrix": {"training": {OURS, matrix.LOOP}, "inference": {OURS, matrix.LOOP}},
     "wavefront": {
         "training": {OURS, wavefront.ONE_BY_ONE},
         "inference": {OURS, wavefront.ONE_BY_ONE},

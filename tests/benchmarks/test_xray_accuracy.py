@@ -29,6 +29,7 @@ def test_held_out_architectures_are_not_those_of_development() -> None:
     assert not kinds[DEVELOPMENT] & kinds[HELD_OUT]
 
 
+@pytest.mark.long
 def test_the_small_form_is_judged_rightly_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep = tmp_path / "kept.jsonl"
     results = run(small(), keep, updates=20)

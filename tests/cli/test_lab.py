@@ -111,7 +111,7 @@ def test_numbers_of_another_version_are_left_out(capsys: pytest.CaptureFixture[s
     entries = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps(entries | {"found": {}}), encoding="utf-8")
     capsys.readouterr()
-    assert call("lab", "vanishing", "--quick", "--out", "kept") == 0
+    assert call("lab", "indices", "--quick", "--out", "kept") == 0
     said = capsys.readouterr()
     assert "is left out" in said.err
     assert "Traceback" not in said.err

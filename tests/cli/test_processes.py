@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.calling import refused
 from tests.learning.small_runs import outcome, write_text
 
 from unspool.cli import processes
@@ -255,21 +256,27 @@ def test_a_run_in_two_processes_survives(place: Path) -> None:
     assert outcome(place / "broken") == outcome(place / "whole")
 
 
+def test_restarts_need_resume(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    said = refused(capsys, "train", "text.txt", "--out", "broken")
+    assert said.startswith("error: --resume (=False) is missing, and torchrun may start the processes again")
+    assert not (place / "broken").exists()
+
+
 @pytest.mark.long
 def test_torchrun_goes_on_when_processes_die(place: Path) -> None:
-    """Two deaths, of either rank, and the bits of an unbroken run; without `--resume` nothing is started."""
-    settings = ["--steps", "1500", *OPTIONS, "--eval-every", "500", "--set", "checkpoint_every=10"]
+    """Two deaths, of either rank, and the bits of an unbroken run."""
+    settings = ["--steps", "300", *OPTIONS, "--eval-every", "100", "--set", "checkpoint_every=10"]
     assert command(*TORCHRUN, "text.txt", "--out", "whole", *settings)[0] == 0
-    again = [*TORCHRUN[:-3], "--max-restarts=3", *TORCHRUN[-3:], "text.txt", "--out", "broken", *settings]
-    code, _, said = command(*again)
-    assert code == 1
-    assert "error: --resume (=False) is missing" in said
-    assert not (place / "broken").exists()
-    process = subprocess.Popen([*again, "--resume"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    for step, rank in ((300, 1), (800, 0)):
-        wait_for(process, "saved", step)
-        os.kill(processes_of(process)[rank], signal.SIGKILL)
-    out = process.communicate(timeout=200)[0]
+    again = [*TORCHRUN[:-3], "--max-restarts=3", *TORCHRUN[-3:], "text.txt", "--out", "broken", *settings, "--resume"]
+    process = subprocess.Popen(again, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        for step, rank in ((60, 1), (160, 0)):
+            wait_for(process, "saved", step)
+            os.kill(processes_of(process)[rank], signal.SIGKILL)
+        out = process.communicate(timeout=200)[0]
+    finally:
+        process.kill()
     assert process.returncode == 0
     assert json.loads(out.splitlines()[-1])["event"] == "finished"
     assert outcome(place / "broken") == outcome(place / "whole")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from tests.cli.calling import call, refused
 from tests.sweeps.test_page import FAILED, row, snapshot
 
 from unspool.cli.sweep_view import JsonSweep, PlainSweep, choose_rows, render
+from unspool.cluster import connect
+from unspool.sweeps import engines
+from unspool.sweeps.folder import SweepFolder, take
 from unspool.sweeps.searching import Told
 
 
@@ -24,7 +29,22 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_sweep_from_start_to_end_and_again(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    how = ("--trials", 2, "--jobs", 1, "--search", "lr", "--steps", 2, "--hidden", 4, "--out", tmp_path / "s")
+    how = (
+        "--trials",
+        2,
+        "--jobs",
+        1,
+        "--search",
+        "lr",
+        "--steps",
+        2,
+        "--hidden",
+        4,
+        "--engine",
+        "torch",
+        "--out",
+        tmp_path / "s",
+    )
     assert call("sweep", data, *how) == 0
     said = capsys.readouterr().out
     assert "2 trials; lr 0.0004 to 0.016" in said
@@ -45,6 +65,25 @@ def test_what_is_refused_is_one_line_with_options_spelled(
     assert refused(capsys, "sweep", data, "--dask", "nowhere", *out).startswith("error: --dask (='nowhere') is no ")
     assert "FILE" in refused(capsys, "sweep", *out)
     assert not (tmp_path / "s").exists()
+
+
+def test_no_cluster_and_a_folder_in_use_are_one_line_each(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "connect", partial(connect, timeout=0.3))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        said = refused(capsys, "sweep", data, "--dask", address, "--out", tmp_path / "s")
+    assert said.startswith(f"error: --dask (='{address}') has no cluster that answers within 0.3 s. Start one there. ")
+    assert said.count("\n") == 1
+    lock = take(SweepFolder(tmp_path / "used"))
+    try:
+        said = refused(capsys, "sweep", data, "--out", tmp_path / "used")
+    finally:
+        lock.release()
+    assert said.endswith("is in use: another process runs this sweep. Wait for it, or give another --out.\n")
+    assert said.count("\n") == 1
 
 
 def test_the_table_has_running_trials_first_and_fits_a_narrow_terminal() -> None:

@@ -20,23 +20,16 @@ from tests.engine.agreement import (
     ragged,
 )
 from tests.engine.random_cells import CLEAR, CLEAR_IN_DOUBLE, clear_call, clearance
-from tests.variants import VARIANTS, as_state, as_states, each_cell
+from tests.variants import VARIANTS, as_state, as_states, each_cell, each_kernel
 from torch.func import functional_call
 
 from unspool import engine
 from unspool.cells import Cell, Symbol, find_cell, normalise, sigmoid, tanh, where
 from unspool.errors import ArgumentError, DTypeError, ShapeError
-from unspool.nn import runner
+from unspool.nn import Recurrent, runner
 from unspool.nn.unroll import unroll
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
-
-SOON = ("lstm", "jordan", "NormalisedLSTM", "ThreeStates", "UnitByUnit")  # the others where minutes do not matter
-each_kernel = pytest.mark.parametrize(
-    "cell",
-    [pytest.param(VARIANTS[name], id=f"{name}-soon") for name in SOON]
-    + [pytest.param(cell, id=name, marks=pytest.mark.long) for name, cell in VARIANTS.items()],
-)
 
 #: steps, rows, input size, hidden size, threads: vectors full and not, rows more and fewer than threads and than what a
 #: product takes at once, ones that are long enough for several slabs, and ones whose units threads share.
@@ -292,6 +285,25 @@ def test_awkward_equations(kind: type[Cell]) -> None:
         call = clear_call(kind(), 1, 5, 5, 3, 9, lengths=lengths)
         call = replace(call, x=call.x.detach().requires_grad_(wants_x))
         assert_agree(by_kernel(call, 2), by_loop(call), 1e-11)
+
+
+@pytest.mark.parametrize("units", [4, 37])
+def test_gradients_of_biases_in_a_large_batch(units: int) -> None:
+    """Sums of 100,003 numbers: adding one after the other in float32 is several times less exact than this asks for."""
+    torch.manual_seed(0)
+    layer, x = Recurrent("lstm", 3, units), torch.randn(1, 100_003, 3)
+    layer(x)[0].sum().backward()
+    found = {name: part.grad for name, part in layer.named_parameters() if name.startswith("b_")}
+    exact = Recurrent("lstm", 3, units, dtype=torch.float64)
+    exact.load_state_dict(layer.state_dict())
+    start = tuple(torch.zeros(100_003, units, dtype=torch.float64) for _ in range(2))
+    h, _ = exact.take_step(x[0].double(), start)
+    h.sum().backward()
+    for name, gradient in found.items():
+        expected = getattr(exact, name).grad
+        assert gradient is not None
+        assert expected is not None
+        torch.testing.assert_close(gradient.double(), expected, rtol=2e-6, atol=1e-6 * float(expected.abs().max()))
 
 
 def test_parameters_given_for_one_call() -> None:

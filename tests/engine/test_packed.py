@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.variants import LENGTHS, VARIANTS, each_cell, random_batch, random_parameters, sizes
+from tests.variants import LENGTHS, VARIANTS, each_kernel, random_batch, random_parameters, sizes
 
 from unspool.cells import Cell, find_cell
 from unspool.engine import reference
@@ -28,7 +28,7 @@ def pack(cell: Cell, int8: bool = False, threads: int = 1) -> PackedCell:
     return PackedCell(cell.equations(), *sizes(cell), parameters, int8=int8, threads=threads)
 
 
-@each_cell
+@each_kernel
 @pytest.mark.parametrize("reverse", [False, True], ids=["ahead", "back"])
 def test_the_values_are_those_of_the_reference(cell: Cell, reverse: bool) -> None:
     x, states = random_batch(cell)
@@ -39,7 +39,7 @@ def test_the_values_are_those_of_the_reference(cell: Cell, reverse: bool) -> Non
         np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * max(1, abs(other).max()))
 
 
-@each_cell
+@each_kernel
 @pytest.mark.parametrize("int8", [False, True], ids=["float", "int8"])
 def test_steps_alone_have_the_bits_of_the_whole_batch(cell: Cell, int8: bool) -> None:
     x = narrow(random_batch(cell, steps=8)[0])
@@ -75,7 +75,7 @@ def test_wide_layers_have_the_same_bits_for_any_batch_and_any_number_of_threads(
         assert np.array_equal(two.run(part)[0], expected[:, :rows])
 
 
-@each_cell
+@each_kernel
 def test_whole_numbers_are_those_nearest_to_the_weights(cell: Cell) -> None:
     """The reference on weights that NumPy rounds: each row to 127 steps of its largest entry."""
     parameters = random_parameters(cell)

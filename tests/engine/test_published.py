@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -23,6 +24,12 @@ from unspool.runtime.stack import StackPlayer
 from unspool.settings.model import LanguageModelSettings
 
 each_published = pytest.mark.parametrize("name", PUBLISHED)
+#: Kernels of every kind: with and without products with the state, of vectors, complex pairs and matrices, with tied
+#: weights, windows, normalization and stabilizers. The others are compiled where minutes do not matter.
+SOON = ("lstm-layernorm", "sru", "qrnn", "ltc", "lru", "slstm", "mlstm", "rwkv7")
+each_kernel = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in SOON)) for name in PUBLISHED]
+)
 
 #: What X-ray shows as a gate: values between 0 and 1 that multiply others, and those that a cell declares.
 GATES = {
@@ -76,7 +83,7 @@ def test_the_loop_is_the_paper(name: str) -> None:
 
 @needs_kernels
 @pytest.mark.usefixtures("compiling")
-@each_published
+@each_kernel
 def test_the_kernel_is_the_paper(name: str) -> None:
     call = draw_call(name)
     assert_agree(by_kernel(call), by_paper(name, call), 1e-11)
@@ -134,6 +141,33 @@ def test_gates_for_xray(name: str) -> None:
 def test_a_model_takes_it_by_name(name: str) -> None:
     model = LanguageModel(9, LanguageModelSettings(cell=name, hidden=4, layers=2))
     assert sum(parameter.numel() for parameter in model.parameters()) > 0
+
+
+@pytest.mark.long
+@needs_kernels
+@pytest.mark.usefixtures("compiling")
+@pytest.mark.parametrize("name", ["mlstm", "gla", "deltanet", "rwkv7"])
+def test_a_matrix_as_memory_learns_from_the_first_updates_on(name: str) -> None:
+    """Text by the default optimizer: no update may leave the loss above that of the uniform distribution by much."""
+    torch.manual_seed(0)
+    text = torch.tensor(list(("the cat sat on the mat and the dog sat on the log. " * 80).encode())) - 32
+    batch = text[: 8 * 500].reshape(8, 500).T[:257]
+    embedding, layer, head = torch.nn.Embedding(96, 32), Recurrent(name, 32, 64), torch.nn.Linear(64, 96)
+    parameters = [*embedding.parameters(), *layer.parameters(), *head.parameters()]
+    optimizer = torch.optim.AdamW(parameters, 3e-3, betas=(0.9, 0.99), weight_decay=0.0)
+    losses = []
+    for _ in range(50):
+        scores = head(layer(embedding(batch[:-1]))[0])
+        loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), batch[1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    uniform = math.log(96)
+    assert max(losses) < uniform + 0.5
+    assert losses[12] < uniform - 0.2
+    assert losses[-1] < 0.6 * uniform
 
 
 def first(name: str, parameter: str, units: int = 4000) -> Tensor:

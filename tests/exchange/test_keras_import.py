@@ -22,6 +22,12 @@ h5py = pytest.importorskip("h5py")
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of Keras with NumPy 2
 
 
+@pytest.fixture(autouse=True)
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read are weights; that kernels compute as the loop does is tested elsewhere."""
+    monkeypatch.setenv("UNSPOOL_ENGINE", "off")
+
+
 @pytest.fixture(scope="module")
 def keras() -> Any:
     """Keras on torch; its import takes seconds."""

@@ -55,7 +55,7 @@ def _join(
 
 def run_training(text: Path | None, run: Path, options: dict[str, Any]) -> Any:
     """Train, and say what came of it."""
-    trained = train(text, out=run, resume=text is None, **options)
+    trained = train(text, out=run, **{"resume": text is None, **options})
     return summary(trained)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.learning import watched_disk
 from tests.learning.several_processes import run_training, summary, together
 from tests.learning.small_runs import OPTIONS, metrics, outcome, write_text
 from tests.tensors import tensor_batches
@@ -18,6 +19,7 @@ from torch import Tensor
 from unspool.data.corpus import Division, prepare
 from unspool.errors import ArgumentError, DataError, DivergenceError, OthersFailedError, StorageError
 from unspool.learning import optimizers as optimizers
+from unspool.learning import run_folder
 from unspool.learning.bptt import detach
 from unspool.learning.events import Event
 from unspool.learning.files import read_tensors, write_tensors
@@ -341,7 +343,8 @@ def test_runs_that_are_stopped_go_on_bit_for_bit(tmp_path: Path, count: int, opt
     text, whole, broken = write_text(tmp_path), tmp_path / "whole", tmp_path / "broken"
     given = NOISY | options
     done = together(tmp_path, count, run_training, text, whole, given)
-    found = together(tmp_path, count, stop_at, 3, signal.SIGINT, "1", text, broken, given)
+    begin = given | {"resume": True}  # there is no run yet, and all must agree on that
+    found = together(tmp_path, count, stop_at, 3, signal.SIGINT, "1", text, broken, begin)
     assert [one["reason"] for one in found] == ["interrupted"] * count
     assert [one["step"] for one in found] == [4] * count
     assert together(tmp_path, count, stop_at, 7, signal.SIGKILL, "012", None, broken, {}) == [None] * count
@@ -354,6 +357,36 @@ def test_runs_that_are_stopped_go_on_bit_for_bit(tmp_path: Path, count: int, opt
     (alone,) = together(tmp_path, 1, run_training, None, broken, {})
     assert type(alone) is ArgumentError
     assert f"`nproc` (=1) differs from the run's {count}. Give `nproc={count}`" in str(alone)
+
+
+def begin_or_resume(text: Path, run: Path, options: dict[str, Any], dies_at: int = -1) -> Any:
+    """What torchrun starts again and again; the first process may die in the middle of a checkpoint."""
+
+    def write_half(path: Path, *content: Any) -> None:
+        dies = path.name == f"step-{dies_at:09d}.safetensors"
+        with watched_disk.watched(run, 1 if dies else 0, watched_disk.die):
+            write_tensors(path, *content)
+
+    pytest.MonkeyPatch().setattr(run_folder, "write_tensors", write_half)  # for the rest of this process
+    return summary(train(text, out=run, resume=True, **options))
+
+
+@pytest.mark.long
+def test_a_death_while_saving_loses_the_work_since_the_last_checkpoint(tmp_path: Path) -> None:
+    text, whole, broken = write_text(tmp_path), tmp_path / "whole", tmp_path / "broken"
+    together(tmp_path, 2, run_training, text, whole, NOISY)
+    first, second = together(tmp_path, 2, begin_or_resume, text, broken, NOISY, 8)
+    assert first is None
+    assert type(second) is OthersFailedError
+    (half,) = (broken / "checkpoints").glob(".step-000000008*")
+    assert half.stat().st_size > 0
+    left = RunFolder(broken).read_checkpoint()
+    assert left is not None
+    assert left.facts["position"]["step"] == 6
+    found = together(tmp_path, 2, begin_or_resume, text, broken, NOISY)
+    assert [one["step"] for one in found] == [12, 12]
+    assert outcome(broken) == outcome(whole)
+    assert not half.exists()
 
 
 def look_at_randomness(text: Path, run: Path, options: dict[str, Any]) -> Any:

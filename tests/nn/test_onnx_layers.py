@@ -160,7 +160,10 @@ def test_operators_for_the_newer_exporter(kind: str, options: dict[str, Any], st
 
 
 @each_kind
-@each_option
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(given, id=name, marks=[pytest.mark.long] * (name != "all")) for name, given in OPTIONS.items()],
+)
 def test_by_the_newer_exporter(kind: str, options: dict[str, Any]) -> None:
     pytest.importorskip("onnxscript")
     theirs, ours = (Model(layer).eval() for layer in twins(kind, 3, 5, **options))

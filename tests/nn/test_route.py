@@ -174,7 +174,7 @@ INSTEAD: dict[str, tuple[Any, Callable[[Any, Tensor], object], str]] = {
     "half with a trace": (torch.float16, lambda layer, x: layer(x, trace=True), "loop"),
     "a function transform": (torch.float32, lambda layer, x: vmap(layer)(x.unsqueeze(0)), "loop"),
     "no rows": (torch.float32, lambda layer, x: layer(x[:, :0]), "loop"),
-    "a single step": (torch.float32, lambda layer, x: layer(x[:1]), "operation"),
+    "a single step": (torch.float32, lambda layer, x: layer(x[:1]), "kernel"),
     "a single step without gradients": (torch.float32, lambda layer, x: _without_gradients(layer, x[:1]), "kernel"),
     "a subclass of Tensor": (torch.float32, lambda layer, x: layer(x.as_subclass(Own)), "torch's own"),
     "a dispatch mode": (torch.float32, lambda layer, x: make_fx(lambda x: layer(x)[0])(x), "torch's own"),

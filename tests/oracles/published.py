@@ -226,7 +226,9 @@ def gla(p: P, x: Tensor, states: States) -> States:
     s = states[1].reshape(len(x), 4, 16, 16)
     q, k, v, a = (heads_of(affine(p, name, W=x)) for name in "qkva")
     s = torch.sigmoid(a)[..., None] ** (1 / 16) * s + torch.einsum("bhk,bhv->bhkv", k, v)
-    return affine(p, "h", U=torch.einsum("bhkv,bhk->bhv", s, q / 4).flatten(1)), s.flatten(1)
+    shown = torch.nn.functional.layer_norm(torch.einsum("bhkv,bhk->bhv", s, q / 4), (16,), eps=1e-5)
+    gate = torch.nn.functional.silu(affine(p, "g", W=x))
+    return affine(p, "h", U=gate * p["scale"] * shown.flatten(1)), s.flatten(1)
 
 
 def unit(v: Tensor) -> Tensor:

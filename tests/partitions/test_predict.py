@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from tests.cli.calling import call, refused
 from tests.partitions.small_data import make_run, make_texts, read_all, write_partitions
 
+from unspool.cluster import connect
 from unspool.errors import ArgumentError, DataError
 from unspool.partitions import predict as module
 from unspool.partitions.inputs import find_partitions
@@ -134,6 +137,23 @@ def test_a_bad_partition_is_named_and_the_others_finish(run: Path, tmp_path: Pat
     assert len(read_all(out)) == 3
 
 
+@pytest.mark.parametrize("given", [{}, {"keep_columns": False}, {"form": "csv"}, {"form": "jsonl"}])
+def test_a_partition_without_rows_has_an_output_without_rows(run: Path, tmp_path: Path, given: Any) -> None:
+    """With the columns of the others, of the same types, so that they can be read together."""
+    data, out, options = write_partitions(tmp_path / "data", 2, 4), tmp_path / "out", Options(**given)
+    pl.read_parquet(data / "part-001.parquet").clear().write_parquet(data / "part-001.parquet")
+    summary = predict_partitions(run, [data], out, options)
+    assert (summary.rows, summary.missing, summary.failed) == (4, 0, [])
+    full, empty = (out / f"part-00{number}.parquet" for number in (0, 1))
+    if options.form is None:
+        assert pl.read_parquet(empty).schema == pl.read_parquet(full).schema
+        assert pl.read_parquet([full, empty]).height == 4
+    else:
+        lines = [path.with_name(f"{path.name}.{options.form}").read_text().splitlines(True) for path in (full, empty)]
+        assert lines[1] == (lines[0][:1] if options.form == "csv" else [])
+    assert predict_partitions(run, [data], out, options).kept == 2
+
+
 def test_rows_that_cannot_be_read_have_a_note(run: Path, tmp_path: Path, capsys: Output) -> None:
     pl.DataFrame({"text": ["red", None, "hot"]}).write_parquet(tmp_path / "a.parquet")
     assert call("predict", run, tmp_path / "a.parquet", "--out", tmp_path / "out") == 0
@@ -169,6 +189,19 @@ def test_wrong_commands_are_refused_in_one_line(run: Path, tmp_path: Path, capsy
     assert "must be files" in refused(capsys, "predict", run, "--text", "red", "--out", out)
     assert "many files" in refused(capsys, "predict", run, data, "--dask", "local:2")
     assert "no address" in refused(capsys, "predict", run, data, "--out", out, "--dask", "here")
+
+
+def test_no_cluster_at_the_address_is_one_line(
+    run: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = write_partitions(tmp_path / "data", 1, 4), tmp_path / "out"
+    monkeypatch.setattr(module, "connect", partial(connect, timeout=0.3))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        said = refused(capsys, "predict", run, data, "--out", out, "--dask", address)
+    assert said.startswith(f"error: --dask (='{address}') has no cluster that answers within 0.3 s. Start one there. ")
+    assert said.count("\n") == 1
 
 
 def test_a_model_that_changes_meanwhile_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

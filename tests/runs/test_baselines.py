@@ -103,6 +103,7 @@ def test_times_are_round(seconds: float, text: str) -> None:
 def test_several_processes_have_no_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text.txt").write_text("abac" * 200)
     monkeypatch.setattr("unspool.learning.ranks.Ranks.together", True)
+    monkeypatch.setattr("unspool.learning.ranks.Ranks.broadcast", lambda _, values: values)
     with pytest.raises(ArgumentError, match="`baselines`"):
         unspool.train(tmp_path / "text.txt", out=tmp_path / "run", baselines=True, steps=1)
     assert not (tmp_path / "run").exists()

@@ -51,7 +51,8 @@ def workers(running: Running) -> set[int]:
 def worker_of(running: Running, port: int) -> int:
     """The worker that has the connection from this port."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    (inode,) = (line[9] for line in lines if int(line[2].split(":")[1], 16) == port)
+    wanted = [int(running.url.rpartition(":")[2]), port]  # others may have the same port of another address
+    (inode,) = (line[9] for line in lines if [int(end.split(":")[1], 16) for end in line[1:3]] == wanted)
     for worker in workers(running):
         for place in Path(f"/proc/{worker}/fd").iterdir():
             if place.is_symlink() and os.readlink(place) == f"socket:[{inode}]":

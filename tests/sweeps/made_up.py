@@ -15,7 +15,7 @@ from unspool.sweeps.folder import SweepFolder
 from unspool.sweeps.plan import Plan
 from unspool.sweeps.space import Search
 from unspool.sweeps.study import Study
-from unspool.sweeps.trial import Answer, Order
+from unspool.sweeps.trial import Answer, Order, run_trial
 
 SPACES: dict[str, Space] = {
     "lr": Span(1e-4, 1e-2, log=True),
@@ -90,3 +90,15 @@ def make_study(folder: SweepFolder, sampler: Any = "random", seed: int = 3) -> S
 def make_plan(trials: int, prune: bool = False) -> Plan:
     """What to search, at random."""
     return Plan("classify", GOAL, Search(SPACES, BASE), trials, "random", prune, 3)
+
+
+class InThisProcess:
+    """An engine that trains each trial at once, in this process: no other has to import torch."""
+
+    def count(self) -> int:
+        return 1
+
+    def submit(self, order: Order) -> Future[Answer]:
+        future: Future[Answer] = Future()
+        future.set_result(run_trial(order))
+        return future

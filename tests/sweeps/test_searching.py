@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sweeps.made_up import BASE, Scripted, evaluated, finished, log, make_plan, make_study
 
-from unspool.errors import StorageError
+from unspool import cluster
+from unspool.errors import ClusterError, StorageError
 from unspool.learning.stopping import Stop
 from unspool.runs.worker_process import WorkerDiedError
 from unspool.sweeps import searching
+from unspool.sweeps.engines import OnDask
 from unspool.sweeps.folder import SweepFolder
 from unspool.sweeps.searching import Searching, Told
 from unspool.sweeps.trial import Answer, Order
@@ -141,3 +144,43 @@ def test_time_is_up(tmp_path: Path) -> None:
     searched = sweep(tmp_path, Scripted(lambda order, times: None, jobs=2), minutes=1e-4)
     assert searched.run() == "minutes"
     assert [row.state for row in searched.snapshot().rows] == ["stopped", "stopped"]
+
+
+class Deserted:
+    """A client of a Dask cluster whose workers are gone: nothing that is handed in is ever done."""
+
+    status = "running"
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": {}}
+
+    def submit(self, function: Any, order: Order, pure: bool) -> Future[Answer]:
+        return Future()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_cluster_without_workers_ends_the_sweep_which_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    """Also one that has been asked to stop does not wait for trials that nobody computes."""
+    stop = Stop()
+
+    def tell(told: Told) -> None:
+        stop.asked = asked and told.kind == "moved"
+        monkeypatch.setattr(cluster, "DESERTED", 0.0 if told.kind == "moved" else 60.0)
+
+    folder = SweepFolder(tmp_path)
+    searched = Searching(folder, make_plan(4), make_study(folder), OnDask(Deserted()), tell, stop)
+    with pytest.raises(ClusterError, match=r"no worker for 0 s\. Everything that was trained is kept\. Resume the"):
+        searched.run()
+    again = sweep(tmp_path, Scripted(finish))
+    assert again.run() == "done"
+    assert [row.state for row in again.snapshot().rows] == ["finished"] * 4
+
+
+def test_a_lost_connection_ends_the_sweep_which_can_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="connection to the cluster is lost. Everything that was trained is kept"):
+        sweep(tmp_path, Scripted(lambda order, times: CancelledError("lost"))).run()
+    again = sweep(tmp_path, Scripted(finish))
+    assert again.run() == "done"
+    assert [row.state for row in again.snapshot().rows] == ["finished"] * 4

@@ -5,26 +5,37 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import distributed
 import psutil
 import pytest
+from tests.sweeps.made_up import InThisProcess
 
 import unspool
 from unspool.cluster import connect
 from unspool.errors import ArgumentError
 from unspool.sweeps import engines
+from unspool.sweeps import sweep as sweep_module
 from unspool.sweeps.course import Row
 from unspool.sweeps.folder import SweepFolder, take
 from unspool.sweeps.searching import Told
 from unspool.sweeps.sweep import Swept, sweep
 from unspool.sweeps.trial import Order, run_trial
 
-OPTIONS: dict[str, Any] = {"task": "classify", "steps": 4, "eval_every": 2, "batch_size": 8, "quiet": True}
-SEARCH = "lr,hidden=2..6,cell"
+OPTIONS: dict[str, Any] = {
+    "task": "classify",
+    "engine": "torch",
+    "steps": 4,
+    "eval_every": 2,
+    "batch_size": 8,
+    "quiet": True,
+}
+SEARCH = "lr,hidden=2..6,cell=elman|lstm"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +55,16 @@ def run(data: Path | None, out: Path, trials: int = 3, **more: Any) -> Swept:
 @pytest.fixture(scope="module")
 def serial(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """Three trials, one after the other."""
-    return run(data, tmp_path_factory.mktemp("sweeps") / "serial", jobs=1, hidden=4)
+    with in_this_process():
+        return run(data, tmp_path_factory.mktemp("sweeps") / "serial", hidden=4)
+
+
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """A context in which sweeps start no processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_module, "open_engine", lambda *_: nullcontext(InThisProcess()))
+        yield
 
 
 def outcome(row: Row) -> tuple[Any, ...]:
@@ -76,6 +96,16 @@ def test_a_finished_trial_is_not_trained_again(serial: Swept) -> None:
 def test_workers_of_a_cluster_give_the_same_and_a_resumed_sweep_goes_on(
     serial: Swept, data: Path, tmp_path: Path
 ) -> None:
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+        first = run(data, tmp_path / "s", trials=2, hidden=4, dask=client.scheduler.address)
+    assert [*map(outcome, first.trials)] == [*map(outcome, serial.trials[:2])]
+    with in_this_process():
+        whole = sweep(tmp_path / "s", resume=True, trials=3, quiet=True)
+    assert [*map(outcome, whole.trials)] == [*map(outcome, serial.trials)]
+
+
+@pytest.mark.long
+def test_workers_in_processes_give_the_same(serial: Swept, data: Path, tmp_path: Path) -> None:
     first = run(data, tmp_path / "s", trials=2, hidden=4, dask="local:2")
     assert [*map(outcome, first.trials)] == [*map(outcome, serial.trials[:2])]
     whole = sweep(tmp_path / "s", resume=True, trials=3, jobs=1, quiet=True)
@@ -147,17 +177,29 @@ def test_no_cluster_at_the_address(data: Path, tmp_path: Path, monkeypatch: pyte
 
 
 class Killer:
-    """A listener that kills the processes of three trials, each in the middle of its training."""
+    """A listener that kills processes three times, each time in the middle of the training of another trial.
 
-    def __init__(self) -> None:
+    Args:
+        all_of_them: Whether it kills all workers, so that none is left to take over, or that of the trial.
+    """
+
+    def __init__(self, all_of_them: bool) -> None:
+        self._all = all_of_them
         self.killed: list[int] = []  # the trials
 
     def __call__(self, told: Told) -> None:
         for row in told.sweep.rows:
             due = row.state == "running" and 0.2 < row.course.fraction < 0.8 and row.number not in self.killed
             if due and len(self.killed) < 3 and (process := find_process(row.folder)):
-                os.kill(process, signal.SIGKILL)
+                for one in find_workers() if self._all else [process]:
+                    os.kill(one, signal.SIGKILL)
                 self.killed.append(row.number)
+
+
+def find_workers() -> list[int]:
+    """The workers of a Dask cluster that this process has started."""
+    children = psutil.Process().children(recursive=True)
+    return [one.pid for one in children if "spawn_main" in " ".join(one.cmdline())]
 
 
 def find_process(run: Path) -> int | None:
@@ -172,9 +214,9 @@ def find_process(run: Path) -> int | None:
 @pytest.mark.long
 @pytest.mark.parametrize("where", [{"dask": "local:2"}, {"jobs": 2}], ids=str)
 def test_killed_workers_lose_nothing_and_do_nothing_twice(data: Path, tmp_path: Path, where: dict[str, Any]) -> None:
-    longer = {"steps": 150, "eval_every": 15, "checkpoint_every": 5, "hidden": 4}
+    longer = {"steps": 100, "eval_every": 10, "checkpoint_every": 10, "hidden": 4}
     expected = run(data, tmp_path / "serial", trials=4, jobs=1, **longer)
-    killer = Killer()
+    killer = Killer(all_of_them="dask" in where)
     found = run(data, tmp_path / "killed", trials=4, tell=killer, **where, **longer)
     assert len(killer.killed) == 3
     assert [*map(outcome, found.trials)] == [*map(outcome, expected.trials)]

@@ -1,7 +1,8 @@
 """Linear attention as a recurrence: the state of each head is a matrix that maps keys to values.
 
-Each cell is the recurrence of its paper, and the linear layer that brings the heads together. What a published block
-has around it, such as normalization, output gates and feed-forward layers, is for the model.
+Each cell is the recurrence of its paper, and the linear layer that brings the heads together. Gated linear attention
+adds up without bound, so what its heads show is normalized and gated, as published. What else a published block has
+around it, such as convolutions and feed-forward layers, is for the model.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 
 from unspool.cells.cell import Cell, check_size
 from unspool.cells.functions import exp, log_sigmoid, sigmoid, silu, sqrt
-from unspool.cells.matrices import outer, sum_units, vecmat
+from unspool.cells.matrices import mean_units, outer, sum_units, vecmat
 from unspool.cells.symbols import Symbol
 
 KEYS, VALUES = "heads*key", "heads*value"
@@ -37,8 +38,17 @@ def unit_length(v: Symbol) -> Symbol:
     return v / sqrt(sum_units(v * v, keep="heads") + 1e-6)
 
 
+def normalize_heads(v: Symbol) -> Symbol:
+    """Layer normalization of the part of each head, without a scale."""
+    centered = v - mean_units(v, keep="heads")
+    return centered / sqrt(mean_units(centered * centered, keep="heads") + 1e-5)
+
+
 class GatedLinearAttention(LinearAttention):
-    """Gated linear attention (Yang et al., 2024): every key forgets at its own pace, σ(·)^(1/16)."""
+    """Gated linear attention (Yang et al., 2024): every key forgets at its own pace, σ(·)^(1/16).
+
+    What a head shows is normalized, then gated by g.
+    """
 
     keeps = {"a": +1}
 
@@ -47,8 +57,10 @@ class GatedLinearAttention(LinearAttention):
         k = self.linear("k", x, bias=False, width=KEYS)
         v = self.linear("v", x, bias=False, width=VALUES)
         a = exp(log_sigmoid(self.linear("a", x, width=KEYS)) / 16)
+        g = silu(self.linear("g", x, width=VALUES))
         s = a * s + outer(k, v)
-        return self.linear("h", vecmat(q, s), bias=False), s
+        shown = self.vector("scale", 1.0, width=VALUES) * normalize_heads(vecmat(q, s))
+        return self.linear("h", g * shown, bias=False), s
 
 
 class DeltaNet(LinearAttention):

@@ -13,11 +13,34 @@ from typer.core import TyperOption
 
 from unspool.cli.spelling import ARGUMENTS, option, spell
 from unspool.errors import ArgumentError
-from unspool.settings.catalogue import SECTIONS, SETTINGS, Setting
+from unspool.runs.recipes import RECIPES
+from unspool.settings.catalogue import SECTIONS, SETTINGS, TASK_SETTINGS, Setting
 from unspool.settings.search import read_value as read_toml_value
 
 Many = list[str] | None
+TASK_HELP = f"{', '.join(TASK_SETTINGS)}. Default: guessed from the file, and the reason is printed."
 WHOLE = re.compile(r"[-+]?[0-9]+")
+
+
+# ── options of the commands that train ──
+
+
+def recipe_option(panel: str) -> Any:
+    """`--recipe`, in a panel of the help."""
+    return typer.Option(help=f"{', '.join(RECIPES)}.", rich_help_panel=panel)
+
+
+def config_option(panel: str) -> Any:
+    """`--config`, in a panel of the help."""
+    return typer.Option(metavar="TOML", help="Settings from a file.", rich_help_panel=panel)
+
+
+def flag(name: str, text: str, panel: str) -> Any:
+    """An option without a value, in a panel of the help."""
+    return typer.Option(name, help=text, rich_help_panel=panel)
+
+
+# ── options of settings ──
 
 
 def takes_settings(sections: Sequence[str] = SECTIONS) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -16,10 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from unspool.cli.curve import chart
-from unspool.cli.options import takes_settings
+from unspool.cli.options import TASK_HELP, takes_settings
 from unspool.cli.spelling import as_options
 from unspool.cli.terminal import console
-from unspool.cli.train import TASK_HELP
 from unspool.data.units import count_units
 from unspool.storage.documents import finite
 

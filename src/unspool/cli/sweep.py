@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from unspool.cli.options import Many, takes_settings
+from unspool.cli.options import TASK_HELP, Many, config_option, flag, recipe_option, takes_settings
 from unspool.cli.sweep_view import choose_view
 from unspool.cli.terminal import console
-from unspool.cli.train import TASK_HELP
-from unspool.runs.recipes import RECIPES
 from unspool.settings.search import USUAL
 from unspool.sweeps.plan import TRIALS
 from unspool.sweeps.study import SAMPLERS
@@ -58,17 +56,11 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(help="The folder of the sweep. Default: runs/NAME-sweep.", rich_help_panel=SWEEP)
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the sweep, or start it if there is none.", rich_help_panel=SWEEP)
-    ] = False,
-    recipe: Annotated[str | None, typer.Option(help=f"{', '.join(RECIPES)}.", rich_help_panel=SWEEP)] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="TOML", help="Settings from a file.", rich_help_panel=SWEEP)
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per trial.", rich_help_panel=SWEEP)
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=SWEEP)] = False,
+    resume: Annotated[bool, flag("--resume", "Resume the sweep, or start it if there is none.", SWEEP)] = False,
+    recipe: Annotated[str | None, recipe_option(SWEEP)] = None,
+    config: Annotated[Path | None, config_option(SWEEP)] = None,
+    json: Annotated[bool, flag("--json", "Print one JSON object per trial.", SWEEP)] = False,
+    quiet: Annotated[bool, flag("--quiet", "Print nothing.", SWEEP)] = False,
     settings: Mapping[str, Any] = {},
 ) -> None:
     """Search for good settings: train many runs on the same data, and keep the best.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unspool.cli.options import Many, takes_settings
+from unspool.cli.options import TASK_HELP, Many, config_option, flag, recipe_option, takes_settings
 from unspool.cli.processes import Together, watch_starter
 from unspool.cli.rehearsal import rehearse, suggest_lr
 from unspool.cli.views import choose_view
@@ -24,13 +24,10 @@ from unspool.learning.run_folder import check_free
 from unspool.runs.config import Config
 from unspool.runs.load import is_run
 from unspool.runs.names import choose_folder
-from unspool.runs.recipes import RECIPES
 from unspool.runs.train import Trained, plan, resume_settings
 from unspool.runs.train import train as run_training
-from unspool.settings.catalogue import TASK_SETTINGS
 
 RUN = "Run"
-TASK_HELP = f"{', '.join(TASK_SETTINGS)}. Default: guessed from the file, and the reason is printed."
 
 
 @takes_settings()
@@ -41,29 +38,15 @@ def train(
     ] = None,
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder. Default: runs/NAME.", rich_help_panel=RUN)] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the run, or start it if there is none.", rich_help_panel=RUN)
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that exists.", rich_help_panel=RUN)
-    ] = False,
-    recipe: Annotated[str | None, typer.Option(help=f"{', '.join(RECIPES)}.", rich_help_panel=RUN)] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="TOML", help="Settings from a file.", rich_help_panel=RUN)
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the settings, measure speed, and exit.", rich_help_panel=RUN)
-    ] = False,
-    lr_find: Annotated[
-        bool, typer.Option("--lr-find", help="Try learning rates, suggest one, and exit.", rich_help_panel=RUN)
-    ] = False,
+    resume: Annotated[bool, flag("--resume", "Resume the run, or start it if there is none.", RUN)] = False,
+    overwrite: Annotated[bool, flag("--overwrite", "Replace a run that exists.", RUN)] = False,
+    recipe: Annotated[str | None, recipe_option(RUN)] = None,
+    config: Annotated[Path | None, config_option(RUN)] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "Check the settings, measure speed, and exit.", RUN)] = False,
+    lr_find: Annotated[bool, flag("--lr-find", "Try learning rates, suggest one, and exit.", RUN)] = False,
     nproc: Annotated[int, typer.Option(min=1, help="Processes that train together.", rich_help_panel=RUN)] = 1,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also log for TensorBoard.", rich_help_panel=RUN)
-    ] = False,
-    xray: Annotated[
-        bool, typer.Option("--xray", help="Write an X-ray of the model at the end: xray.html.", rich_help_panel=RUN)
-    ] = False,
+    tensorboard: Annotated[bool, flag("--tensorboard", "Also log for TensorBoard.", RUN)] = False,
+    xray: Annotated[bool, flag("--xray", "Write an X-ray of the model at the end: xray.html.", RUN)] = False,
     xray_every: Annotated[
         int | None,
         typer.Option(min=1, help="Also every so many evaluations, as a timeline.", rich_help_panel=RUN),
@@ -72,8 +55,8 @@ def train(
         str | None,
         typer.Option(help=f"Of X-rays: {' or '.join(LANGUAGES)}. Default: that of the locale.", rich_help_panel=RUN),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.", rich_help_panel=RUN)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=RUN)] = False,
+    json: Annotated[bool, flag("--json", "Print one JSON object per line.", RUN)] = False,
+    quiet: Annotated[bool, flag("--quiet", "Print nothing.", RUN)] = False,
     settings: Mapping[str, Any] = {},
 ) -> None:
     """Train a model on text, labelled text, tags, numbers, series or pairs of texts, and keep it in a run folder.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.data.on_demand import OnDemand
 from unspool.data.sequences import Indices
 
 #: Rounds of a Feistel network: after four, no statistic of orders that the tests measure tells it from chance.
@@ -58,7 +58,7 @@ def _hash(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return numbers ^ (numbers >> np.uint64(29))
 
 
-class EvenBatches(Sequence[Indices]):
+class EvenBatches(OnDemand[Indices]):
     """The batches of an epoch of many examples of one length: every example once, in random order, without a list.
 
     Args:
@@ -76,14 +76,6 @@ class EvenBatches(Sequence[Indices]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, number: int) -> Indices: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Indices]: ...
-
-    def __getitem__(self, number: int | slice) -> Indices | Sequence[Indices]:
-        if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
-        first = range(len(self))[number] * self._batch_size
+    def make(self, number: int) -> Indices:
+        first = number * self._batch_size
         return self._order[np.arange(first, min(first + self._batch_size, len(self._order)))]

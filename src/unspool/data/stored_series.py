@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unspool.data.cache import made_once
+from unspool.data.on_demand import OnDemand
 from unspool.data.series import Floats, Series
 from unspool.data.times import TimeAxis
 from unspool.errors import DataError
@@ -33,7 +34,7 @@ class _Layout:
     widths: tuple[int, int, int]  # columns of values, past covariates and future covariates
 
 
-class StoredSeries(Sequence[Series]):
+class StoredSeries(OnDemand[Series]):
     """Series that are read from mapped files when they are asked for; only their names and lengths are in memory.
 
     Args:
@@ -57,16 +58,7 @@ class StoredSeries(Sequence[Series]):
     def __len__(self) -> int:
         return len(self.names)
 
-    @overload
-    def __getitem__(self, place: int) -> Series: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Series]: ...
-
-    def __getitem__(self, place: int | slice) -> Series | Sequence[Series]:
-        if isinstance(place, slice):
-            return [self[number] for number in range(*place.indices(len(self)))]
-        number = range(len(self))[place]  # refuses what is beyond the end, as `for` needs
+    def make(self, number: int) -> Series:
         first, last = self._starts[number], self._starts[number + 1]
         rows, steps = self._values[first:last], self.lengths[number]
         targets, past, _ = self._layout.widths

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from unspool.cache import cache_folder, is_open_to_others
 from unspool.engine import prebuilt
@@ -39,9 +40,14 @@ V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 
+#: The environment as os.environ keeps it: to look there for what is absent takes a tenth of the time, at every call.
+_VARIABLES: Any = getattr(os.environ, "_data", os.environ)
+_SWITCH: Any = os.environ.encodekey("UNSPOOL_ENGINE") if _VARIABLES is not os.environ else "UNSPOOL_ENGINE"
+
+
 def enabled() -> bool:
     """Whether kernels may be used: they may unless the environment says UNSPOOL_ENGINE=off."""
-    return "UNSPOOL_ENGINE" not in os.environ or os.environ["UNSPOOL_ENGINE"].lower() != "off"
+    return _SWITCH not in _VARIABLES or os.environ["UNSPOOL_ENGINE"].lower() != "off"
 
 
 class _Building:

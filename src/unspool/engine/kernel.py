@@ -6,6 +6,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
@@ -27,6 +28,12 @@ NO_MEMORY = "not enough memory for the {} pass. Use a smaller batch or fewer ste
 DIRECTIONS = ("forward", "backward", "pack", "wave")
 #: The size of a number in bytes → its type.
 REALS = {4: "float", 8: "double"}
+
+
+@lru_cache
+def _packer(count: int) -> Callable[..., bytes]:
+    """From so many words to the bytes that C reads."""
+    return struct.Struct(f"{count}q").pack
 
 
 class _Process:
@@ -175,7 +182,7 @@ class Kernel:
         self._check(itemsize, shape, needed, 3 + self._fixed[2] + 2 * states, int8)
         head = self._playing(shape, threads, reverse, lengths, int8)
         words = (*head, x, out, packed, 0, 0, 0, *parameters, *start, *final)
-        call = struct.pack("%dq" % len(words), *words)  # noqa: UP031, quicker
+        call = _packer(len(words))(*words)
         function = self._functions.get(("forward", itemsize)) or self._load("forward", itemsize)
 
         def play(_owners: object = (self, owners)) -> None:
@@ -207,10 +214,10 @@ class Kernel:
         function = self._functions.get((direction, itemsize)) or self._load(direction, itemsize)
         if wave is not None:
             words += wave.link()
-            call = struct.pack(f"{len(words)}q", *words)
+            call = _packer(len(words))(*words)
             wave.add(function, call, self._functions["wave", itemsize], bool(_Process.forked))
             return
-        if function(struct.pack("%dq" % len(words), *words)):  # noqa: UP031, quicker
+        if function(_packer(len(words))(*words)):
             raise UnspoolError(NO_MEMORY.format(direction))
 
     def prepare(self, itemsize: int) -> None:

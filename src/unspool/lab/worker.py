@@ -7,7 +7,6 @@ It reads requests from standard input and answers on standard output, one JSON o
 from __future__ import annotations
 
 import json
-import sys
 import time
 import traceback
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any, TextIO
 from unspool.insight.report.plain import to_plain
 from unspool.lab.catalogue import find_chapter
 from unspool.lab.chapter import Study
+from unspool.runs.worker_process import serve_starter
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:
@@ -43,14 +43,5 @@ def answer(request: Mapping[str, Any], answers: TextIO) -> None:
         say(error=f"{type(error).__name__}: {error}")
 
 
-def main() -> None:
-    """Serve the process that started this one."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    try:
-        serve(sys.stdin, answers)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    main()
+    serve_starter(serve)

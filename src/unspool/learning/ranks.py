@@ -14,6 +14,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from unspool.errors import OthersFailedError, TrainingError
+from unspool.learning.meeting import find_store
 
 #: The environment variable with the URL at which processes find each other, if not by torchrun's MASTER_ADDR.
 MEETING = "UNSPOOL_MEETING"
@@ -158,9 +159,9 @@ def joined() -> Iterator[Ranks]:
     joining = "RANK" in os.environ and "WORLD_SIZE" in os.environ and not distributed.is_initialized()
     if joining:
         rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        distributed.init_process_group(
-            "gloo", init_method=os.environ.get(MEETING, "env://"), rank=rank, world_size=count, timeout=PATIENCE
-        )
+        store = find_store(PATIENCE)
+        where: Any = {"init_method": os.environ.get(MEETING, "env://")} if store is None else {"store": store}
+        distributed.init_process_group("gloo", **where, rank=rank, world_size=count, timeout=PATIENCE)
     try:
         yield Ranks()
     except RuntimeError as error:

@@ -31,6 +31,8 @@ class Boundary:
         self._shapes = [torch.Size(shape) for shape in layout.shapes(equations, input_size, hidden_size)]
         self._states = tuple(equations.states)
         self._last: tuple[object, list[Shape]] = (None, [])
+        #: How many tensors the parameters lie in.
+        self.count = len(self._shapes)
         self._title, self._largest = equations.title, equations.largest_number
 
     def split(self, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensors, Tensors]:
@@ -55,9 +57,18 @@ class Boundary:
             _check_ends(ends, *x.shape[:2])
         return self.split(admitted)
 
-    def hold(self, tensors: Tensors) -> tuple[Tensor, Tensors, Tensors]:
-        """As `admit`, for tensors of which the kernel knows all but their memory and whether they are contiguous."""
-        return self.split(tensors) if are_held(tensors, tensors[0].element_size()) else self.admit(tensors, None)
+    def shapes_back(self, x: Tensor, count: int, record: int, lead: tuple[int, ...]) -> list[Shape]:
+        """The shapes of a backward pass: of so many tensors as `admit` takes, the output, the tape, and the gradients.
+
+        Args:
+            x: the input.
+            count: of x, the states that were given, and the parameters.
+            record: how many numbers of the tape belong to each step and row.
+            lead: the first dimensions of final states.
+        """
+        (steps, rows, _), widths = x.shape, self.state_widths
+        out = steps, rows, widths[0]
+        return [*self._expected(x, count), out, (steps * rows * record,), out, *((*lead, rows, w) for w in widths)]
 
     def check_numbers(self, dtype: torch.dtype) -> None:
         """Refuse a dtype in which a number of the equations would be infinite; all but float64 compute in float32."""
@@ -163,6 +174,28 @@ def find_addresses(tensors: Tensors, size: int) -> list[int] | None:
         if place % size or not tensor.is_contiguous():
             return None
         if tensor.untyped_storage().nbytes() < tensor.nbytes + tensor.storage_offset() * size:
+            return None
+        found.append(place)
+    return found
+
+
+def find_ready(tensors: Sequence[Tensor | None], shapes: Sequence[Shape], dtype: torch.dtype) -> list[int] | None:
+    """Where the memory of tensors begins, 0 for None; no list unless a kernel can take all of them as they are.
+
+    Args:
+        tensors: plain, strided tensors, or None.
+        shapes: that they must have.
+        dtype: that they must have.
+    """
+    found, size = [], dtype.itemsize
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        if tensor is None:
+            found.append(0)
+            continue
+        place = tensor.data_ptr()
+        if tensor.shape != shape or tensor.dtype is not dtype or not tensor.is_contiguous() or not tensor.is_cpu:
+            return None
+        if place % size or tensor.untyped_storage().nbytes() < tensor.nbytes + tensor.storage_offset() * size:
             return None
         found.append(place)
     return found

@@ -75,7 +75,7 @@ class DropIn(nn.RNNBase):
     torch_class: ClassVar[type[nn.RNNBase]]
     #: The gates in the order in which torch.nn stacks them in weight_ih and weight_hh.
     gates: ClassVar[tuple[str, ...]]
-    #: The operations of torch's, by `mode`, that are faster than the kernel at a single step in training.
+    #: The operations of torch's, by `mode`, that are faster than several kernels at a single step in training.
     single_steps: ClassVar[Operations] = {}
     #: As in `Recurrent`.
     recompute: int | str | None = None
@@ -120,8 +120,8 @@ class DropIn(nn.RNNBase):
     def engine(self) -> str:
         """How the layer runs on its own device and dtype, and why; see `unspool.nn.route`.
 
-        This is for sequences of several steps. Single steps in training are faster by torch.nn's own forward in RNN and
-        GRU, and take it.
+        This is for sequences of several steps. Single steps in training of an RNN or a GRU of several layers are faster
+        by torch.nn's own forward, and take it.
 
         Example:
             >>> unspool.nn.LSTM(3, 4).engine
@@ -210,14 +210,15 @@ class DropIn(nn.RNNBase):
         """The result of a call without checks of ours: a single step by torch.nn, or the quick kernel; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
+        if len(self._all_weights) == 1 and not self.batch_first:
+            return self._run_if_quick(input, hx)
         if self.single_steps and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
             return take_single_step(self, self.single_steps, input, hx) if self._matches_torch() else None
-        return self._run_if_quick(input, hx)
+        return None
 
     def _run_if_quick(self, input: Tensor, hx: Any) -> Any:
         """The result of one layer in one direction, if the tensors are known to the kernel."""
-        several = len(self._all_weights) > 1 or find_changed(self) is not None
-        if several or self.batch_first or self.recompute is not None or not is_settled(self):
+        if self.recompute is not None or find_changed(self) is not None or not is_settled(self):
             return None
         runner, parameters = self._runner(self.input_size), self._flat_weights
         states = () if hx is None else first_states(hx)

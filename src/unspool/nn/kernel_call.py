@@ -43,12 +43,9 @@ class KernelCall:
         self.lead = (1,) if stacked else ()
         self.ends = None if ends is None else ends.to("cpu", torch.int64, copy=True).contiguous()
 
-    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False, known: bool = False) -> Found:
-        """Output, final states and, to `keep`, the tape; a `clean` tape has zeros beyond the end of a sequence.
-
-        Tensors that the kernel knows are not checked again, but for their memory.
-        """
-        x, start, parameters = self.boundary.hold(tensors) if known else self.boundary.admit(tensors, self.ends)
+    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False) -> Found:
+        """Output, final states and, to `keep`, the tape; a `clean` tape has zeros beyond the end of a sequence."""
+        x, start, parameters = self.boundary.admit(tensors, self.ends)
         out, final = self.results(x)
         tape = self.tape(x, clean) if keep else None
         given = self.given(x, start, parameters, self.ends)
@@ -180,9 +177,10 @@ class Differentiable(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        tensors, out, kept = saved[: ctx.count], saved[ctx.count], saved[ctx.count + 1 :]
-        if all(g is None for g in gradients):
-            return (None,) * (2 + len(tensors))
+        count: int = ctx.count
+        tensors, out, kept = saved[:count], saved[count], saved[count + 1 :]
+        if gradients[0] is None and all(g is None for g in gradients):
+            return (None,) * (2 + count)
         if torch.is_grad_enabled() or not all(map(_is_plain, gradients)):
             # The gradient is itself to be differentiated, or comes in a batch.
             return None, None, *_eager_gradients(ctx, tensors, gradients)

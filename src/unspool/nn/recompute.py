@@ -35,10 +35,10 @@ class RecomputingCall(KernelCall):
         super().__init__(kernel, boundary, step, ends, reverse, stacked)
         self.every = every
 
-    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False, known: bool = False) -> Found:
+    def forward(self, tensors: Tensors, keep: bool = False, clean: bool = False) -> Found:
         """Output, final states and, to `keep`, the states after every part but the last, (part, batch, width) each."""
         if not keep:
-            return super().forward(tensors, keep, clean, known)
+            return super().forward(tensors, keep, clean)
         x, start, parameters = self.boundary.admit(tensors, self.ends)
         out, final = self.results(x)
         parts = list(self._parts(x.shape[0]))

@@ -73,9 +73,9 @@ def choose_route(
 
     The drop-ins for torch.nn.RNN, GRU and LSTM have another route, torch's own: torch.nn's forward. They take it under
     torch.jit.trace, and in place of eager unless a trace is wanted, the batch is empty, or a function transform or
-    forward-mode differentiation is active. RNN and GRU also take it for single steps in training, see
-    `is_single_step_of_training`. ONNX's newer exporter gets ONNX's own operators, see `unspool.nn.onnx_layers`. Layers
-    of torch.nn itself never come here: see `find_routes`.
+    forward-mode differentiation is active. RNN and GRU of several layers or with `batch_first` also take it for single
+    steps in training, see `is_single_step_of_training`. ONNX's newer exporter gets ONNX's own operators, see
+    `unspool.nn.onnx_layers`. Layers of torch.nn itself never come here: see `find_routes`.
 
     Args:
         kernel: the kernel of the equations; built now, if it is needed and was not built before.
@@ -114,7 +114,7 @@ def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor, states: Tensors
 
     This is for calls so small that checking each tensor takes longer than the kernel does.
     """
-    if torch.compiler.is_compiling() or not x.numel() or not kernel.knows(x, states, parameters):
+    if torch.compiler.is_compiling() or not kernel.knows(x, states, parameters) or not x.numel():
         return False
     special = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() or current_observer() is not None
     return not special and engine.enabled()
@@ -123,7 +123,8 @@ def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor, states: Tensors
 def is_single_step_of_training(x: Tensor) -> bool:
     """Whether torch.nn's forward may take a call of one step whose gradient can be wanted.
 
-    For RNN and GRU, it takes less time at one step than a call of the kernel and of its backward pass.
+    For RNN and GRU of several layers, it takes less time at one step than a call of the kernel for each of them and
+    their backward passes.
     """
     return torch.is_grad_enabled() and not _needs_loop(x) and current_observer() is None
 

@@ -20,6 +20,7 @@ from unspool.nn.layout import Layout, Tensors
 from unspool.nn.lazy_kernel import LazyKernel
 from unspool.nn.observation import current_observer
 from unspool.nn.operations import OPERATIONS
+from unspool.nn.quick_call import QuickCall
 from unspool.nn.recompute import RecomputingCall, steps_between
 from unspool.nn.recording import refuse
 from unspool.nn.route import Route, choose_route
@@ -45,6 +46,7 @@ class Runner:
         self.sizes = input_size, hidden_size
         self.boundary = Boundary(equations, input_size, hidden_size, self.layout)
         self.widths = self.boundary.state_widths
+        self._quick_calls: dict[tuple[bool, bool], QuickCall] = {}
 
     def run(
         self,
@@ -98,10 +100,8 @@ class Runner:
     ) -> tuple[Tensor, States]:
         """`run` on tensors for which `is_quick` is true."""
         tensors = (x, *states, *parameters)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            call = KernelCall(self.kernel.built, self.boundary, self.step, None, reverse, stacked)
-            found = call.forward(tensors, keep=True, known=True)
-            output, *finals = Differentiable.apply(call, found, *tensors)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled() and (parameters[0].requires_grad or any(t.requires_grad for t in tensors)):
+            output, *finals = self._quick_call(reverse, stacked).run(tensors)
             return output, tuple(finals)
         size = x.element_size()
         places = find_addresses(tensors, size)
@@ -156,6 +156,14 @@ class Runner:
         if len(x):  # of no step, the results are the states that were given
             guard_backward(found, (*self.layout.names, *self.equations.states), (*parameters, *start))
         return found
+
+    def _quick_call(self, reverse: bool, stacked: bool) -> QuickCall:
+        """The call of known tensors, which is made once for each kind."""
+        call = self._quick_calls.get((reverse, stacked))
+        if call is None:
+            call = QuickCall(self.kernel.built, self.boundary, self.step, reverse, stacked)
+            self._quick_calls[reverse, stacked] = call
+        return call
 
     def _make_call(
         self, steps: int, ends: Tensor | None, reverse: bool, recompute: int | str | None, stacked: bool

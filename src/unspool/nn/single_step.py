@@ -1,4 +1,4 @@
-"""Single steps in training of an RNN or a GRU by torch's own operation, which takes less time there than a kernel."""
+"""Single steps in training of RNNs and GRUs of several layers: one operation of torch, in place of several kernels."""
 
 from __future__ import annotations
 

@@ -6,11 +6,15 @@ import glob
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.data.text import expand, find_files, identity
 from unspool.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Suffix → format of the predictions for such a file; CSV for any other.
 KEPT = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
@@ -91,6 +95,18 @@ def check_apart(partitions: Sequence[Partition], out: Path) -> None:
         if os.path.realpath(out / one.name) == os.path.realpath(one.path):
             problem = "holds the input, which predictions would replace"
             raise ArgumentError.of("out", str(out), problem, "Give another folder")
+
+
+def find_empty(path: Path) -> pl.DataFrame | None:
+    """The table of a Parquet file without rows, which has columns only; None for any other file."""
+    if path.suffix.lower() != ".parquet":
+        return None
+    import polars as pl
+
+    with suppress(pl.exceptions.PolarsError, OSError):  # what is wrong with it is told when it is read
+        found = pl.read_parquet(path, n_rows=1, glob=False)
+        return found if found.is_empty() else None
+    return None
 
 
 # ── fingerprints ──

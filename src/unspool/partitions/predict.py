@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unspool.cluster import connect
+from unspool.cluster import Attendance, connect
 from unspool.partitions.folder import Finished, OutputFolder
 from unspool.partitions.inputs import Partition, check_apart, find_partitions
 from unspool.partitions.work import Job, Model, Outcome, open_model, predict_partition
-from unspool.partitions.workers import keeping_workers
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 AHEAD = 4
 #: How often a partition is handed out again whose workers ended, on a cluster that gives up itself.
 AGAIN = 3
+#: Seconds after which it is checked whether there are workers, if no partition is finished meanwhile.
+LOOK = 1.0
+#: What the error of a lost cluster ends with.
+KEPT = "Files that are finished are kept. Run the same command again for the others."
 
 
 class Options(NamedTuple):
@@ -131,7 +135,7 @@ def _work(jobs: Sequence[Job], dask: str | None) -> Iterator[Outcome]:
     if dask is None or not jobs:
         yield from map(predict_partition, jobs)
         return
-    with connect(dask) as client, keeping_workers(client):
+    with connect(dask) as client:
         yield from distribute(jobs, client)
 
 
@@ -141,41 +145,56 @@ def distribute(jobs: Sequence[Job], client: Client) -> Iterator[Outcome]:
     Args:
         jobs: What to do.
         client: The cluster.
-    """
-    from distributed import as_completed
 
-    waiting = iter(jobs)
+    Raises:
+        ClusterError: It has had no workers for long, or is gone.
+    """
+    attendance, waiting = Attendance(client, KEPT), iter(jobs)
     running: dict[Any, tuple[Job, int]] = {}
-    queue = as_completed()
 
     def hand_out(job: Job, attempt: int) -> None:
         # not pure: a job that is handed out again must not be answered with the failure of the first time
-        future = client.submit(predict_partition, job, pure=False)
-        running[future.key] = (job, attempt)
-        queue.add(future)
+        running[client.submit(predict_partition, job, pure=False)] = (job, attempt)
 
     for job in islice(waiting, AHEAD * _count_threads(client)):
         hand_out(job, 1)
-    for future in queue:
-        job, attempt = running.pop(future.key)
-        outcome = _answer(future, job, attempt)
-        if outcome is None:
-            hand_out(job, attempt + 1)
-            continue
-        for following in islice(waiting, 1):
-            hand_out(following, 1)
-        yield outcome
+    while running:
+        for future in _wait_for_some(running, attendance):
+            job, attempt = running.pop(future)
+            outcome = _answer(future, job, attempt, attendance)
+            if outcome is None:
+                hand_out(job, attempt + 1)
+                continue
+            for following in islice(waiting, 1):
+                hand_out(following, 1)
+            yield outcome
 
 
-def _answer(future: Any, job: Job, attempt: int) -> Outcome | None:
+def _wait_for_some(running: Mapping[Any, Any], attendance: Attendance) -> list[Any]:
+    """Those of the futures that are done, in the order in which they were handed out, as soon as one is."""
+    from distributed import wait
+
+    while True:
+        try:
+            done = wait(list(running), timeout=LOOK, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            attendance.count()  # raises where nobody is left to wait for
+        except CancelledError as error:
+            raise attendance.lost() from error
+        else:
+            return [future for future in running if future in done]
+
+
+def _answer(future: Any, job: Job, attempt: int, attendance: Attendance) -> Outcome | None:
     """The outcome of a job; None where it is to be handed out again because its workers ended."""
     if future.status == "finished":
         outcome: Outcome = future.result()
         return outcome
-    if attempt <= AGAIN and (future.cancelled() or type(future.exception()).__name__ == "KilledWorker"):
+    if future.cancelled():
+        raise attendance.lost()
+    if attempt <= AGAIN and type(future.exception()).__name__ == "KilledWorker":
         return None
-    problem = "the job was cancelled" if future.cancelled() else str(future.exception())
-    return Outcome(job.source, None, f"{job.source} cannot be predicted: {problem}")
+    return Outcome(job.source, None, f"{job.source} cannot be predicted: {future.exception()}")
 
 
 def _count_threads(client: Client) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from unspool.errors import ArgumentError, DataError, DivergenceError, UnspoolError
 from unspool.partitions.folder import Finished, write_record
-from unspool.partitions.inputs import fingerprint, read_stamp
+from unspool.partitions.inputs import find_empty, fingerprint, read_stamp
 from unspool.partitions.tables import check_records, choose_top
 from unspool.partitions.writers import WRITERS
 from unspool.runtime.run_player import RunPlayer, load
@@ -18,6 +19,8 @@ from unspool.tasks.tolerant import NOTE
 
 #: Rows that are encoded and predicted at a time.
 CHUNK = 2048
+#: A text that every model of texts has a prediction for.
+EXAMPLE = "a"
 
 
 class Model(NamedTuple):
@@ -110,6 +113,10 @@ def _write(player: RunPlayer, job: Job, stream: BinaryIO) -> Finished:
     """Write the predictions, chunk by chunk; every file has a column for notes, so that all have the same columns."""
     task: Any = player.task
     writer = WRITERS[job.form](stream, (*task.prediction_columns, NOTE), job.keep)
+    if (empty := find_empty(Path(job.source))) is not None:
+        writer.add_empty(empty, _predict_one(player))
+        writer.finish()
+        return Finished(0, 0)
     rows = missing = 0
     for chunk in task.predict_chunks(player.model, job.source, CHUNK):
         check_records(chunk.predicted, rows + 1)
@@ -118,6 +125,13 @@ def _write(player: RunPlayer, job: Job, stream: BinaryIO) -> Finished:
         missing += sum(NOTE in record for record in chunk.predicted)
     writer.finish()
     return Finished(rows, missing)
+
+
+def _predict_one(player: RunPlayer) -> dict[str, Any]:
+    """A prediction, for the types of its columns; none where a task predicts no text."""
+    with suppress(UnspoolError):
+        return next(iter(player.task.predict_texts(player.model, [EXAMPLE])), {})
+    return {}
 
 
 def _load(model: Model) -> RunPlayer:

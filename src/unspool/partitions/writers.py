@@ -28,11 +28,20 @@ class Writer(ABC):
 
     def add(self, chunk: PredictedChunk) -> None:
         """Write a chunk, or keep it until the end where a format has to know all of them."""
-        kept = chunk.given if self._keep else None
-        columns = self._columns if kept is None else self._columns[1:]
-        names = {} if kept is None else name_kept(kept.columns, columns)
+        kept, columns, names = self._arrange(chunk.given)
         records = [{name: record.get(name) for name in columns} for record in chunk.predicted]
         self.put(records, columns, kept, names)
+
+    def add_empty(self, given: pl.DataFrame, example: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Write the columns of a table without rows; an example of a prediction has the types of its columns."""
+        kept, columns, names = self._arrange(given)
+        self.put([], columns, kept, names)
+
+    def _arrange(self, given: pl.DataFrame | None) -> tuple[pl.DataFrame | None, Sequence[str], Mapping[str, str]]:
+        """The columns of the input that are written, those of predictions, and the names of the former."""
+        kept = given if self._keep else None
+        columns = self._columns if kept is None else self._columns[1:]
+        return kept, columns, {} if kept is None else name_kept(kept.columns, columns)
 
     @abstractmethod
     def put(
@@ -86,10 +95,14 @@ class ParquetWriter(Writer):
     def put(
         self, records: list[dict[str, Any]], columns: Sequence[str], kept: pl.DataFrame | None, names: Mapping[str, str]
     ) -> None:
-        import polars as pl
+        self._put_beside(_frame_of(records, columns), kept, names)
 
-        entries = {name: [record[name] for record in records] for name in columns}
-        predicted = pl.DataFrame([pl.Series(name, column, strict=False) for name, column in entries.items()])
+    def add_empty(self, given: pl.DataFrame, example: Mapping[str, Any]) -> None:
+        kept, columns, names = self._arrange(given)
+        record = {name: example.get(name) for name in columns}
+        self._put_beside(_frame_of([record], columns).clear(), kept, names)
+
+    def _put_beside(self, predicted: pl.DataFrame, kept: pl.DataFrame | None, names: Mapping[str, str]) -> None:
         self._frames.append(predicted if kept is None else kept.rename(dict(names)).hstack(predicted))
 
     def finish(self) -> None:
@@ -104,6 +117,14 @@ class ParquetWriter(Writer):
 
 #: Format → what writes it.
 WRITERS: Mapping[str, type[Writer]] = {"csv": CSVWriter, "jsonl": LineWriter, "parquet": ParquetWriter}
+
+
+def _frame_of(records: list[dict[str, Any]], columns: Sequence[str]) -> pl.DataFrame:
+    """Predictions as a table."""
+    import polars as pl
+
+    entries = {name: [record[name] for record in records] for name in columns}
+    return pl.DataFrame([pl.Series(name, column, strict=False) for name, column in entries.items()])
 
 
 def _beside(records: list[dict[str, Any]], kept: pl.DataFrame | None, names: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -217,8 +217,10 @@ def train(
     tell = tell or (silent if quiet else print_progress)
     given = {"source": source, "task": task, "recipe": recipe, "config": config, **options}
     with joined() as ranks, ExitStack() as held:
+        # Decided by the first for all: when the others come to it the first may have begun the run.
+        has_data = (source, config) != (None, None)
+        resume = bool(ranks.broadcast([ranks.first and _resumes(path, resume, overwrite, has_data)])[0])
         with ranks.in_turn():
-            resume = _resumes(path, resume, overwrite, has_data=(source, config) != (None, None))
             begins = ranks.first and not resume
             settings, new = resume_settings(path, **given) if resume else (plan(**given), {})
             folder = held.enter_context(closing((RunFolder.open if resume and ranks.first else RunFolder)(path)))

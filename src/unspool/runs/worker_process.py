@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from unspool.errors import TrainingError
 
@@ -74,3 +74,17 @@ class WorkerProcess:
         self.errors.seek(0)
         said = [line for line in self.errors.read().splitlines() if line.strip()]
         return f"the process ended with {code}: {said[-1] if said else 'without a word'}"
+
+
+def serve_starter(serve: Callable[[TextIO, TextIO], None]) -> None:
+    """What the module of such a process does: it serves the process that started it, until that asks no more.
+
+    Args:
+        serve: Reads requests from the first stream and writes answers to the second. What it prints goes to standard
+            error.
+    """
+    answers, sys.stdout = sys.stdout, sys.stderr
+    try:
+        serve(sys.stdin, answers)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from unspool.cluster import connect
-from unspool.errors import TrainingError
+from unspool.cluster import Attendance, connect
 from unspool.runs.worker_process import WorkerDiedError, WorkerProcess
 from unspool.runtime.run_player import count_cores
 from unspool.sweeps.trial import Answer, Order, run_trial
 
-#: Seconds without any worker after which a cluster is given up.
-DESERTED = 120.0
+#: What the error of a lost cluster ends with.
+KEPT = "Everything that was trained is kept. Resume the sweep with `resume=True`."
 #: The module that a process runs.
 WORKER = "unspool.sweeps.worker"
 
@@ -84,17 +82,11 @@ class OnDask:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._seen = time.monotonic()  # when there was a worker
+        self._attendance = Attendance(client, KEPT)
 
     def count(self) -> int:
         """One per worker process, as a process computes one trial at a time; refused where there was none for long."""
-        found = len(self._client.scheduler_info(n_workers=-1)["workers"])
-        if found:
-            self._seen = time.monotonic()
-        elif time.monotonic() - self._seen > DESERTED:
-            kept = "Everything that was trained is kept. Resume the sweep with `resume=True`"
-            raise TrainingError(f"the cluster has had no worker for {DESERTED:.0f} s. {kept}.")
-        return max(1, found)
+        return max(1, self._attendance.count())
 
     def submit(self, order: Order) -> Ahead:
         """Have a worker compute a trial; Dask gives it to another one if that dies."""

@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from unspool.errors import StorageError, TrainingError
+from unspool.errors import ClusterError, StorageError
 from unspool.learning.stopping import Stop
 from unspool.settings.search import Space
 from unspool.sweeps.course import Course, Goal, Row, State, read_course
-from unspool.sweeps.engines import Ahead, Engine
+from unspool.sweeps.engines import KEPT, Ahead, Engine
 from unspool.sweeps.folder import SweepFolder
 from unspool.sweeps.plan import Plan
 from unspool.sweeps.study import Study
@@ -183,7 +183,8 @@ class Searching:
     # ── trials begin ──
 
     def _start_more(self) -> None:
-        while not self._stopping and len(self._running) < self.engine.count():
+        # Counted also when nothing is started any more: an engine without workers would be waited for in vain.
+        while len(self._running) < self.engine.count() and not self._stopping:
             if self._left:
                 self._start(self.study.take_up(self._left.popleft()))
             elif len(self.rows) < self.plan.trials:
@@ -227,8 +228,7 @@ class Searching:
             try:
                 answer = one.ahead.result()
             except CancelledError as error:
-                kept = "Everything that was trained is kept. Resume the sweep with `resume=True`"
-                raise TrainingError(f"the connection to the cluster is lost. {kept}.") from error
+                raise ClusterError(f"the connection to the cluster is lost. {KEPT}") from error
             except Exception as error:  # the process died, or its worker did, too often for the cluster
                 self._start_again(one, error)
             else:

@@ -6,12 +6,12 @@ It reads orders from standard input and answers each on standard output, one JSO
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 import warnings
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from unspool.runs.worker_process import serve_starter
 from unspool.sweeps.trial import Answer, Order, run_trial
 
 
@@ -30,15 +30,6 @@ def answer(request: Mapping[str, Any]) -> Answer:
         return Answer(problem=f"{type(error).__name__}: {error}")
 
 
-def main() -> None:
-    """Serve the process that started this one."""
-    warnings.simplefilter("ignore")  # they were shown once, when the sweep read the data
-    answers, sys.stdout = sys.stdout, sys.stderr
-    try:
-        serve(sys.stdin, answers)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")  # they were shown once, when the sweep read the data
+    serve_starter(serve)

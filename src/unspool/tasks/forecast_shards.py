@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
+from unspool.data.on_demand import OnDemand
 from unspool.data.scale import Scale
 from unspool.data.series import Series, standardize
 from unspool.data.sources import find_items
@@ -57,7 +58,7 @@ def _read_each(paths: Sequence[Path], named: SeriesData) -> Iterator[list[Series
             raise error if str(path) in shown else DataError(f"{path}: {shown}") from error
 
 
-class StandardizedSeries(Sequence[Series]):
+class StandardizedSeries(OnDemand[Series]):
     """Series that are standardized when they are asked for."""
 
     def __init__(self, series: StoredSeries, scales: Mapping[str, Scale]) -> None:
@@ -67,16 +68,8 @@ class StandardizedSeries(Sequence[Series]):
     def __len__(self) -> int:
         return len(self._series)
 
-    @overload
-    def __getitem__(self, place: int) -> Series: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Series]: ...
-
-    def __getitem__(self, place: int | slice) -> Series | Sequence[Series]:
-        if isinstance(place, slice):
-            return [standardize(one, self._scales) for one in self._series[place]]
-        return standardize(self._series[place], self._scales)
+    def make(self, number: int) -> Series:
+        return standardize(self._series[number], self._scales)
 
 
 def standardize_all(series: Sequence[Series], scales: Mapping[str, Scale]) -> Sequence[Series]:

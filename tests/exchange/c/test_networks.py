@@ -113,11 +113,19 @@ def test_eight_bits_are_the_network_with_rounded_matrices(tmp_path: Path) -> Non
     assert max(found.values()) <= TOLERANCE, found
 
 
-@pytest.mark.parametrize("kernels", ["off", "on"])
-def test_eight_bits_are_those_of_the_player(kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+EIGHT_BITS = ["language-0", "classify-0", "classify_words-2", "tag-0", "joint-1", "forecast-0"]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "cases"),
+    [("off", EIGHT_BITS), ("on", EIGHT_BITS[:2]), pytest.param("on", EIGHT_BITS, marks=pytest.mark.long)],
+    ids=["off", "on", "on, all"],
+)
+def test_eight_bits_are_those_of_the_player(
+    kernels: str, cases: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kernels, NumPy and C have the same integers and scales, of embeddings too."""
     monkeypatch.setenv("UNSPOOL_ENGINE", kernels)
-    cases = ["language-0", "classify-0", "classify_words-2", "tag-0", "joint-1", "forecast-0"]
     found = check(tmp_path, cases, "gcc", ("-O1",), played=PlayOptions(int8=True), int8=True)
     assert max(found.values()) <= TOLERANCE, found
 

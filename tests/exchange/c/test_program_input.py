@@ -17,7 +17,7 @@ from unspool.exchange.c.convert import write_c
 from unspool.exchange.c.interface import Interface
 from unspool.exchange.c.reading import LONGEST_TEXT
 
-SANITIZE = ("-O2", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+SANITIZE = ("-O1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
 
 
 def build(folder: Path, network: Any, interface: Interface | None = None, *options: str) -> Path:

@@ -133,15 +133,20 @@ def test_a_generator_without_a_tokenizer_refuses_such_a_prompt(tmp_path: Path) -
 # ── sampling ──
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1e-38, 1e-30, 1e-8, 0.01, 0.8, 1.0, 50.0, 1e30])
-def test_probabilities_are_those_of_the_player(tmp_path: Path, temperature: float) -> None:
+@pytest.fixture(scope="module")
+def sampler(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, int]:
+    """A language model that samples, compiled once, and how many tokens it has."""
     network = network_of("language-9")[0]
-    (model,) = compile_all(
-        tmp_path, [write_c(network, "model", interface=Interface(Characters(["?", *"ab"])))]
-    ).values()
+    interface = Interface(Characters(["?", *"ab"]))
+    return answers(network, interface, tmp_path_factory.mktemp("sampler")), len(network.embedding.weight)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-38, 1e-30, 1e-8, 0.01, 0.8, 1.0, 50.0, 1e30])
+def test_probabilities_are_those_of_the_player(sampler: tuple[Model, int], temperature: float) -> None:
+    model, tokens = sampler
     rng = np.random.default_rng(0)
     for scale in (1e-3, 5.0, 1e6):
-        logits = as_floats(scale * rng.standard_normal(len(network.embedding.weight)))
+        logits = as_floats(scale * rng.standard_normal(tokens))
         expected = Sampling(temperature, banned=(2,)).probabilities(logits[None])[0]
         logits[2] = -np.inf
         model._call("probabilities", logits, ctypes.c_float(temperature))
@@ -155,19 +160,31 @@ def test_probabilities_are_those_of_the_player(tmp_path: Path, temperature: floa
 
 # ── the past of a forecaster ──
 
+SEASONS = (0, 1, 3, 4)
+
 
 def forecaster(season: int) -> tuple[Forecaster, Any]:
     network, batch, _, _ = network_of("forecast-1")
     return replace(network, season=season), batch
 
 
-@pytest.mark.parametrize("season", [0, 1, 3, 4])
+@pytest.fixture(scope="module")
+def forecasters(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Model]:
+    """Models by their season, compiled at once."""
+    written = [write_c(forecaster(season)[0], f"season{season}") for season in SEASONS]
+    options = ("-O1", "-fsanitize=undefined")
+    models = compile_all(tmp_path_factory.mktemp("seasons"), written, options=options)
+    return dict(zip(SEASONS, models.values(), strict=True))
+
+
+@pytest.mark.parametrize("season", SEASONS)
 @pytest.mark.parametrize("lookback", [0, 1, 2, 3, 4])
-def test_a_past_shorter_than_a_season_is_refused(tmp_path: Path, season: int, lookback: int) -> None:
+def test_a_past_shorter_than_a_season_is_refused(forecasters: dict[int, Model], season: int, lookback: int) -> None:
     network, batch = forecaster(season)
     past = batch.inputs[0]
     short = batch._replace(inputs=(past[len(past) - lookback :], *batch.inputs[1:]))
-    (model,) = compile_all(tmp_path, [write_c(network, "model")], options=("-O1", "-fsanitize=undefined")).values()
+    model = forecasters[season]
+    model.start()
     run, play = CALLS[Forecaster]
     if lookback >= max(season, 1):
         assert difference(run(model, network, short), play(make_player(network), network, short)) <= 1e-6

@@ -27,9 +27,8 @@ from unspool.insight.figures.canvas import FLOOR, log_colors, numbers, picked
 
 
 def test_numbers_keep_four_digits_and_name_gaps() -> None:
-    assert numbers([1234567.0, np.nan]) == [1235000.0, None]
-    table = numbers([[1234567.0, 0.000123456], [np.nan, -np.inf]])
-    assert table.tolist() == [[1235000.0, 0.0001235], [None, None]]
+    assert numbers([[1234567.0, 0.000123456], [np.nan, -np.inf]]).tolist() == [[1235000.0, 0.0001235], [None, None]]
+    assert numbers([np.nan, 1234567.0]) == [None, 1235000.0]
     assert numbers(np.zeros((2, 0))).tolist() == [[], []]
 
 

@@ -43,12 +43,11 @@ UNSPOOL_INLINE void outer_tile(
     }
 }
 
-// to[j] += Σ_i from[i][j] for columns first ≤ j < last: each slab's sum is formed first, so that long sums stay exact.
-template <typename real>
-UNSPOOL_APART void add_columns(int64_t rows, const real* from, int64_t stride, int64_t first, int64_t last, real* to) {
+// to[j] += Σ_i from[i][j] for 0 ≤ j < columns, each column's sum from the first row to the last.
+template <typename real> UNSPOOL_INLINE void add_rows(int64_t rows, const real* from, int64_t stride, int64_t columns, real* to) {
     constexpr int V = 4, L = LANES<real>;
-    int64_t j = first;
-    for (; j + V * L <= last; j += V * L) {
+    int64_t j = 0;
+    for (; j + V * L <= columns; j += V * L) {
         vec<real> sums[V] = {};
         for (int64_t i = 0; i < rows; ++i)
 #pragma GCC unroll 4
@@ -56,10 +55,33 @@ UNSPOOL_APART void add_columns(int64_t rows, const real* from, int64_t stride, i
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) store(to + j + v * L, load(to + j + v * L) + sums[v]);
     }
-    for (; j < last; ++j) {
-        real total = 0;
-        for (int64_t i = 0; i < rows; ++i) total += from[i * stride + j];
-        to[j] += total;
+    for (; j < columns; j += L) {
+        const int count = int(std::min<int64_t>(L, columns - j));
+        vec<real> sum{};
+        if (count == L)
+            for (int64_t i = 0; i < rows; ++i) sum += load(from + i * stride + j);
+        else
+            for (int64_t i = 0; i < rows; ++i) sum += load_part(from + i * stride + j, count);
+        store_part(to + j, load_part(to + j, count) + sum, count);
+    }
+}
+
+// The same for columns first ≤ j < last of any number of rows: sums of a few rows are added up to sums of many, and those
+// to the whole. So no sum is of many terms, which keeps it exact, and rows are read in the order in which they lie.
+template <typename real>
+UNSPOOL_APART void add_columns(int64_t rows, const real* from, int64_t stride, int64_t first, int64_t last, real* to) {
+    constexpr int64_t FEW = 64, MANY = 64 * FEW, STRIP = 512;
+    if (rows <= FEW) return add_rows(rows, from + first, stride, last - first, to + first);
+    for (int64_t j = first; j < last; j += STRIP) {
+        const int64_t columns = std::min(STRIP, last - j);
+        real whole[STRIP] = {};
+        for (int64_t start = 0; start < rows; start += MANY) {
+            real sums[STRIP] = {};
+            const int64_t end = std::min(rows, start + MANY);
+            for (int64_t i = start; i < end; i += FEW) add_rows(std::min(FEW, end - i), from + i * stride + j, stride, columns, sums);
+            for (int64_t k = 0; k < columns; ++k) whole[k] += sums[k];
+        }
+        for (int64_t k = 0; k < columns; ++k) to[j + k] += whole[k];
     }
 }
 

@@ -18,6 +18,7 @@ from unspool.lab.bench import (
     exported,
     grid,
     linear,
+    matrix,
     memory,
     overhead,
     ragged,
@@ -51,6 +52,7 @@ QUESTIONS: Mapping[str, Question] = {
     "elementwise": Question(
         "a recurrence without a product with the state, against scans", elementwise.measure, elementwise.judge
     ),
+    "matrix": Question("cells with matrices as states, against loops over time", matrix.measure, matrix.judge),
     "wavefront": Question("layers of a stack at once, against one after the other", wavefront.measure, wavefront.judge),
     "ragged": Question("ragged batches, against full ones and torch's packed ones", ragged.measure, ragged.judge),
     "model": Question("whole models: an update from tokens to new weights", whole_model.measure, whole_model.judge),
