@@ -1,17 +1,14 @@
-"""How an X-ray uses cores, what it refuses, and what it calls stacks of layers."""
+"""How an X-ray uses cores, and what it calls stacks of layers."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from unspool.errors import UnspoolError
 from unspool.insight import xray as room
 from unspool.insight.examination import examine
 from unspool.insight.naming import name_stacks
 from unspool.insight.one_thread import one_thread
-from unspool.insight.recording import record
-from unspool.nn import Recurrent
 
 
 def test_within_there_is_one_thread_and_then_as_many_as_before() -> None:
@@ -39,13 +36,6 @@ def test_a_measure_runs_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
         torch.set_num_threads(before)
     assert seen == [1]
     assert hasattr(examine, "__wrapped__")
-
-
-def test_a_cell_that_mixes_units_is_refused_and_not_measured_wrongly() -> None:
-    x = torch.randn(5, 2, 4)
-    recording = record(Recurrent("gla", 4, 4), lambda layer: layer(x)[0].square().mean())
-    with pytest.raises(UnspoolError, match="mix units by outer"):
-        recording.gradient()
 
 
 def test_stacks_are_called_by_the_last_part_of_their_path() -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from unspool.cells.equations import Equations
 from unspool.cells.symbols import Symbol
-from unspool.errors import UnspoolError
+from unspool.cells.widths import ONE
 
 #: What ends a chain of functions that act unit by unit.
 STAGES = ("linear", "normalise")
@@ -51,21 +51,27 @@ class Plan:
     values: Mapping[Symbol, str]  # every node → a name for its value
 
 
+def mixes_units(equations: Equations) -> bool:
+    """Whether units depend on each other other than by linear maps and normalizations, or a step reads more than x.
+
+    One number that acts on all units mixes them too: its gradient is a sum over them.
+    """
+    return any(
+        node.operation in ("extra", *OVER_UNITS)
+        or (node.operation not in STAGES and any(_is_spread(value, node) for value in node.inputs))
+        for node in equations.nodes
+    )
+
+
+def _is_spread(value: Symbol, node: Symbol) -> bool:
+    """Whether one number of a place becomes one per unit."""
+    return value.width == ONE != node.width
+
+
 @lru_cache(maxsize=64)
 def make_plan(equations: Equations) -> Plan:
-    """The plan of a cell's equations.
-
-    Raises:
-        UnspoolError: A step does more than maps, normalizations and functions that act unit by unit, as matrix-valued
-            states do. Factors per unit would be wrong there.
-    """
+    """The plan of a cell's equations. Where a cell mixes units, `reads` says too little; the stages are right."""
     nodes = equations.nodes
-    mixed = [name for name in OVER_UNITS if any(node.operation == name for node in nodes)]
-    if mixed:
-        raise UnspoolError(
-            f"gradients are not followed through the steps of {equations.title}, which mix units by "
-            f"{', '.join(mixed)}. Measures without gradients are complete"
-        )
     states = {node.detail: node for node in nodes if node.operation == "state"}
     begins = {node for node in nodes if node.operation in ("input", "state", "vector")}
     stages = tuple(_stages(nodes))

@@ -161,6 +161,11 @@ class LinearStep:
         """Of its numbers."""
         return next(iter(self.values.values())).dtype
 
+    @property
+    def input_size(self) -> int:
+        """The width of x."""
+        return self.values[self.layer.plan.x].shape[-1]
+
     def unbind(self) -> Iterator[LinearStep]:
         """The steps along the first axis of the places."""
         count = len(next(iter(self.values.values())))
@@ -235,8 +240,10 @@ class LinearStep:
         for names, g, v in self.terms(pulled):
             rows = g.flatten(0, -2)
             whole = rows.sum(0) if v is None else rows.T @ v.expand(*g.shape[:-1], -1).flatten(0, -2)
-            sizes = [len(self.layer.parameters[name]) for name in names]
-            for name, part in zip(names, whole.split(sizes), strict=True):
+            own = [self.layer.parameters[name] for name in names]
+            sizes = [one.numel() if v is None else len(one) for one in own]
+            for name, one, part in zip(names, own, whole.split(sizes), strict=True):
+                part = part.view_as(one)  # in a step, the blocks of a block-diagonal matrix are one row of numbers
                 found[name] = found[name] + part if name in found else part
         return found
 

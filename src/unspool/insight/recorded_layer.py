@@ -16,6 +16,7 @@ from torch import Tensor
 from unspool.cells import Cell
 from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
+from unspool.insight.differentiated_step import make_linear_layer
 from unspool.insight.linear_step import LinearLayer
 
 
@@ -68,7 +69,7 @@ class RecordedLayer:
     @cached_property
     def linear(self) -> LinearLayer:
         """Its steps for small changes and gradients."""
-        return LinearLayer(self.equations, self.parameters, self.widths)
+        return make_linear_layer(self.equations, self.parameters, self.widths)
 
     def pull(self, x: Tensor, states: Tensor, cotangents: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """One step of n sequences backward: the gradients of x, of the states before, and of the parameters."""

@@ -19,7 +19,7 @@ from unspool.learning.gates import double_closed, gate_penalty, neighboring_gate
 from unspool.nn import Recurrent, Stack
 
 #: Cells with an output gate below, and with an input gate above.
-BOTH_GATES = ("lstm", "lstm-projection", "PeepholeLSTM", "NormalisedLSTM")
+BOTH_GATES = ("lstm", "lstm-projection", "PeepholeLSTM", "NormalisedLSTM", "lstm-peephole", "lstm-layernorm", "slstm")
 
 
 def recorded(model: nn.Module, x: Tensor, lengths: Any = None) -> Recording:

@@ -114,7 +114,8 @@ def test_every_cell_step_by_step(cell: Cell, layers: int, both: bool, lengths: A
 
 def slowly(layer: RecordedLayer, dt: float) -> dict[str, list[float]]:
     """τ by gate or state: the mean over every live step on its own."""
-    signs = {"f": +1} if "f" in layer.cell.keeps else {"z": -1 if isinstance(layer.cell, GRU) else +1}
+    keeping = next((gate for gate in "fa" if gate in layer.cell.keeps), "z")
+    signs = {keeping: -1 if keeping == "z" and isinstance(layer.cell, GRU) else +1}
     sums: dict[str, Tensor] = {}
     for t, row in layer.live.nonzero().tolist():
         x, before = layer.x[t, row : row + 1], layer.before[t, row]

@@ -87,7 +87,7 @@ def test_a_line_attractor_is_one_and_not_hundreds_of_points() -> None:
 
 
 def test_other_continua_by_their_kind() -> None:
-    plane = look(lambda s: s @ turned([1.0, 1.0, 0.5, 0.2]).T, 4)
+    plane = look(lambda s: s @ turned([1.0, 1.0, 0.5]).T, 3, most=64)
     assert [one.kind for one in plane.continua] == ["plane attractor"]
     assert plane.kind == ("continuum",)
 
@@ -95,13 +95,13 @@ def test_other_continua_by_their_kind() -> None:
         radius = s[:, :2].norm(dim=-1, keepdim=True)
         return torch.cat([s[:, :2] * (1 + 0.3 * (1 - radius)), 0.5 * s[:, 2:]], -1)
 
-    around = look(ring, 3)
+    around = look(ring, 3, most=64)
     assert [one.kind for one in around.continua] == ["ring attractor"]
     np.testing.assert_allclose(np.linalg.norm(around.continua[0].path[:, :2], axis=1), 1, atol=1e-6)
     assert sorted(around.kind) == ["continuum", "saddle"]  # the ring, and its center
-    drift = look(lambda s: s @ turned([0.999, 0.6, 0.4]).T, 3)
+    drift = look(lambda s: s @ turned([0.999, 0.6, 0.4]).T, 3, most=64)
     assert [one.kind for one in drift.continua] == ["slow manifold"]
-    away = look(lambda s: s @ turned([1.0, 1.4, 0.4]).T, 3)
+    away = look(lambda s: s @ turned([1.0, 1.4, 0.4]).T, 3, most=64)
     assert [one.kind for one in away.continua] == ["line of unstable points"]
 
 

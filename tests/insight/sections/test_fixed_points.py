@@ -44,15 +44,26 @@ def empty_set(fates: Fates) -> FixedPoints:
 
 def test_a_search_says_what_it_found_and_how() -> None:
     said = tell(one_set()).findings
-    assert said[0] == (
-        "layer 1, mean input: 2 stable, 1 saddle, 0 unstable and 1 slow point(s). The search made 128 starts and "
-        "65,000 evaluations; by estimate it found 100% of all points."
-    )
+    assert said[0].startswith("layer 1, mean input: 2 stable, 1 saddle, 1 slow point(s).")
     assert said[1] == "layer 1, mean input: 40 start(s) arrived at a line attractor, and not at single points."
     assert "3 of 46 paths end in a cycle of about 7 steps, and not in a point." in said[2]
     assert "2 of 46 paths still move after 400 steps" in said[3]
     assert "1 of 46 paths run away" in said[4]
-    assert "2 start(s) of the solver arrived where no state comes" in said[5]
+    assert said[5] == ("The search made 128 starts and 65,000 evaluations; by estimate it found 100% of all points.")
+    assert said[6] == "2 start(s) of the solver arrived where no state comes; these points are left out."
+
+
+def test_searches_with_several_inputs_are_told_together() -> None:
+    found = made_up.fixed_points(("layer 1",), held=(words("mean input"), words("zero input")))
+    first, second = found.sets
+    said = tell(FixedPoints((first, dataclasses.replace(second, stopped="budget")), found.portraits)).findings
+    (search,) = [text for text in said if "evaluations" in text]
+    assert search == (
+        "The search made 256 starts and 130,000 evaluations, and stopped at its limit for zero input; "
+        "by estimate it found at least 100% of all points for each input."
+    )
+    (far,) = [text for text in said if "left out" in text]
+    assert far.startswith("4 start(s)")
 
 
 def test_points_of_unknown_stability_are_counted() -> None:
@@ -66,15 +77,16 @@ def test_points_of_unknown_stability_are_counted() -> None:
 
 
 def test_a_search_that_was_stopped_says_so() -> None:
-    assert "The search stopped at its limit of 65,000 evaluations" in tell(one_set(stopped="budget")).findings[0]
+    said = tell(one_set(stopped="budget")).findings
+    assert any("65,000 evaluations, and stopped at its limit for mean input;" in text for text in said)
 
 
 def test_a_search_that_found_nothing_says_so() -> None:
     said = tell(empty_set(Fates(400, 0, 33, 0, 0, 9.0))).findings
     assert "no fixed or slow point was found." in said[0]
-    assert said[0].endswith("what it missed cannot be estimated.")
     assert "33 of 33 paths end in a cycle of about 9 steps" in said[1]
-    assert len(said) == 2
+    assert said[2].endswith("what it missed cannot be estimated.")
+    assert len(said) == 3
 
 
 @pytest.mark.parametrize("dt", [1.0, 0.1])
@@ -100,6 +112,8 @@ def test_everything_is_translated() -> None:
         one_set(stopped="budget"),
         empty_set(Fates(3, 1, 1, 1, 1, math.nan)),
         one_set(dt=0.1, time_constants=np.ones((5, 16))),
+        made_up.fixed_points(("layer 1",), held=(words("mean input"), words("zero input"))),
+        one_set(kind=("stable", "saddle", "unstable", "slow", "unknown")[: len(one_set().sets[0].kind)]),
     ]
     for reason in (BOTH_DIRECTIONS, SOMETHING_ELSE):
         found = one_set()

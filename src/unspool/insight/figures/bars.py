@@ -38,6 +38,7 @@ def _draw_kind(figure: go.Figure, index: int, kind: str, values: Sequence[float]
         marker={"color": style(index).color, "pattern": {"shape": PATTERNS[index]}},
         texttemplate="%{x:.0%}",  # a bar of 0 is not seen otherwise
         textposition="auto",
+        textangle=0,
         cliponaxis=False,
         hovertemplate="%{x:.3~p}",
     )

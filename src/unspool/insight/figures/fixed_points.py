@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unspool.harmless import for_figure
-from unspool.insight.figures.canvas import COLUMNS, anything, canvas, empty, numbers, panels, picked
+from unspool.insight.figures.canvas import COLUMNS, anything, canvas, empty, log_axis, numbers, panels, picked
 from unspool.insight.figures.theme import NEUTRAL, style
 from unspool.language import Message, words
 
@@ -136,12 +136,9 @@ def draw_modes(points: FixedPoints) -> go.Figure:
         )
     per_step = all(one.dt == 1 for *_, one in sets)
     figure.update_xaxes(title_text="mode, from the largest eigenvalue", dtick=1)
-    figure.update_yaxes(
-        type="log",
-        title_text="|τ| (steps; hollow: grows)" if per_step else "|τ| (units of time; hollow: grows)",
-        nticks=7,
-        tickformat="~g",
-    )
+    sizes = np.concatenate([np.abs(one.time_constants[:_POINTS, : one.modes.shape[1]]).ravel() for *_, one in sets])
+    unit = "|τ| (steps; hollow: grows)" if per_step else "|τ| (units of time; hollow: grows)"
+    log_axis(figure, unit, sizes[sizes > 0])
     return figure
 
 

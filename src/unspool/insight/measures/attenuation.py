@@ -49,9 +49,14 @@ def _are_neighbors(lower: RecordedLayer, upper: RecordedLayer) -> bool:
         upper.level == lower.level + 1
         and upper.reverse == lower.reverse
         and upper.live.shape == lower.live.shape
-        and "o" in gate_roles(lower)
-        and "i" in gate_roles(upper)
+        and _has_per_unit(lower, "o")
+        and _has_per_unit(upper, "i")
     )
+
+
+def _has_per_unit(layer: RecordedLayer, gate: str) -> bool:
+    """Whether a layer has the gate with one value per unit; those of heads belong to no unit."""
+    return gate in gate_roles(layer) and layer.equations.named[gate].width == "hidden"
 
 
 def _reads(recording: Recording, lower: RecordedLayer, upper: RecordedLayer) -> bool:

@@ -68,8 +68,8 @@ def _split(layer: RecordedLayer, states: Tensor, parameters: Mapping[str, Tensor
 
 def _along(term: Term, direction: Mapping[str, Tensor]) -> Tensor:
     """The product of each step's gradient with a direction, (steps,)."""
-    other = torch.cat([direction[name] for name in term.names])
-    moved = other if term.v is None else term.v @ other.T
+    others = [direction[name] for name in term.names]
+    moved = torch.cat([one.flatten() for one in others]) if term.v is None else term.v @ torch.cat(others).T
     return (term.g * moved).sum((-1, -2))
 
 

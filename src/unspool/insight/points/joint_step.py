@@ -56,8 +56,7 @@ class JointStep:
         lower, upper = rising[number - 1], rising[number]
         if lower is None:
             assert upper is not None
-            step = self.steps[number]
-            width = step.values[step.layer.plan.x].shape[-1] - upper.shape[-1]
+            width = self.steps[number].input_size - upper.shape[-1]
             lower = upper.new_zeros(*upper.shape[:-1], width)
         return torch.cat([lower, upper], -1) if upper is not None else None
 

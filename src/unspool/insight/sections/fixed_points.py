@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -45,17 +45,34 @@ def tell(found: FixedPoints) -> Section:
 
 
 def _findings(found: FixedPoints) -> Iterator[str]:
-    for portrait in found.portraits:
-        for one in found.of(portrait):
-            yield from _of_set(one)
+    sets = [one for portrait in found.portraits for one in found.of(portrait)]
+    for one in sets:
+        yield from _of_set(one)
+    if sets:
+        yield _tell_search(sets)
+    far = sum(one.far for one in sets)
+    if far:
+        yield Message(
+            "{count} start(s) of the solver arrived where no state comes; these points are left out.", count=far
+        )
     for why in dict.fromkeys(portrait.alone for portrait in found.portraits if portrait.alone):
         alike = [portrait.label for portrait in found.portraits if portrait.alone == why]
-        yield Message("{label} is searched by itself: {why}.", label=listed(alike), why=words(why))
+        yield Message("{label}: searched apart from other layers, since {why}.", label=listed(alike), why=words(why))
 
 
 def _of_set(one: PointSet) -> Iterator[str]:
     label = Message("{label}, {held}", label=one.label, held=one.held)
-    yield Message("{label}: {points} {search}", label=label, points=_count(one), search=_tell_search(one))
+    slowest = _slowest(one)
+    if slowest is None:
+        yield Message("{label}: {points}", label=label, points=_count(one))
+    else:
+        yield Message(
+            "{label}: {points} The slowest time constant at a stable one is {tau:.3g} {time}.",
+            label=label,
+            points=_count(one),
+            tau=slowest,
+            time=words("step(s)" if one.dt == 1 else "units of time"),
+        )
     for continuum in one.continua:
         yield Message(
             "{label}: {count} start(s) arrived at a {kind}, and not at single points.",
@@ -64,41 +81,47 @@ def _of_set(one: PointSet) -> Iterator[str]:
             kind=words(continuum.kind),
         )
     yield from _tell_fates(one, label)
-    slowest = _slowest(one)
-    if slowest is not None:
-        yield Message(
-            "{label}: the slowest mode at a stable point has the time constant {tau:.3g} {time}.",
-            label=label,
-            tau=slowest,
-            time=words("step(s)" if one.dt == 1 else "units of time"),
-        )
+
+
+#: What is said of so many points of a kind.
+_KINDS = {
+    "stable": "{count} stable",
+    "saddle": "{count} saddle",
+    "unstable": "{count} unstable",
+    "slow": "{count} slow",
+}
 
 
 def _count(one: PointSet) -> str:
     if not one.kind:
         return words("no fixed or slow point was found.")
-    counts = Message(
-        "{stable} stable, {saddle} saddle, {unstable} unstable and {slow} slow point(s).",
-        **{kind: one.kind.count(kind) for kind in ("stable", "saddle", "unstable", "slow")},
-    )
-    if "unknown" not in one.kind:
+    counted = [(text, one.kind.count(kind)) for kind, text in _KINDS.items()]
+    unknown = one.kind.count("unknown")
+    kinds = listed([Message(text, count=count) for text, count in counted if count])
+    counts = Message("{kinds} point(s).", kinds=kinds)
+    if not unknown:
         return counts
-    text = "{counts} {unknown} point(s) where the Jacobian is not finite: whether they are stable is not known."
-    return Message(text, counts=counts, unknown=one.kind.count("unknown"))
+    text = "{unknown} point(s) where the Jacobian is not finite: whether they are stable is not known."
+    told = Message(text, unknown=unknown)
+    return told if unknown == len(one.kind) else Message("{counts} {told}", counts=counts, told=told)
 
 
-def _tell_search(one: PointSet) -> str:
-    made = {"starts": one.starts, "evaluations": one.evaluations}
-    if one.stopped == "budget":
-        ended = "The search stopped at its limit of {evaluations:,} evaluations, after {starts} starts;"
-    else:
-        ended = "The search made {starts} starts and {evaluations:,} evaluations;"
-    fraction = one.recall.fraction
-    if math.isnan(fraction):
+def _tell_search(sets: Sequence[PointSet]) -> str:
+    """How the searches went, all together: each with its own input held."""
+    made = {"starts": sum(one.starts for one in sets), "evaluations": sum(one.evaluations for one in sets)}
+    ended = Message("The search made {starts} starts and {evaluations:,} evaluations;", **made)
+    stopped = [one.held for one in sets if one.stopped == "budget"]
+    if stopped:
+        text = "The search made {starts} starts and {evaluations:,} evaluations, and stopped at its limit for {held};"
+        ended = Message(text, held=listed(list(dict.fromkeys(stopped))), **made)
+    fraction = min(one.recall.fraction for one in sets)
+    if any(math.isnan(one.recall.fraction) for one in sets):
         told: str = words("what it missed cannot be estimated.")
+    elif len(sets) > 1:
+        told = Message("by estimate it found at least {fraction:.0%} of all points for each input.", fraction=fraction)
     else:
         told = Message("by estimate it found {fraction:.0%} of all points.", fraction=fraction)
-    return Message("{ended} {told}", ended=Message(ended, **made), told=told)
+    return Message("{ended} {told}", ended=ended, told=told)
 
 
 def _tell_fates(one: PointSet, label: str) -> Iterator[str]:
@@ -115,7 +138,6 @@ def _tell_fates(one: PointSet, label: str) -> Iterator[str]:
     for count, template in (
         (fates.moving, "{label}: {count} of {every} paths still move after {steps} steps, without a period."),
         (fates.escaped, "{label}: {count} of {every} paths run away: their states grow without bound."),
-        (one.far, "{label}: {count} start(s) of the solver arrived where no state comes; these points are left out."),
     ):
         if count:
             yield Message(template, label=label, count=count, every=every, steps=fates.steps)

@@ -96,7 +96,8 @@ def _findings(found: StepSaliency) -> Iterator[str]:
 def _name(found: StepSaliency, place: int, steps: int) -> str:
     """A step by its number, counted from the last, and its token."""
     token = f" {found.tokens[place]!r}"[:24] if found.tokens else ""
-    return f"t − {steps - 1 - place}{token}"
+    back = steps - 1 - place
+    return f"t\u00a0−\u00a0{back}{token}" if back else f"t{token}"
 
 
 SALIENCY = Measure(

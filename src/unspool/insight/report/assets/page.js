@@ -17,20 +17,32 @@ const unspool = (() => {
   const templates = read("templates");
   const template = () => ({ template: templates[isDark() ? "dark" : "light"] });
 
+  // A text in lines of at most so many signs, where its words allow it.
+  function breakLines(text, most) {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const line = lines.at(-1);
+      if (line && line.length + word.length >= most) lines.push(word);
+      else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+    }
+    return lines;
+  }
+
   // plotly does not break titles, and a narrow screen has no room beside a figure for its legend.
   function fold(layout, place) {
     const title = typeof layout.title === "string" ? { text: layout.title } : layout.title;
     if (title?.text && !title.text.includes("<")) {
-      const lines = [""];
-      for (const word of title.text.split(" ")) {
-        const line = lines.at(-1);
-        if (line && line.length + word.length > 38) lines.push(word);
-        else lines[lines.length - 1] = line ? `${line} ${word}` : word;
-      }
+      const lines = breakLines(title.text, 39);
       layout.title = { ...title, text: lines.join("<br>"), font: { ...title.font, size: 14 } };
-      const more = 20 * (lines.length - 1);
+      let more = 20 * (lines.length - 1);
+      const below = title.subtitle?.text;
+      if (below && !below.includes("<")) {
+        const rest = breakLines(below, 46);
+        layout.title.subtitle = { ...title.subtitle, text: rest.join("<br>") };
+        more += 16 * (rest.length - 1);
+      }
       if (more && layout.height && layout.margin?.t) {
-        layout.title.pad = { ...title.pad, t: (title.pad?.t ?? 0) + more };
+        layout.title.pad = { ...title.pad, t: (title.pad?.t ?? 0) + 20 * (lines.length - 1) };
         layout.margin = { ...layout.margin, t: layout.margin.t + more };
         layout.height += more;
         place.style.height = `${layout.height}px`;
