@@ -98,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         interrupted = isinstance(getattr(left.__context__, "__cause__", None), KeyboardInterrupt)
         if interrupted and os.environ.get("RANK", "0") == "0":
             say("interrupted")
+        if left.code == 0 and "WORLD_SIZE" in os.environ:
+            _leave_group()
         raise
     except UnspoolError as error:
         say(f"error: {spelled(str(error))}", style="red", soft_wrap=True)
@@ -105,6 +107,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:  # of the machine, and not of unspool: a trace would tell nobody anything
         say(f"error: {error}", style="red", soft_wrap=True)
         sys.exit(1)
+
+
+def _leave_group() -> None:
+    """End one of several processes that train together, at once: all is done and written.
+
+    Threads of torch that still run while Python takes itself down are aborted, and the process with them.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 @contextmanager
