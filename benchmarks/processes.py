@@ -187,7 +187,7 @@ def draw(cost: UpdateCost, seconds: Mapping[str, float]) -> str:
     def up(rate: float) -> float:
         return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * rate / most
 
-    parts = [text(WIDTH / 2, HEIGHT - 15, "machines"), text(MARGIN, 30, "updates per second")]
+    parts = [text(WIDTH / 2, HEIGHT - 15, "machines"), text(MARGIN + 40, 30, "updates per second")]
     parts += [text(across(count), HEIGHT - MARGIN + 20, str(count)) for count in COUNTS]
     parts += [text(30, up(part * most / 4) + 4, f"{part * most / 4:.0f}") for part in range(5)]
     alone = up(1 / next(iter(costs.values())).seconds(1))
@@ -220,8 +220,8 @@ def main() -> None:
     options.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.work:
-        print(json.dumps(work(asked)))
-        return
+        print(json.dumps(work(asked)), flush=True)
+        os._exit(0)  # torch's threads may abort a process that takes itself down
     starts = 4 * asked.rounds
     print(f"{starts} measurements, of some {USUAL} s each: about {-(-starts * USUAL // 60)} minutes", flush=True)
     cost, seconds = measure(asked)
