@@ -50,10 +50,10 @@ def test_onnx_runtime_takes_the_same_steps() -> None:
 def test_a_missing_package_is_said_and_the_others_are_measured(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
-    def absent(name: str, *rest: Any) -> Any:
+    def absent(name: str, *rest: Any, **more: Any) -> Any:
         if name.partition(".")[0] == package:
             raise ImportError(f"No module named {package!r}")
-        return real(name, *rest)
+        return real(name, *rest, **more)
 
     for name in [name for name in sys.modules if name.startswith(("unspool.exchange.onnx", package))]:
         monkeypatch.delitem(sys.modules, name)
