@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from unspool.insight.one_thread import one_thread
 from unspool.lab.bench.agreement import OUTPUT, compare
 from unspool.lab.bench.cases import Array, Case, Point
 from unspool.lab.bench.contestants import modules
@@ -48,17 +48,6 @@ def measure(settings: Settings, say: Say) -> Iterator[Row]:
                 yield measure_layer(Case(cell, point), settings, say, folder)
             yield measure_user_cell(point, settings, say, folder)
         yield from measure_model((settings.points or (MODEL,))[0], settings, say, folder)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """At batch 1 threads would only wait for each other, so all contestants have one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def measure_layer(case: Case, settings: Settings, say: Say, folder: Path) -> Row:
