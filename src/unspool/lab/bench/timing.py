@@ -11,12 +11,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from unspool.lab.bench.idle import wait_for_idle_threads
+
 Call = Callable[[], Any]
 Key = TypeVar("Key", bound=Hashable)
 
 #: A turn of less than this many seconds is repeated within the turn: a clock is no better than its ticks.
 TURN = 0.005
-#: Calls shorter than this are run unmeasured for a moment first: other libraries' idle threads spin for about 1 ms.
+#: Calls shorter than this are run unmeasured for a moment first: until the threads are awake and the caches warm.
 SHORT, SETTLE = 0.03, 0.005
 
 
@@ -45,6 +47,7 @@ def interleave(calls: Mapping[Key, Call], rounds: int) -> dict[Key, Spread]:
     for number in range(rounds):
         order = random.Random(number).sample(list(calls), len(calls))
         for key in order:
+            wait_for_idle_threads()
             if typical[key] < SHORT:
                 _run_for(SETTLE, calls[key])
             samples[key].append(seconds(calls[key], max(1, math.ceil(TURN / typical[key]))))
