@@ -31,7 +31,7 @@ from contextlib import contextmanager
 
 #: Extra → the modules that `pip install 'unspool[extra]'` brings and a plain `pip install unspool` does not.
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "train": ("torch", "pydantic", "tomli_w", "polars", "plotly", "jinja2", "filelock"),
+    "train": ("torch", "pydantic", "tomli_w", "polars", "plotly", "jinja2", "filelock", "threadpoolctl"),
     "onnx": ("onnx", "onnxruntime"),
     "keras": ("h5py",),
     "text": ("rjieba", "tokenizers"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from unspool.insight import xray as room
 from unspool.insight.examination import examine
@@ -15,9 +16,14 @@ def test_within_there_is_one_thread_and_then_as_many_as_before() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
+        blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
         with one_thread():
             assert torch.get_num_threads() == 1
+            within = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
         assert torch.get_num_threads() == 2
+        assert blas
+        assert within == [1] * len(blas)
+        assert [pool for pool in threadpool_info() if pool["user_api"] == "blas"] == blas
         with pytest.raises(ZeroDivisionError), one_thread():
             _ = 1 / 0
         assert torch.get_num_threads() == 2

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from threadpoolctl import threadpool_limits
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within, torch and the kernels compute with one thread; then with as many as before.
+    """Within, torch, the kernels and NumPy's products compute with one thread; then with as many as before.
 
     An X-ray consists of many small products. Two threads meet after each of them, and gain little: the same work takes
     about as long with one. Where other processes hold the cores, the one waits, after each product, until the other is
@@ -20,6 +21,7 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with threadpool_limits(1, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(before)
