@@ -49,7 +49,7 @@ def test_a_search_says_what_it_found_and_how() -> None:
     assert "3 of 46 paths end in a cycle of about 7 steps, and not in a point." in said[2]
     assert "2 of 46 paths still move after 400 steps" in said[3]
     assert "1 of 46 paths run away" in said[4]
-    assert said[5] == ("The search made 128 starts and 65,000 evaluations; by estimate it found 100% of all points.")
+    assert said[5] == ("The search made 128 starts and 65,000 evaluations; by estimate it found all points.")
     assert said[6] == "2 start(s) of the solver arrived where no state comes; these points are left out."
 
 
@@ -60,7 +60,7 @@ def test_searches_with_several_inputs_are_told_together() -> None:
     (search,) = [text for text in said if "evaluations" in text]
     assert search == (
         "The search made 256 starts and 130,000 evaluations, and stopped at its limit for zero input; "
-        "by estimate it found at least 100% of all points for each input."
+        "by estimate it found all points."
     )
     (far,) = [text for text in said if "left out" in text]
     assert far.startswith("4 start(s)")

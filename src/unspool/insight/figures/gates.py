@@ -63,7 +63,7 @@ def draw_gate_histograms(gates: Gates) -> go.Figure:
         names,
         height=130,
         column_widths=[0.8, 0.2],
-        horizontal_spacing=0.03,
+        horizontal_spacing=0.08,  # on narrow screens the last step and the first fraction are side by side
         shared_yaxes=True,
         shared_xaxes=True,
     )

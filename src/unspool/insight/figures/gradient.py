@@ -8,6 +8,7 @@ import numpy as np
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
+    Array,
     add_lines,
     anything,
     canvas,
@@ -82,6 +83,11 @@ def draw_survival(flow: GradientFlow) -> go.Figure:
     return figure
 
 
+def count_steps(norms: Array) -> int:
+    """Steps of a layer up to the last that a gradient reaches; norms are zero where the layer has no step."""
+    return int(np.flatnonzero(norms).max(initial=-1)) + 1
+
+
 def draw_step_shares(shares: WeightShares) -> go.Figure:
     """The share of each step in the gradient of the shared weights."""
     title = "Share of each step in the weights' gradient"
@@ -89,7 +95,9 @@ def draw_step_shares(shares: WeightShares) -> go.Figure:
         return empty(title, "The weights get no gradient.")
     figure = canvas(title, legend=len(shares.labels))
     steps = np.arange(shares.shares.shape[1])
-    add_lines(figure, shares.labels, steps, shares.shares, "step %{x}: %{customdata:.3~p} of the gradient")
+    own = np.array([[count_steps(norms)] for norms in shares.norms])
+    known = np.where(steps < own, shares.shares, np.nan)  # a decoder may have fewer steps than its encoder
+    add_lines(figure, shares.labels, steps, known, "step %{x}: %{customdata:.3~p} of the gradient")
     figure.update_xaxes(title_text="time step")
     figure.update_yaxes(title_text="share (sums to 1)", tickformat=".3~p")
     return figure

@@ -8,6 +8,7 @@ import numpy as np
 
 from unspool.harmless import for_figure
 from unspool.insight.figures.canvas import (
+    FLOOR,
     REFERENCE,
     anything,
     canvas,
@@ -38,11 +39,16 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
     if not anything(sensitivity.kernel):
         return empty(title, "No sensitivity could be measured.")
     names = ("response at the top to a unit impulse", "what each layer's recurrence adds")
-    figure = panels(title, names, height=210, legend=1 + len(sensitivity.labels))
+    shown = [index for index, delta in enumerate(sensitivity.delta) if delta]  # others are under the whole model's
+    every = np.vstack([sensitivity.kernel, sensitivity.removed[shown]])
+    lowest = np.min(every, where=every > 0, initial=np.inf)
+    bottom = max(FLOOR, lowest / 10) if np.isfinite(lowest) else FLOOR  # zeros must not stretch the axis
+    figure = panels(title, names, height=210, legend=1 + len(shown))
     says = "lag %{x}: %{customdata:.3g}"
-    for index, label in enumerate(sensitivity.labels):
-        entry = Message("without recurrence in {label}", label=for_figure(label))
+    for index in shown:
+        entry = Message("without recurrence in {label}", label=for_figure(sensitivity.labels[index]))
         curve = line(sensitivity.lags, sensitivity.removed[index], entry, style(index), says, log=True)
+        curve.y = [height if height is None else max(height, bottom) for height in curve.y]
         figure.add_trace(curve, row=1, col=1)
     figure.add_trace(whole_line(sensitivity.lags, sensitivity.kernel, "whole model", says), row=1, col=1)
     count = len(sensitivity.labels)
@@ -60,7 +66,7 @@ def draw_sensitivity(sensitivity: Sensitivity) -> go.Figure:
         col=1,
     )
     figure.update_xaxes(title_text="lag (steps)", row=1, col=1)
-    log_axis(figure, "‖∂ output‖", [sensitivity.kernel, *sensitivity.removed], row=1, col=1)
+    log_axis(figure, "‖∂ output‖", np.maximum(every, bottom), row=1, col=1)
     figure.update_xaxes(title_text="Δ (above 0: accumulates, below: smooths)", row=2, col=1)
     ticks = {"tickvals": list(range(count)), "ticktext": [for_figure(label) for label in sensitivity.labels]}
     figure.update_yaxes(autorange="reversed", showgrid=False, row=2, col=1, **ticks)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unspool.harmless import for_figure
-from unspool.insight.figures.canvas import REFERENCE, anything, canvas, cells, color_bar, empty, line, numbers
+from unspool.insight.figures.canvas import REFERENCE, Array, anything, canvas, cells, color_bar, empty, line, numbers
 from unspool.insight.figures.ribbon import SHORT, TOKENS, draw_ribbon
 from unspool.insight.figures.theme import MARKER, style
 from unspool.language import Message
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from unspool.insight.measures.token_states import TokenStates
     from unspool.insight.measures.unit_activity import UnitActivity
 
+_NARROW = (230, 330)  # pixels of the map of tokens on a narrow screen
+_LETTER, _LINE = 7, 13  # pixels of a letter and of a line there
 _AT_ONCE = 32  # tokens in view before the reader drags
 
 
@@ -93,23 +96,51 @@ def draw_token_map(states: TokenStates) -> go.Figure:
     title = "Map of token states"
     if not len(states.types):
         return empty(title, "There are no tokens to show.")
+    names = [for_figure(kind, SHORT, token=True) for kind in states.types]
+    places = place_names(np.asarray(states.centers2d, dtype=np.float64), names)
     figure = canvas(title, height=420)
     figure.add_scatter(
         x=numbers(states.centers2d[:, 0]),
         y=numbers(states.centers2d[:, 1]),
-        text=[for_figure(kind, SHORT, token=True) for kind in states.types],
-        customdata=np.asarray(states.counts).tolist(),
+        text=[name if place else "" for name, place in zip(names, places, strict=True)],
+        customdata=[[name, count] for name, count in zip(names, np.asarray(states.counts).tolist(), strict=True)],
         mode="markers+text",
-        textposition=["top center", "bottom center"] * (len(states.types) // 2)
-        + ["top center"] * (len(states.types) % 2),
+        textposition=[place or "top center" for place in places],
         textfont_size=11,
         marker={"color": style(0).color, "size": 6},
         cliponaxis=False,
-        hovertemplate="%{text}, seen %{customdata} times<extra></extra>",
+        hovertemplate="%{customdata[0]}, seen %{customdata[1]} times<extra></extra>",
     )
+    if not all(places):
+        figure.update_layout(title_subtitle_text="names that would overlap: point at a mark", margin_t=64)
     figure.update_xaxes(title_text="first principal component of the mean states")
     figure.update_yaxes(title_text="second")
     return figure
+
+
+def place_names(points: Array, names: Sequence[str]) -> list[str | None]:
+    """Where each name is written beside its point so that none covers another; None where there is no room."""
+    spread = np.ptp(points, axis=0)
+    pixels = (points - points.min(0)) / np.where(spread > 0, spread, 1.0) * _NARROW
+    taken: list[tuple[float, float, float, float]] = []
+    places: list[str | None] = []
+    for (x, y), name in zip(pixels.tolist(), names, strict=True):
+        across = _LETTER * len(name)
+        corners = {
+            "top center": (x - across / 2, y + 3),
+            "bottom center": (x - across / 2, y - 3 - _LINE),
+            "middle right": (x + 5, y - _LINE / 2),
+            "middle left": (x - 5 - across, y - _LINE / 2),
+        }
+        boxes = {place: (left, low, left + across, low + _LINE) for place, (left, low) in corners.items()}
+        free = next((place for place, box in boxes.items() if not any(_overlap(box, one) for one in taken)), None)
+        places.append(free)
+        taken += [boxes[free]] if free else []
+    return places
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def draw_dendrogram(states: TokenStates) -> go.Figure:

@@ -75,7 +75,12 @@ def _template(text: str, faint: str, grid: str, line: str, label: str) -> dict[s
         "automargin": True,
         "exponentformat": "power",
     }
-    bar = {"outlinewidth": 0, "tickfont": {"size": 11, "color": faint}, "title": {"font": {"size": 12, "color": text}}}
+    bar = {
+        "outlinewidth": 0,
+        "tickfont": {"size": 11, "color": faint},
+        "title": {"font": {"size": 12, "color": text}},
+        "exponentformat": "power",
+    }
     layout = {
         "font": {"family": _FONT, "size": 12, "color": text},
         "title": {

@@ -117,6 +117,8 @@ def _tell_search(sets: Sequence[PointSet]) -> str:
     fraction = min(one.recall.fraction for one in sets)
     if any(math.isnan(one.recall.fraction) for one in sets):
         told: str = words("what it missed cannot be estimated.")
+    elif fraction > 0.995:
+        told = words("by estimate it found all points.")
     elif len(sets) > 1:
         told = Message("by estimate it found at least {fraction:.0%} of all points for each input.", fraction=fraction)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unspool.insight.figures.canvas import anything
 from unspool.insight.figures.frequency import draw_bode
 from unspool.insight.measure import Measure
 from unspool.insight.measures.frequency import FITS, Frequency, measure_frequency
@@ -39,12 +40,14 @@ def tell(found: Frequency) -> Section:
         "of a first-order filter with the best-fitting pole a, where its error is at most 10 %. In a stack the gains "
         "multiply.",
         formula("g(ω) =", frac("1", root(row("1 - 2a cos ω +", sup("a", "2"))))),
-        lambda: (draw_bode(found),),
+        lambda: (draw_bode(found),) if anything(found.gains) else (),
         tuple(_findings(found)),
     )
 
 
 def _findings(found: Frequency) -> list[str]:
+    if not anything(found.gains):
+        return [words("No frequency response can be measured: the sequences are too short, or no input is read.")]
     lines: list[str] = []
     for label, pole, error, stack in zip(found.labels, found.pole, found.error, found.stack, strict=True):
         if np.isfinite(stack).any():

@@ -14,7 +14,7 @@ from unspool.insight.recording import Recording
 from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, row, sub
 from unspool.insight.specimen import Specimen
-from unspool.language import Message, words
+from unspool.language import Message, listed, words
 
 #: Seconds that the runs without one step may take.
 SECONDS = 1.0
@@ -85,7 +85,7 @@ def _findings(found: StepSaliency) -> Iterator[str]:
         "The output is {of}, {value:.4g}. It depends most on {steps}.",
         of=found.of,
         value=saliency.output,
-        steps=", ".join(_name(found, place, steps) for place in places),
+        steps=listed([_name(found, place) for place in places]),
     )
     if 0 < len(removed) < steps:
         yield Message(
@@ -93,11 +93,11 @@ def _findings(found: StepSaliency) -> Iterator[str]:
         )
 
 
-def _name(found: StepSaliency, place: int, steps: int) -> str:
-    """A step by its number, counted from the last, and its token."""
-    token = f" {found.tokens[place]!r}"[:24] if found.tokens else ""
-    back = steps - 1 - place
-    return f"t\u00a0−\u00a0{back}{token}" if back else f"t{token}"
+def _name(found: StepSaliency, place: int) -> str:
+    """A step by its number, as on the figure's axis, and its token."""
+    if not found.tokens:
+        return Message("step {place}", place=place)
+    return Message("step {place} ({token})", place=place, token=repr(found.tokens[place])[:24])
 
 
 SALIENCY = Measure(

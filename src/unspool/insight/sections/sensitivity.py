@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from unspool.insight.figures.memory import draw_sensitivity
@@ -10,9 +12,10 @@ from unspool.insight.measures.sensitivity import Sensitivity, measure_sensitivit
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sub, sup, total
-from unspool.language import Message
+from unspool.language import Message, listed
 
 ACCUMULATES = "{label} accumulates: without its recurrence the response is smaller (Δ = {delta:+.3g})."
+BESIDE = "{labels}: not between this input and this output; without its recurrence the response is the same."
 SMOOTHS = "{label} smooths: without its recurrence the response is larger (Δ = {delta:+.3g})."
 
 
@@ -39,12 +42,18 @@ def tell(found: Sensitivity) -> Section:
             "(τ)|",
         ),
         lambda: (draw_sensitivity(found),),
-        tuple(
-            Message(ACCUMULATES if delta > 0 else SMOOTHS, label=label, delta=float(delta))
-            for label, delta in zip(found.labels, found.delta, strict=True)
-            if np.isfinite(delta) and delta  # a layer beside the path from input to output adds nothing
-        ),
+        tuple(_findings(found)),
     )
+
+
+def _findings(found: Sensitivity) -> Iterator[str]:
+    pairs = [*zip(found.labels, found.delta.tolist(), strict=True)]
+    for label, delta in pairs:
+        if np.isfinite(delta) and delta:
+            yield Message(ACCUMULATES if delta > 0 else SMOOTHS, label=label, delta=delta)
+    beside = [label for label, delta in pairs if delta == 0]
+    if beside:
+        yield Message(BESIDE, labels=listed(beside))
 
 
 SENSITIVITY = Measure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unspool.insight.figures.gradient import draw_step_shares
+from unspool.insight.figures.gradient import count_steps, draw_step_shares
 from unspool.insight.measure import Measure
 from unspool.insight.measures.shares import WeightShares, measure_shares
 from unspool.insight.report.contract import Section
@@ -29,13 +29,13 @@ def tell(found: WeightShares) -> Section:
 
 def _findings(found: WeightShares) -> list[str]:
     lines: list[str] = []
-    for label, shares in zip(found.labels, found.shares, strict=True):
+    for label, shares, steps in zip(found.labels, found.shares, found.norms, strict=True):
         known = np.nan_to_num(shares)
         order = np.sort(np.abs(known))[::-1]
         if order.sum() > 0:
             few = int(np.searchsorted(np.cumsum(order) / order.sum(), 0.5)) + 1
             half = "{label}: half of the gradient comes from {few} of {steps} steps."
-            lines.append(Message(half, label=label, few=few, steps=len(known)))
+            lines.append(Message(half, label=label, few=few, steps=count_steps(steps)))
     return lines
 
 
