@@ -24,7 +24,7 @@ from tests.variants import VARIANTS, as_state, as_states, each_cell, each_kernel
 from torch.func import functional_call
 
 from unspool import engine
-from unspool.cells import Cell, Symbol, find_cell, normalise, sigmoid, tanh, where
+from unspool.cells import Cell, Symbol, find_cell, mean_units, normalise, sigmoid, tanh, where
 from unspool.errors import ArgumentError, DTypeError, ShapeError
 from unspool.nn import Recurrent, runner
 from unspool.nn.unroll import unroll
@@ -90,6 +90,23 @@ def test_trace_and_inference(cell: Cell) -> None:
                 dict(zip(names, (*trace.values(), plain, *as_states(plain_final)), strict=True)), wanted, 1e-12
             )
             assert list(trace) == list(layer.equations.named)
+
+
+def test_a_trace_has_the_numbers_of_which_a_row_has_one() -> None:
+    class Divided(Cell):
+        def step(self, x: Symbol, h: Symbol) -> Symbol:
+            n = tanh(self.linear("n", x, h))
+            m = mean_units(n * n)
+            d = 2 * m + 1
+            return n / d
+
+    call = draw(Divided(), 4, 3, 3, 5)
+    layer = call.layer
+    with torch.no_grad():
+        expected = unroll(layer.step, layer.cell_parameters(), call.x, call.states, None, False, trace=True)[2]
+        trace = layer(call.x, as_state(call.states), trace=True)[2]
+    assert set(trace) == {"n", "m", "d", "h"}
+    assert_agree(trace, expected, 1e-12)
 
 
 @each_kernel

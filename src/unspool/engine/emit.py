@@ -227,9 +227,9 @@ def _of_kind(kind: str, sinks: Sequence[Sink]) -> list[Sink]:
 
 
 def _once_a_row(body: Body, always: bool) -> list[str]:
-    """The work on numbers of which a row has one; without any that is always wanted, only where values are kept."""
+    """The work on numbers of which a row has one; without any that is always wanted, only for a tape or a trace."""
     lines = [*body.pointers(), *(f"    {line}" for line in body.lines)]
-    opening = "{" if always else "if constexpr (KEEP) {"
+    opening = "{" if always else "if constexpr (KEEP || TRACE) {"
     return [opening, "    constexpr int64_t j = 0; constexpr One<real> lanes{};", *lines, "}"]
 
 
