@@ -11,6 +11,7 @@ from hypothesis import settings
 from tests.runs.tiny_run import TinyRun, train_tiny
 
 from unspool.engine import build
+from unspool.nn.entry import ENTRY
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -30,6 +31,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             terminalreporter.write_line(f"{name}: {value}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def entry() -> None:
+    """Small calls take the same way from the first test on, as if the entry had been compiled before."""
+    ENTRY.prepare()
+
+
+@pytest.fixture
+def without_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small calls go through Python, as where there is no compiler."""
+    monkeypatch.setattr(ENTRY, "call", None)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from unspool.cli.main import main
 from unspool.engine import build
 from unspool.nn import GRU, LSTM, RNN, Recurrent, route
 from unspool.nn.drop_in import DropIn
+from unspool.nn.entry import Entry
 from unspool.nn.runner import Runner
 
 Output = pytest.CaptureFixture[str]
@@ -137,8 +138,10 @@ def test_a_missing_compiler_is_said_and_users_cells_are_not_tried(
     monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     monkeypatch.setattr(build, "find_compiler", lambda: None)
+    monkeypatch.setattr(check, "ENTRY", Entry())
     assert call("--json") == 0
     found = facts(capsys)
+    assert found["small calls"]["value"].startswith("through Python: no C++ compiler")
     assert "users' cells run eagerly" in found["compiler"]["value"]
     assert "layer: a user's cell" not in found
     assert "layer: LSTM" in found

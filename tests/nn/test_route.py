@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import unspool
 from unspool import engine
 from unspool.nn import Bidirectional, DecoderTransformer, Recurrent, Stack, runner
+from unspool.nn.entry import ENTRY
 from unspool.nn.observation import observed_by
 from unspool.nn.route import Route, choose_route, describe_routes, find_routes
 from unspool.nn.unroll import unroll
@@ -53,11 +54,15 @@ class Watching:
 
 @contextmanager
 def watched() -> Iterator[Callable[[], dict[str, int]]]:
-    """How often the kernel and the eager loop ran within."""
+    """How often the kernel, also through the entry in C++, and the eager loop ran within."""
     kernel = patch.object(engine.Kernel, "_run", autospec=True, side_effect=engine.Kernel._run)
+    entry = patch.object(ENTRY, "call", Mock(side_effect=ENTRY.call) if ENTRY.call else None)
     loop = patch.object(runner, "unroll", side_effect=unroll)
-    with kernel as kernels, loop as loops:
-        yield lambda: {"kernel": kernels.call_count, "loop": loops.call_count}
+    with kernel as kernels, entry, loop as loops:
+        yield lambda: {
+            "kernel": kernels.call_count + (ENTRY.call.call_count if ENTRY.call else 0),  # type: ignore[attr-defined]
+            "loop": loops.call_count,
+        }
 
 
 def route_of(layer: unspool.nn.GRU, x: Tensor, **given: Any) -> str:

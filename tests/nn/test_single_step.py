@@ -1,4 +1,7 @@
-"""Single steps in training: torch.nn's values, no more Python than torch.nn's, and every check of a longer call."""
+"""Single steps in training: torch.nn's values, no more Python than torch.nn's, and every check of a longer call.
+
+Through the entry they are also tested in test_entry.py.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from torch import Tensor, nn
 
 from unspool.errors import ArgumentError
 from unspool.nn import GRU, RNN
+from unspool.nn.entry import ENTRY
 
 pytestmark = needs_compiler
 each_kind = pytest.mark.parametrize("kind", ["RNN", "GRU"])
@@ -57,7 +61,12 @@ def count_calls(act: Callable[[], object]) -> int:
 @each_kind
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("strided", [False, True])
-def test_values_and_gradients_of_torch(kind: str, layout: str, strided: bool) -> None:
+@pytest.mark.parametrize("entered", [False, True], ids=["Python", "entry"])
+def test_values_and_gradients_of_torch(
+    kind: str, layout: str, strided: bool, entered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not entered:
+        monkeypatch.setattr(ENTRY, "call", None)
     theirs, ours = twins(kind, 3, 4, **LAYOUTS[layout])
     for rows in (2, 2, 5):  # the first call is checked in full, the others are like it
         x, start = one_step(ours, rows, strided), states(ours, rows)
@@ -74,6 +83,7 @@ def test_values_and_gradients_of_torch(kind: str, layout: str, strided: bool) ->
 
 @each_kind
 @pytest.mark.parametrize("started", [False, True])
+@pytest.mark.usefixtures("without_entry")
 def test_no_more_calls_than_torch_makes(kind: str, started: bool) -> None:
     theirs, ours = twins(kind, 3, 4, num_layers=2)
     x = one_step(ours, 2)
@@ -83,6 +93,7 @@ def test_no_more_calls_than_torch_makes(kind: str, started: bool) -> None:
 
 
 @pytest.mark.parametrize(("layout", "expected"), [("plain", 0), ("batch first", 1), ("several layers, both ways", 1)])
+@pytest.mark.usefixtures("without_entry")
 def test_who_takes_a_single_step(layout: str, expected: int) -> None:
     operation, layer = Mock(side_effect=torch.gru), GRU(3, 4, **LAYOUTS[layout])
     with patch.object(GRU, "single_steps", {"GRU": operation}):

@@ -28,6 +28,7 @@ from unspool.errors import UnspoolError
 from unspool.lab.bench.machine import cores, processor, version
 from unspool.nn import GRU, LSTM, RNN, Recurrent
 from unspool.nn.drop_in import DropIn
+from unspool.nn.entry import ENTRY
 
 #: Required packages, and those that add a format or a peer to `unspool bench`.
 NEEDED = ("torch", "numpy")
@@ -97,6 +98,7 @@ def find() -> Iterator[Fact]:
         yield shipped()
         yield compiler()
         yield cache()
+        yield entry()
     else:
         yield Fact("kernels", "off, as UNSPOOL_ENGINE says; every cell runs eagerly")
     yield layer("Recurrent", partial(Recurrent, "lstm"))
@@ -166,6 +168,12 @@ def cache() -> Fact:
     libraries = list(folder.glob("*.so"))
     size = sum(library.stat().st_size for library in libraries)
     return Fact("cache", f"{folder}: {len(libraries)} kernels, {size / 2**20:.1f} MiB")
+
+
+def entry() -> Fact:
+    """The way through C++ that small calls take, compiled now if it was not before."""
+    why = ENTRY.prepare()
+    return Fact("small calls", f"through Python: {why}" if why else "through C++")
 
 
 def layer(title: str, make: Callable[[int, int], Recurrent | DropIn]) -> Fact:

@@ -101,9 +101,7 @@ def _compile_linked(source: str, compiler: str, flags: tuple[str, ...], path: Pa
         return
     plain = compiler_flags(instruction_set(), ())
     linked = path.with_name(f"{key(common, (compiler, *plain))}.o")
-    if not is_whole(linked):
-        with _making(linked) as made:
-            _compile(common, (compiler, *plain, "-c"), made)
+    compile_once(common, (compiler, *plain, "-c"), linked)
     try:
         compile_library(source, compiler, flags, path, linked)
     except BuildError:
@@ -208,6 +206,20 @@ def compile_library(source: str, compiler: str, flags: tuple[str, ...], path: Pa
             ctypes.CDLL(str(library))  # what cannot be loaded is not kept
         except OSError as error:
             raise BuildError(f"{compiler} made a kernel that cannot be loaded: {error}") from error
+
+
+def compile_once(source: str, command: tuple[str, ...], path: Path, *libraries: str) -> None:
+    """Have a file of the cache, compiled now if it is not there.
+
+    Args:
+        source: C++.
+        command: The compiler and what it is told, but for the names of files.
+        path: Where the file goes.
+        libraries: What comes behind the source.
+    """
+    if not is_whole(path):
+        with _making(path) as made:
+            _compile(source, command, made, *libraries)
 
 
 def _compile(source: str, command: tuple[str, ...], path: Path, *libraries: str) -> None:

@@ -7,6 +7,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from unspool.cells.equations import Equations
 from unspool.engine.build import load
@@ -219,6 +220,13 @@ class Kernel:
             return
         if function(_packer(len(words))(*words)):
             raise UnspoolError(NO_MEMORY.format(direction))
+
+    def constants(self, itemsize: int) -> tuple[list[int], list[int], list[int]]:
+        """What calls have in common: the addresses of both passes, the sizes, and the places of the parameters."""
+        self.prepare(itemsize)
+        functions: list[Any] = [self._functions[direction, itemsize] for direction in ("forward", "backward")]
+        addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
+        return addresses, list(self._sizes), list(self._places)
 
     def prepare(self, itemsize: int) -> None:
         """Load what trains and infers on numbers of this size, so that a failure to build shows here."""

@@ -24,8 +24,6 @@ from unspool.nn.drop_in_checks import (
     check_for_torch,
     check_packed,
     check_weights,
-    find_changed,
-    first_states,
     is_batched,
     is_settled,
     with_batch,
@@ -36,6 +34,7 @@ from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
 from unspool.nn.onnx_layers import export_layers
+from unspool.nn.quick_layers import run_quickly
 from unspool.nn.recording import (
     find_symbol,
     is_exported_to_onnx,
@@ -50,8 +49,6 @@ from unspool.nn.route import (
     choose_route,
     choose_route_in_graph,
     describe_routes,
-    is_quick,
-    is_single_step_of_training,
 )
 from unspool.nn.runner import Runner, run_operator, stack_states, zeros
 from unspool.nn.single_step import Operations, take_single_step
@@ -211,21 +208,8 @@ class DropIn(nn.RNNBase):
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
         if len(self._all_weights) == 1 and not self.batch_first:
-            return self._run_if_quick(input, hx)
-        if self.single_steps and input.shape[self.batch_first] == 1 and is_single_step_of_training(input):
-            return take_single_step(self, self.single_steps, input, hx) if self._matches_torch() else None
-        return None
-
-    def _run_if_quick(self, input: Tensor, hx: Any) -> Any:
-        """The result of one layer in one direction, if the tensors are known to the kernel."""
-        if self.recompute is not None or find_changed(self) is not None or not is_settled(self):
-            return None
-        runner, parameters = self._runner(self.input_size), self._flat_weights
-        states = () if hx is None else first_states(hx)
-        if states is None or not is_quick(runner.kernel, parameters, input, states):  # type: ignore[arg-type]
-            return None
-        output, states = runner.run_quick(parameters, input, states, False, True)  # type: ignore[arg-type]
-        return output, self._as_torch(states)
+            return run_quickly(self, input, hx)
+        return take_single_step(self, input, hx) if input.shape[self.batch_first] == 1 else None
 
     def _forward_packed(self, input: PackedSequence, hx: Any, trace: bool) -> Any:
         """The batch stays in the packed order, longest first; states come and go in the caller's order."""

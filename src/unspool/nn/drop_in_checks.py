@@ -52,16 +52,22 @@ def with_batch(states: States | None, batched: bool) -> States | None:
     return states if batched else tuple(part.unsqueeze(1) for part in states)
 
 
-def first_states(hx: Any) -> States | None:
-    """The initial states of a layer's only part, (batch, width) each, or None if they have to be checked before."""
+def find_starts(hx: Any, count: int) -> Sequence[States] | None:
+    """The initial states of each of so many layers, (batch, width), or None if they have to be checked before."""
+    if hx is None:
+        return [()] * count
     parts = (hx,) if isinstance(hx, Tensor) else hx
     if not isinstance(parts, tuple):
         return None
     for part in parts:
-        if type(part) not in PLAIN or not part.is_cpu or part.dim() != 3 or len(part) != 1:
+        if type(part) not in PLAIN or not part.is_cpu or part.dim() != 3 or len(part) != count:
             return None
     try:
-        return tuple(part[0] for part in parts) if are_held(parts, parts[0].element_size()) else None
+        return (
+            tuple(zip(*(part.unbind() for part in parts), strict=True))
+            if are_held(parts, parts[0].element_size())
+            else None
+        )
     except RuntimeError:  # under a function transform, they have no memory of their own
         return None
 

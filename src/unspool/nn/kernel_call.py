@@ -178,13 +178,28 @@ class Differentiable(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         count: int = ctx.count
-        tensors, out, kept = saved[:count], saved[count], saved[count + 1 :]
         if gradients[0] is None and all(g is None for g in gradients):
             return (None,) * (2 + count)
-        if torch.is_grad_enabled() or not all(map(_is_plain, gradients)):
-            # The gradient is itself to be differentiated, or comes in a batch.
-            return None, None, *_eager_gradients(ctx, tensors, gradients)
-        return None, None, *ctx.call.backward(tensors, out, kept, gradients, ctx.needs_input_grad[2])
+        found = differentiate(ctx.call, saved, gradients, ctx.needs_input_grad[2:])
+        return None, None, *found
+
+
+def differentiate(
+    call: KernelCall, saved: Tensors, gradients: Sequence[Tensor | None], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """Gradients of the tensors of a call, at least those that are `wanted`, from gradients of its results.
+
+    Args:
+        call: what ran.
+        saved: the tensors of the call, its output, and what it kept for the backward pass.
+        gradients: of the output and the final states.
+        wanted: for each tensor of the call, whether its gradient is.
+    """
+    count = len(wanted)
+    if torch.is_grad_enabled() or not all(map(_is_plain, gradients)):
+        # The gradient is itself to be differentiated, or comes in a batch.
+        return _eager_gradients(call, saved[:count], gradients, wanted)
+    return call.backward(saved[:count], saved[count], saved[count + 1 :], gradients, wanted[0])
 
 
 def _is_plain(gradient: Tensor | None) -> bool:
@@ -198,18 +213,19 @@ def _is_plain(gradient: Tensor | None) -> bool:
     return there and type(gradient) in PLAIN and not gradient.is_neg()
 
 
-def _eager_gradients(ctx: Any, tensors: Tensors, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+def _eager_gradients(
+    call: KernelCall, tensors: Tensors, gradients: Sequence[Tensor | None], wanted: Sequence[bool]
+) -> list[Tensor | None]:
     again = torch.is_grad_enabled()
     with torch.enable_grad():
         # Views of their own: an input may depend on another one, or be the same, and each gets only its own paths.
         tensors = [tensor.view_as(tensor) for tensor in tensors]
-        results = ctx.call.eager(*tensors)
+        results = call.eager(*tensors)
     pairs = [(result, g) for result, g in zip(results, gradients, strict=True) if g is not None]
-    wanted = [tensor for tensor, needed in zip(tensors, ctx.needs_input_grad[2:], strict=True) if needed]
-    found = iter(
-        torch.autograd.grad([r for r, _ in pairs], wanted, [g for _, g in pairs], create_graph=again, allow_unused=True)
-    )
-    return [next(found) if needed else None for needed in ctx.needs_input_grad[2:]]
+    sources = [tensor for tensor, needed in zip(tensors, wanted, strict=True) if needed]
+    outputs, slopes = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(outputs, sources, slopes, create_graph=again, allow_unused=True))
+    return [next(found) if needed else None for needed in wanted]
 
 
 def address(tensor: Tensor | None) -> int:

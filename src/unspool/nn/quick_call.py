@@ -1,4 +1,4 @@
-"""QuickCall: a training call on tensors that the kernel knows, in as few steps of Python as it takes."""
+"""QuickCall: a call on tensors that the kernel knows, in C++ where it is small, else in few steps of Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from unspool.cells.evaluate import Evaluator
 from unspool.nn import tapes
 from unspool.nn.boundary import Boundary, find_addresses, find_ready
 from unspool.nn.checks import Shape
-from unspool.nn.kernel_call import Differentiable, KernelCall, address
+from unspool.nn.entry import ENTRY, SMALL, Call
+from unspool.nn.kernel_call import Differentiable, KernelCall, address, differentiate
 from unspool.nn.layout import Tensors
 
 #: What Function.apply calls once it has seen that no transform of torch.func is active: known tensors have none.
@@ -32,6 +33,15 @@ class QuickCall(KernelCall):
     ) -> None:
         super().__init__(kernel, boundary, step, None, reverse, stacked)
         self._last: tuple[object, list[Shape]] = (None, [])
+        self._plans: dict[int, int] = {}
+
+    def enter(self, call: Call, tensors: Tensors) -> list[Tensor]:
+        """Output and final states by the entry in C++; nothing if the call is not small, or has to be looked at."""
+        size = tensors[0].element_size()
+        plan = self._plans.get(size)
+        if plan is None:
+            plan = self._plans[size] = _find_plan(self, size)
+        return call(plan, tensors, SMALL)
 
     def run(self, tensors: Tensors) -> tuple[Tensor, ...]:
         """Output and final states of known tensors, of which one wants a gradient: x, the states, the parameters."""
@@ -40,8 +50,10 @@ class QuickCall(KernelCall):
         if places is None:  # some are not contiguous
             return Differentiable.apply(self, self.forward(tensors, keep=True), *tensors)  # type: ignore[no-any-return, no-untyped-call]
         (steps, rows, _), new, kernel = x.shape, x.new_empty, self.kernel
-        widths = kernel.state_widths
-        out, tape = new(steps, rows, widths[0]), tapes.take(x, steps * rows * kernel.record)
+        widths, numbers = kernel.state_widths, steps * rows * kernel.record
+        if ENTRY.call is None and numbers * size <= SMALL:
+            ENTRY.notice()
+        out, tape = new(steps, rows, widths[0]), tapes.take(x, numbers)
         final = [new(*self.lead, rows, width) for width in widths]
         ends, first = [state.data_ptr() for state in final], len(tensors) - self.boundary.count
         inputs = places[0], places[first:], places[1:first]
@@ -99,3 +111,37 @@ def _is_one_number(gradient: Tensor, out: Tensor) -> bool:
     if gradient.shape != out.shape or gradient.dtype is not out.dtype or not gradient.is_cpu:
         return False
     return gradient.untyped_storage().nbytes() > gradient.storage_offset() * gradient.element_size()
+
+
+# The entry in C++ names what its calls have in common by a number. Such plans are never freed, and calls of the same
+# functions and sizes share one.
+
+_plans: dict[tuple[object, ...], int] = {}
+_calls: dict[int, QuickCall] = {}
+
+
+def _find_plan(call: QuickCall, itemsize: int) -> int:
+    """The number of the plan that a call has for numbers of this size."""
+    kernel, boundary = call.kernel, call.boundary
+    functions, sizes, places = kernel.constants(itemsize)
+    numbers = itemsize, int(call.reverse), len(call.lead), kernel.record, boundary.input_width
+    lists = sizes, places, kernel.state_widths, boundary.parameter_sizes
+    key = (*functions, *numbers, *map(tuple, lists))
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = ENTRY.add_plan(functions, numbers, lists)
+        _calls[plan] = call
+    return plan
+
+
+def _differentiate(plan: int, saved: list[Tensor], gradients: list[Tensor | None], wanted: list[bool]) -> list[Tensor]:
+    """What the entry asks of Python: the wanted gradients, also where they are differentiated or come in a batch."""
+    found = differentiate(_calls[plan], saved, gradients, wanted)
+    pairs = [(gradient, tensor) for gradient, tensor, needed in zip(found, saved, wanted, strict=False) if needed]
+    return [torch.zeros_like(tensor) if gradient is None else gradient for gradient, tensor in pairs]
+
+
+_library = torch.library.Library("unspool", "FRAGMENT")
+_library.define("differentiate(int plan, Tensor[] saved, Tensor?[] gradients, bool[] wanted) -> Tensor[]")
+for _key in ("CompositeImplicitAutograd", "Batched", "FuncTorchBatched"):  # the last two have fallbacks that come first
+    _library.impl("differentiate", _differentiate, _key)

@@ -1,4 +1,8 @@
-"""Single steps in training of RNNs and GRUs of several layers: one operation of torch, in place of several kernels."""
+"""Single steps of drop-ins with several layers: a small kernel call for each, or one operation of torch for all.
+
+A call of a kernel through the entry takes less time than torch's operation. Through Python it takes more where
+gradients are wanted: then RNNs and GRUs take torch's operation.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,11 @@ from torch import Tensor, nn
 
 from unspool.nn.checks import has_memory
 from unspool.nn.drop_in_checks import check_attributes, check_for_torch, fit_states, is_settled
+from unspool.nn.entry import ENTRY
 from unspool.nn.known import Known
+from unspool.nn.quick_layers import run_quickly
 from unspool.nn.recording import is_traced
+from unspool.nn.route import is_single_step_of_training
 
 #: The operations by torch.nn's `mode`.
 Operations = Mapping[str, Callable[..., tuple[Tensor, Tensor]]]
@@ -20,23 +27,34 @@ OF_RNN: Operations = {"RNN_TANH": torch.rnn_tanh, "RNN_RELU": torch.rnn_relu}
 OF_GRU: Operations = {"GRU": torch.gru}
 
 
-def take_single_step(layer: nn.RNNBase, operations: Operations, input: Tensor, hx: Any) -> tuple[Tensor, Tensor] | None:
+def take_single_step(layer: Any, input: Tensor, hx: Any) -> Any:
     """The result of one step for a batch, or None if something about the call has to be asked in more detail.
 
-    This is torch.nn's forward without its checks in Python, which take as long as ours: those of tensors like the ones
-    of an earlier call.
-
     Args:
-        layer: an RNN or a GRU with the equations of torch.nn's.
-        operations: those of its kind.
+        layer: a drop-in with several layers.
         input: one step, with three dimensions.
-        hx: the initial state, if it is given.
+        hx: the initial state or states, if they are given.
 
     Returns:
         `(output, state)` as torch.nn's.
     """
+    between = layer.bidirectional or (layer.dropout and layer.training)
+    if ENTRY.call is not None and not between:
+        return run_quickly(layer, input, hx)
+    if layer.single_steps and layer._matches_torch() and is_single_step_of_training(input):
+        return _step_by_torch(layer, layer.single_steps, input, hx)
+    return None
+
+
+def _step_by_torch(layer: nn.RNNBase, operations: Operations, input: Tensor, hx: Any) -> tuple[Tensor, Tensor] | None:
+    """The step by torch's operation for RNNs or GRUs.
+
+    This is torch.nn's forward without its checks in Python, which take as long as ours: those of tensors like the ones
+    of an earlier call.
+    """
     if is_traced() or not is_settled(layer):
         return None
+    ENTRY.notice()
     weights: list[Tensor] = layer._flat_weights  # type: ignore[assignment]
     try:
         if not _is_known(layer, weights, input, hx):

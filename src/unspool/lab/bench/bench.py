@@ -31,6 +31,7 @@ from unspool.lab.bench import (
 from unspool.lab.bench.machine import MatrixProduct, describe
 from unspool.lab.bench.report import Finding, Report, Row
 from unspool.lab.bench.settings import Say, Settings
+from unspool.nn.entry import ENTRY
 
 #: The part of the cores that a run needs for itself.
 QUIET = 0.9
@@ -79,6 +80,8 @@ def run(only: Sequence[str] = (), settings: Settings | None = None, say: Say = l
         watch = MatrixProduct()
         if not enabled():
             hear("! UNSPOOL_ENGINE=off: unspool runs eagerly, without kernels")
+        elif why := ENTRY.prepare():
+            hear(f"! small calls go through Python: {why}")
         for name in only or QUESTIONS:
             watch(3)
             _answer(QUESTIONS[name], settings, report, hear)

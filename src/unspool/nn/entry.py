@@ -1,0 +1,117 @@
+"""Entry: a way into kernels through C++ alone, for calls so small that Python's steps take longer than the kernel.
+
+Compiling it takes ten seconds, once per version of torch, with the headers that come with torch. That happens in the
+background of a program that makes many such calls. Where there is no compiler, calls go through Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from unspool.engine import build
+from unspool.engine.kernel import FORKED
+from unspool.errors import BuildError, UnspoolError
+
+SOURCE = Path(__file__).parent / "native" / "entry.cpp"
+TORCH = Path(torch.__file__).parent
+FLAGS = (
+    *("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-w"),
+    f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+    *("-I", str(TORCH / "include"), "-I", str(TORCH / "include" / "torch" / "csrc" / "api" / "include")),
+)
+#: Not dropped by a linker that has not seen them in use yet.
+LIBRARIES = ("-Wl,--no-as-needed", "-L", str(TORCH / "lib"), "-ltorch", "-ltorch_cpu", "-lc10")
+#: Small calls in training after which the entry is worth its compiling; bytes of a tape up to which a call is small.
+WORTH, SMALL = 300, 1 << 20
+
+#: What `unspool::call` is to torch: plan, tensors, the most bytes of a tape → output and final states, or nothing.
+Call = Callable[[int, Sequence[Tensor], int], list[Tensor]]
+
+
+class Entry:
+    """The library and the operator in it, once it is there."""
+
+    #: The operator; None as long as there is none.
+    call: Call | None = None
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._why_not: str | None = None
+        self._lock = threading.Lock()
+        self._library: ctypes.CDLL | None = None
+        self._forked = 0
+
+    def notice(self) -> None:
+        """A small call went through Python. After many of them, compile in the background."""
+        self._calls += 1
+        if self._calls == WORTH and self._why_not is None:
+            threading.Thread(target=self.prepare, name="unspool: compiler", daemon=True).start()
+
+    def prepare(self) -> str | None:
+        """Have the library, compiled now if it was not before. Why there is none, or None."""
+        with self._lock:
+            if self.call is None and self._why_not is None:
+                try:
+                    self._load()
+                except (UnspoolError, OSError, RuntimeError) as error:
+                    self._why_not = str(error)
+        return self._why_not
+
+    def add_plan(
+        self,
+        functions: Sequence[int],
+        numbers: Sequence[int],
+        lists: Sequence[Sequence[int]],
+    ) -> int:
+        """What the calls of a kernel have in common, to be named by a number from now on."""
+        if self._library is None:
+            raise UnspoolError("the entry is not there yet")
+        flat = [number for one in lists for number in one]
+        return int(
+            self._library.unspool_add_plan(
+                *map(ctypes.c_void_p, functions),
+                (ctypes.c_int64 * len(numbers))(*numbers),
+                (ctypes.c_int64 * len(lists))(*map(len, lists)),
+                (ctypes.c_int64 * len(flat))(*flat),
+            )
+        )
+
+    def after_fork(self) -> None:
+        """In the child of a fork the kernels' threads are gone, and so is the thread that compiles."""
+        self._lock, self._forked = threading.Lock(), FORKED
+        if self._library is not None:
+            self._library.unspool_after_fork(FORKED)
+
+    def _load(self) -> None:
+        if sys.platform != "linux":
+            raise BuildError("the entry in C++ is for Linux")
+        compiler = build.find_compiler()
+        if compiler is None:
+            raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH")
+        source = SOURCE.read_text(encoding="utf-8")
+        parts = (torch.__version__, compiler, *FLAGS, *LIBRARIES)
+        path = build.kernel_folder() / f"{build.key(source, parts)}.so"
+        build.compile_once(source, (compiler, *FLAGS, "-shared"), path, *LIBRARIES)
+        library = ctypes.CDLL(str(path))
+        library.unspool_register.restype = ctypes.c_char_p
+        library.unspool_add_plan.restype = ctypes.c_int64
+        if (problem := library.unspool_register()) is not None:
+            raise BuildError(f"torch does not take the entry: {problem.decode(errors='replace')}")
+        library.unspool_after_fork(self._forked)
+        self._library = library
+        self.call = torch.ops.unspool.call.default._op
+
+
+#: The one of this process: torch knows an operator once.
+ENTRY = Entry()
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
+    os.register_at_fork(after_in_child=ENTRY.after_fork)

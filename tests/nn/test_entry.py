@@ -1,0 +1,337 @@
+"""The entry in C++: the same bits as through Python, the same refusals, and a build that nobody waits for."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.engine.agreement import needs_compiler
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import unspool
+from unspool.cells import Cell, Symbol, sigmoid, tanh
+from unspool.engine import build
+from unspool.errors import UnspoolError
+from unspool.nn import Recurrent, entry
+from unspool.nn.entry import ENTRY, SMALL, WORTH, Entry
+
+pytestmark = [needs_compiler, pytest.mark.usefixtures("kernels_on")]
+NODE = "CppFunction"
+
+
+class Minimal(Cell):
+    def step(self, x: Symbol, h: Symbol) -> Symbol:
+        z = sigmoid(self.linear("z", x))
+        n = tanh(self.linear("n", x, z * h))
+        return (1 - z) * h + z * n
+
+
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "RNN": lambda: unspool.nn.RNN(3, 5),
+    "GRU": lambda: unspool.nn.GRU(3, 5, bias=False),
+    "LSTM": lambda: unspool.nn.LSTM(3, 5, proj_size=2),
+    "two LSTMs": lambda: unspool.nn.LSTM(3, 5, 2, batch_first=True),
+    "three RNNs": lambda: unspool.nn.RNN(3, 5, 3, dropout=0.5).eval(),
+    "Recurrent": lambda: Recurrent(Minimal, 3, 5),
+}
+
+
+@contextmanager
+def through_python() -> Iterator[None]:
+    """Within, small calls go through Python."""
+    call, ENTRY.call = ENTRY.call, None
+    try:
+        yield
+    finally:
+        ENTRY.call = call
+
+
+def parts_of(found: Any) -> list[Tensor]:
+    output, state = found
+    return [output, *(state if isinstance(state, tuple) else (state,))]
+
+
+def losses(found: Any) -> list[Tensor]:
+    """Losses whose gradients come in every form: no strides, some, all, and of some results alone."""
+    output, *final = parts_of(found)
+    return [
+        output.sum(),
+        (output * torch.arange(output.numel(), dtype=output.dtype).reshape(output.shape).cos()).sum(),
+        output.mean((0, 1)).square().sum(),
+        output[..., ::2].sin().sum(),
+        final[-1].square().sum(),
+        output.transpose(0, 2).square().sum() + final[0].sum(),
+    ]
+
+
+def slopes(layer: nn.Module, x: Tensor, hx: Any) -> list[Tensor]:
+    found = layer(x, hx) if hx is not None else layer(x)
+    sources = [x, *(hx if isinstance(hx, tuple) else [hx] * (hx is not None)), *layer.parameters()]
+    slopes: list[Tensor] = []
+    for loss in losses(found):
+        slopes += torch.autograd.grad(loss, sources, retain_graph=True, materialize_grads=True)
+    return [*parts_of(found), *slopes]
+
+
+def start_of(layer: nn.Module, x: Tensor) -> Any:
+    """An initial state that wants a gradient."""
+    with torch.no_grad():
+        state = layer(x)[1]
+    random = torch.Generator().manual_seed(3)
+
+    def draw(part: Tensor) -> Tensor:
+        return torch.randn(part.shape, dtype=part.dtype, generator=random).requires_grad_()
+
+    return tuple(map(draw, state)) if isinstance(state, tuple) else draw(state)
+
+
+def is_entered(tensor: Tensor) -> bool:
+    """Whether a result came through the entry, as its node in autograd's graph tells."""
+    return type(tensor.grad_fn).__name__ == NODE
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("name", LAYERS)
+def test_values_and_gradients_have_the_bits_of_pythons(name: str, steps: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    layer = LAYERS[name]().to(dtype)
+    shape = (2, steps, 3) if getattr(layer, "batch_first", False) else (steps, 2, 3)
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    for hx in (None, start_of(layer, x)):
+        given = () if hx is None else (hx,)
+        for _ in range(2):  # the first call makes the tensors known
+            layer(x, *given)
+        found = slopes(layer, x, hx)
+        with through_python():
+            expected = slopes(layer, x, hx)
+        if name == "three RNNs" and steps == 1:  # of Python's, torch's own operation
+            for mine, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6 if dtype == torch.float32 else 1e-14)
+        else:
+            assert all(map(torch.equal, found, expected))
+        if steps == 1 or getattr(layer, "num_layers", 1) == 1:
+            node: Any = layer(x, *given)[0].grad_fn
+            assert NODE in {type(node).__name__, type(node.next_functions[0][0]).__name__}
+    with torch.no_grad():
+        plain = parts_of(layer(x))
+        with through_python():
+            for mine, other in zip(plain, parts_of(layer(x)), strict=True):
+                torch.testing.assert_close(mine, other)
+
+
+def known(layer: Any, x: Tensor) -> Any:
+    layer(x)
+    found = layer(x)
+    assert is_entered(found[0])
+    return found
+
+
+def test_a_second_differentiation() -> None:
+    layer = unspool.nn.GRU(2, 3).double()
+    x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+    known(layer, x)
+    weights = dict(layer.named_parameters())
+
+    def run(x: Tensor, weight: Tensor) -> Any:
+        assert weight is weights["weight_hh_l0"]
+        return layer(x)
+
+    assert torch.autograd.gradgradcheck(run, (x, weights["weight_hh_l0"]))
+    output = layer(x)[0]
+    (first,) = torch.autograd.grad(output.square().sum(), weights["bias_ih_l0"], create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), x)
+    with through_python():
+        (first,) = torch.autograd.grad(layer(x)[0].square().sum(), weights["bias_ih_l0"], create_graph=True)
+        (other,) = torch.autograd.grad(first.square().sum(), x)
+    np.testing.assert_allclose(second, other, rtol=1e-12)
+
+
+def test_gradients_in_batches() -> None:
+    layer, x = unspool.nn.LSTM(2, 3), torch.randn(3, 2, 2, requires_grad=True)
+    output = known(layer, x)[0]
+    many = torch.randn(4, *output.shape)
+    (found,) = torch.autograd.grad(output, x, many, is_grads_batched=True, retain_graph=True)
+    each = [torch.autograd.grad(output, x, one, retain_graph=True)[0] for one in many]
+    assert torch.allclose(found, torch.stack(each), atol=1e-6)
+    inner = torch.func.vmap(lambda one: torch.autograd.grad(output, x, one, retain_graph=True)[0])(many)
+    assert torch.allclose(inner, torch.stack(each), atol=1e-6)
+
+
+def test_what_changed_after_the_forward_pass_is_noticed() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2)
+    output = known(layer, x)[0]
+    with torch.no_grad():
+        layer.get_parameter("weight_hh_l0").add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+    output = layer(x)[0]
+    output.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        output.sum().backward()
+
+
+def test_memory_that_is_gone_is_refused() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2)
+    output = known(layer, x)[0]
+    held = layer.get_parameter("weight_ih_l0").untyped_storage()
+    held.resize_(0)
+    with pytest.raises(UnspoolError, match="weight_ih.*has no memory"):
+        output.sum().backward()
+    with pytest.raises(UnspoolError, match="weight_ih.*has no memory"):
+        layer(x)
+
+
+def test_hooks_and_checkpoints_see_what_is_saved() -> None:
+    layer, x = unspool.nn.LSTM(2, 3), torch.randn(3, 2, 2, requires_grad=True)
+    known(layer, x)
+    packed: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> int:
+        packed.append(tensor.detach().clone())
+        return len(packed) - 1
+
+    (expected,) = torch.autograd.grad(layer(x)[0].sum(), x)
+    with torch.autograd.graph.saved_tensors_hooks(pack, packed.__getitem__):
+        output = layer(x)[0]
+    assert is_entered(output)
+    assert len(packed) == 1 + 4 + 2  # the input, the weights, the output and the tape
+    assert torch.equal(torch.autograd.grad(output.sum(), x)[0], expected)
+    again = checkpoint(lambda x: layer(x)[0], x, use_reentrant=False)
+    assert torch.equal(torch.autograd.grad(again.sum(), x)[0], expected)
+
+
+def test_what_does_not_fit_is_left_to_python() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 4)[..., ::2]
+    layer(x)
+    output = layer(x)[0]
+    assert not is_entered(output)
+    assert torch.equal(output, layer(x.contiguous())[0])
+    steps = 1 + SMALL // (2 * 4 * 3)  # even a tape of one number per unit is too long for the entry
+    long = torch.randn(steps, 2, 2)
+    layer(long)
+    assert not is_entered(layer(long)[0])
+
+
+def test_the_operator_refuses_what_no_kernel_can_read() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2)
+    known(layer, x)
+    call: Any = torch.ops.unspool.call
+    weights = list(layer.parameters())
+    runner: Any = layer._runner(2)
+    plan = runner._quick_call(False, True)._plans[4]
+    assert len(call(plan, [x, *weights], SMALL)) == 2
+    wrong: Sequence[Sequence[Tensor]] = (
+        [],
+        [x],
+        [x, *weights[1:]],
+        [x[:0], *weights],
+        [x[0], *weights],
+        [x.double(), *weights],
+        [x, weights[1], weights[0], *weights[2:]],
+        [x, x, *weights],
+        [x.to("meta"), *weights],
+        [x.to_sparse(), *weights],
+        [torch._neg_view(x), *weights],
+        [x, *weights, *weights],
+    )
+    for tensors in wrong:
+        assert call(plan, list(tensors), SMALL) == []
+    for number in (-1, plan + 1000):
+        with pytest.raises(RuntimeError, match="there is no plan"):
+            call(number, [x, *weights], SMALL)
+
+
+def test_layers_of_the_same_sizes_share_their_plan() -> None:
+    from unspool.nn.quick_call import _calls
+
+    for _ in range(2):
+        layer, x = Recurrent(Minimal, 4, 6), torch.randn(1, 1, 4)
+        known(layer, x)
+    before = len(_calls)
+    del layer
+    gc.collect()
+    known(Recurrent(Minimal, 4, 6), x)
+    assert len(_calls) == before
+
+
+def run_in_child(layer: nn.Module, x: Tensor, pipe: Any) -> None:
+    output = layer(x)[0]
+    pipe.send((is_entered(output), output.detach().numpy(), torch.autograd.grad(output.sum(), x)[0].numpy()))
+
+
+def test_the_child_of_a_fork() -> None:
+    layer, x = unspool.nn.LSTM(8, 64), torch.randn(20, 8, 8, requires_grad=True)
+    output = known(layer, x)[0]
+    mine, other = multiprocessing.get_context("fork").Pipe()
+    child = multiprocessing.get_context("fork").Process(target=run_in_child, args=(layer, x, other))
+    child.start()
+    assert mine.poll(60)
+    entered, values, gradient = mine.recv()
+    child.join()
+    assert entered
+    assert np.array_equal(values, output.detach())
+    assert np.array_equal(gradient, torch.autograd.grad(output.sum(), x)[0])
+
+
+# The build
+
+
+def test_many_small_calls_start_a_build_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Event(), threading.Event()
+    own = Entry()
+
+    def load(self: Entry) -> None:
+        begun.set()
+        go.wait(60)
+        self.call = lambda *_: []
+
+    monkeypatch.setattr(Entry, "_load", load)
+    for _ in range(WORTH - 1):
+        own.notice()
+    assert not begun.is_set()
+    own.notice()
+    assert begun.wait(60)
+    assert own.call is None  # nobody waits
+    go.set()
+    assert own.prepare() is None
+    assert own.call is not None
+
+
+def test_calls_of_python_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(Entry, "notice", lambda self: seen.append(1))
+    one, several, x = unspool.nn.GRU(2, 3), unspool.nn.GRU(2, 3, 2), torch.randn(1, 2, 2)
+    with through_python():
+        for layer in (one, several):
+            for _ in range(3):
+                layer(x)
+    assert len(seen) >= 2 + 3
+
+
+def test_without_a_compiler_calls_go_through_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "find_compiler", lambda: None)
+    own = Entry()
+    assert "no C++ compiler" in str(own.prepare())
+    assert own.call is None
+    for _ in range(2 * WORTH):
+        own.notice()
+    with pytest.raises(UnspoolError, match="not there"):
+        own.add_plan((0, 0), (4, 0, 0, 1, 1), ((), (), (), ()))
+
+
+def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(entry, "FLAGS", ("-std=c++03",))
+    own = Entry()
+    assert "failed on" in str(own.prepare())
+    assert own.call is None
+    assert not list(tmp_path.rglob("*.so"))
