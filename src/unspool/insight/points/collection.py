@@ -77,7 +77,9 @@ class Collection:
         """Which states are where several others are, or a known point."""
         size = self._limits.spread + states.norm(dim=-1, keepdim=True)
         met = (torch.cdist(states, states) <= SAME * size).sum(-1) >= MEET
-        return met | (torch.cdist(states, self.points) <= SAME * size).any(-1)
+        known = (torch.cdist(states, self.points) <= SAME * size).any(-1)
+        found: Tensor = met | known
+        return found
 
     def _steep(self, states: Tensor) -> Tensor:
         """Where F(s) − s changes in all directions."""
