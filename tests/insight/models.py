@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 import torch
-from tests.variants import LENGTHS, STEPS, each_cell, sizes
+from tests.variants import LENGTHS, STEPS, VARIANTS, each_cell, sizes
 from torch import Tensor, nn
 
-from unspool.cells import MLSTM, Cell
+from unspool.cells import Cell
 from unspool.cells.linear_attention import LinearAttention
 from unspool.insight.recording import Recording, record
 from unspool.nn import Stack
+
+#: For tests of measures that take samples of wide states: cells with a matrix per head, in their own size.
+each_wide_cell = pytest.mark.parametrize(
+    "cell",
+    [
+        pytest.param(cell, id=name, marks=pytest.mark.long)
+        for name, cell in VARIANTS.items()
+        if isinstance(cell, LinearAttention)
+    ],
+)
 
 
 def each_stack(test: Callable[..., None]) -> Callable[..., None]:
@@ -25,9 +35,15 @@ def each_stack(test: Callable[..., None]) -> Callable[..., None]:
 
 def small_stack(cell: Cell, layers: int = 1, both: bool = False, **options: Any) -> Stack:
     """Layers with weights that matter, the same at every call."""
+    if isinstance(cell, LinearAttention):
+        # Of the thousand numbers of its own state some measures take samples: their tests look at that size apart.
+        cell = type(cell)(heads=2, size=3)
+    return stack_of(cell, layers, both, **options)
+
+
+def stack_of(cell: Cell, layers: int = 1, both: bool = False, **options: Any) -> Stack:
+    """The same of a cell as it is."""
     torch.manual_seed(7)
-    if isinstance(cell, LinearAttention | MLSTM):
-        cell = type(cell)(2, 2)  # its own size has a thousand numbers of state, of which measures take samples
     size, hidden = sizes(cell)
     if cell.input_width == "hidden" and both and layers > 1:
         hidden_sizes: Any = [hidden * 2**level for level in range(layers)]

@@ -126,6 +126,10 @@ def evaluated(node: Any, layer: Any, t: int, row: int) -> list[float]:
                 return total if node.detail.bias is None else total + parameters[node.detail.bias]
             case "sigmoid":
                 return 1 / (1 + np.exp(-inputs[0]))
+            case "matvec":
+                return np.array([row @ inputs[1] for row in inputs[0].reshape(-1, len(inputs[1]))])
+            case "vecmat":
+                return sum(own * row for own, row in zip(inputs[0], inputs[1].reshape(len(inputs[0]), -1), strict=True))
             case "relu":
                 return np.maximum(inputs[0], 0)
             case "normalise":

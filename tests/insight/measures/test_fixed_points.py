@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
-from tests.insight.models import Wired, loss_of, small_input, small_stack
+from tests.insight.models import Wired, each_wide_cell, loss_of, small_input, small_stack, stack_of
 from tests.variants import LENGTHS, as_state, as_states, each_cell
 from torch import Tensor, nn
 
 from unspool.cells import Cell, Elman, Leaky, Linear
 from unspool.errors import ArgumentError, ArgumentTypeError
-from unspool.insight.measures.fixed_points import FixedPoints, find_points, measure_fixed_points
+from unspool.insight.measures.fixed_points import (
+    FEWEST_EVALUATIONS,
+    FEWEST_JACOBIANS,
+    FixedPoints,
+    find_points,
+    measure_fixed_points,
+)
 from unspool.insight.points.search import FIXED, SLOW
 from unspool.insight.recording import Recording, record
 from unspool.nn import Recurrent, Stack
@@ -58,7 +64,10 @@ def test_every_point_of_a_stack_is_what_it_says(cell: Cell) -> None:
     model = small_stack(cell, 2)
     x = small_input(cell)
     recording = recorded(model, x, LENGTHS)
-    found = measure_fixed_points(recording, starts=12, budget=16_000)
+    width = sum(layer.after.shape[-1] for layer in recording.layers)
+    # Half of the budget is that of the mean input; zero is held if the other half is enough for states so wide.
+    budget = max(16_000, 2 * (FEWEST_EVALUATIONS + FEWEST_JACOBIANS * width))
+    found = measure_fixed_points(recording, starts=12, budget=budget)
     mean = torch.stack([x[t, row] for row, length in enumerate(LENGTHS) for t in range(length)]).mean(0)
     widths = [list(layer.widths.values()) for layer in recording.layers]
     sizes = [sum(each) for each in widths]
@@ -83,6 +92,31 @@ def test_every_point_of_a_stack_is_what_it_says(cell: Cell) -> None:
         found.sets[0].plane, (found.sets[0].points - portrait.center) @ portrait.axes.T, atol=1e-12
     )
     assert np.isnan(portrait.trajectories[-1, 1:]).all()  # the row of one step
+
+
+@each_wide_cell
+def test_points_of_a_matrix_of_state(cell: Cell) -> None:
+    """They are found by products alone, and their leading eigenvalue is approximate."""
+    model = stack_of(cell)
+    recording = recorded(model, small_input(cell))
+    found = measure_fixed_points(recording, budget=24_000)
+    (layer,) = recording.layers
+    mean = layer.x.mean((0, 1))
+    spread = float(layer.after.flatten(0, 1).var(0, correction=0).sum().sqrt())
+    for one, x in zip(found.sets, (mean, torch.zeros_like(mean)), strict=True):
+        assert len(one.points) >= 1
+        for n, point in enumerate(torch.from_numpy(one.points)):
+
+            def step(state: Tensor, x: Tensor = x) -> Tensor:
+                before = as_state(state.unsqueeze(0).split(list(layer.widths.values()), -1))
+                return torch.cat(as_states(model.layers[0](x.reshape(1, 1, -1), before)[1]), -1)[0]
+
+            residual = float((step(point) - point).detach().square().sum() / 2)
+            np.testing.assert_allclose(one.residual[n], residual, rtol=1e-6, atol=1e-24)
+            assert residual <= FIXED * (spread + float(point.norm())) ** 2
+            radius = np.abs(np.linalg.eigvals(torch.autograd.functional.jacobian(step, point).numpy())).max()
+            np.testing.assert_allclose(np.abs(one.eigenvalues[n, 0]), radius, rtol=1e-6)
+            assert one.stable[n] == bool((np.abs(one.eigenvalues[n]) < 1).all())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.insight.models import recorded, small_input, small_stack
 from tests.variants import LENGTHS, VARIANTS, cell_of, each_cell
 from torch import nn
 
-from unspool.cells import Cell, DeepTransition, Elman, maximum, minimum, sigmoid
+from unspool.cells import LEM, Cell, DeepTransition, Elman, UnICORNN, maximum, minimum, sigmoid
 from unspool.insight.measures.gates import QUANTILES, measure_gates
 from unspool.nn import Recurrent, Stack
 
@@ -70,7 +70,8 @@ def test_values_counted_one_by_one(cell: Cell, layers: int, both: bool, lengths:
                 if layer.live[t, row]:
                     states = tuple(layer.split(layer.before[t, row : row + 1]).values())
                     _, named = layer.evaluate(layer.parameters, layer.x[t, row : row + 1], states)
-                    values.append(named[gate.name][0].tolist())
+                    # That of a vector alone, such as the pace of UnICORNN, has no axis of rows.
+                    values.append(np.atleast_2d(named[gate.name].numpy())[0].tolist())
             together = [value for row in values for value in row]
             all_values += together
             np.testing.assert_allclose(gate.mean[t], sum(together) / len(together), rtol=1e-12)
@@ -106,6 +107,19 @@ def test_gates_that_biases_hold() -> None:
         assert gate.histogram[int(held[gate.name] * 20)] == 1
         assert gate.histogram.sum() == 1
         np.testing.assert_allclose(gate.edges, np.arange(21) / 20)
+
+
+@pytest.mark.parametrize(("bias", "shut", "wide"), [(0.0, 0, 0), (-9.0, 1, 0), (9.0, 0, 1)])
+def test_a_gate_that_is_a_short_step_of_time_is_stuck_by_its_sigmoid(bias: float, shut: float, wide: float) -> None:
+    """σ(bias) · dt is never above dt = 0.005, and no fault as long as the sigmoid can move."""
+    for cell, gates in ((LEM(dt=0.005), ("b_a", "b_b")), (UnICORNN(dt=0.005), ("s",))):
+        model: Any = Recurrent(cell, 3, 4, dtype=torch.float64)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.fill_(bias if name in gates else 0.0)
+        for gate in measure_gates(recorded(model, small_input(cell))).gates:
+            assert (gate.stuck_shut, gate.stuck_open) == (shut, wide)
+            np.testing.assert_allclose(gate.mean, 0.005 / (1 + math.exp(-bias)), rtol=1e-9)
 
 
 def test_steps_at_which_no_row_lives() -> None:

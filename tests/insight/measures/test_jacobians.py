@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.insight.models import loss_of, small_input, small_stack
+from tests.insight.models import each_wide_cell, loss_of, small_input, small_stack, stack_of
 from tests.variants import LENGTHS, as_state, as_states, each_cell
 from torch import Tensor, nn
 
@@ -152,6 +152,27 @@ def test_sampling_of_wide_states(monkeypatch: pytest.MonkeyPatch) -> None:
         t = np.flatnonzero(measured[number])[5]  # the one in the middle, where only one is allowed
         row = layer.jacobians(layer.x[t, :1], layer.before[t, :1])[0].numpy()
         np.testing.assert_allclose(some.radius[number], np.abs(np.linalg.eigvals(row)).max(), rtol=1e-12)
+
+
+@each_wide_cell
+def test_a_matrix_of_state_against_autograd(cell: Cell) -> None:
+    """Of 1,000 states some steps and lags are measured: exactly, but for the radius, which is of all these steps."""
+    model = stack_of(cell)
+    recording = recorded(model, small_input(cell), LENGTHS)
+    found = measure_jacobians(recording, lags=5, rows=1)
+    (layer,) = recording.layers
+    module, widths, row = model.get_submodule(layer.name), list(layer.widths.values()), LENGTHS.index(5)
+    steps, lags = (np.flatnonzero(np.isfinite(values[0]).all(-1)) for values in (found.singular, found.products))
+    assert (steps.tolist(), lags.tolist()) == ([0, 4], [0, 3])
+    assert np.isnan(found.singular[0, 1:4]).all()
+    radii = []
+    for t in steps:
+        slow = slow_jacobian(module, layer.x[t : t + 1, row], layer.before[t, row], widths)
+        np.testing.assert_allclose(found.singular[0, t], quantiles(slow), rtol=1e-9, atol=1e-12)
+        radii.append(np.abs(np.linalg.eigvals(slow.numpy())).max())
+    np.testing.assert_allclose(found.radius, np.mean(radii), rtol=1e-6)
+    slow = slow_jacobian(module, layer.x[1:4, row], layer.before[1, row], widths)  # the lag of 3 in the middle
+    np.testing.assert_allclose(found.products[0, 3], quantiles(slow), rtol=1e-8, atol=1e-10)
 
 
 def test_products_of_very_wide_states_are_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from tests.insight.models import loss_of, small_input, small_stack
+from tests.insight.models import each_wide_cell, loss_of, small_input, small_stack, stack_of
 from tests.variants import as_state, as_states, each_cell
 from torch import Tensor, nn
 
@@ -39,18 +39,29 @@ def x_of(steps: int, rows: int = 2, width: int = 2) -> Tensor:
 @pytest.mark.parametrize(("layers", "both"), [(1, False), (2, True)])
 def test_against_volumes(cell: Cell, layers: int, both: bool) -> None:
     """The first k exponents together are the growth of the volume that the frame's first k directions span."""
-    model = small_stack(cell, layers, both)
+    check_volumes(small_stack(cell, layers, both), small_input(cell, rows=2))
+
+
+@each_wide_cell
+def test_the_leading_exponents_of_a_matrix_of_state(cell: Cell) -> None:
+    """Of 1,000 states 32 directions are followed, and each as if there were no others."""
+    check_volumes(stack_of(cell, both=True), small_input(cell, rows=2), directions=32)
+
+
+def check_volumes(model: Any, x: Tensor, directions: int | None = None) -> None:
+    """So many exponents, or all, against the QR decomposition of the whole run's Jacobian times the frame."""
     lengths = (5, 3)  # too few for a step to be left out
-    recording = recorded(model, small_input(cell, rows=2), lengths)
+    recording = recorded(model, x, lengths)
     found = measure_lyapunov(recording)
     assert found.labels == tuple(layer.label for layer in recording.layers)
     for layer, exponents, largest in zip(recording.layers, found.exponents, found.largest, strict=True):
         module, widths = model.get_submodule(layer.name), list(layer.widths.values())
         size = sum(widths)
+        count = directions or size
         generator = torch.Generator().manual_seed(0)
-        frame = torch.linalg.qr(torch.randn(size, size, dtype=torch.float64, generator=generator)).Q
-        total = np.zeros(size)
-        known = np.ones(size, bool)
+        frame = torch.linalg.qr(torch.randn(size, count, dtype=torch.float64, generator=generator)).Q
+        total = np.zeros(count)
+        known = np.ones(count, bool)
         for row, length in enumerate(lengths):
 
             def run(

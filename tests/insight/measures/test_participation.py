@@ -95,4 +95,7 @@ def test_every_cell_pair_by_pair(cell: Cell, layers: int, both: bool, lengths: A
         assert found.ratio[number] == pytest.approx(trace**2 / math.fsum(v * v for row in covariance for v in row))
         spread = np.linalg.svd(np.array(places) - means, compute_uv=False) ** 2 / len(places) / trace
         np.testing.assert_allclose(found.spectrum[number], np.pad(spread, (0, width - len(spread))), atol=1e-9)
-        assert found.near_constant[number] == np.mean([covariance[j][j] < 1e-6 * trace / width for j in range(width)])
+        variances = [covariance[j][j] for j in range(width)]
+        # Beside the others, or by its own deviation: all outputs of an oscillator above another one, with short steps.
+        still = [variance < 1e-6 * trace / width or math.sqrt(variance) < 1e-4 for variance in variances]
+        assert found.near_constant[number] == np.mean(still)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.insight.models import loss_of, small_input, small_stack
+from tests.insight.models import each_wide_cell, loss_of, small_input, small_stack, stack_of
 from tests.variants import LENGTHS, VARIANTS, each_cell
 from torch import Tensor, nn
 
-from unspool.cells import GRU, Cell, Leaky, Linear
+from unspool.cells import RHN, Cell, Leaky, Linear
 from unspool.errors import ArgumentError
 from unspool.insight.measures.gates import QUANTILES
 from unspool.insight.measures.time_constants import measure_time_constants
@@ -61,6 +61,17 @@ def test_a_memory_fades_as_its_time_constant_says() -> None:
     np.testing.assert_allclose(memory, np.exp(-0.5 * np.arange(1, 10)[:, None] / one.tau), rtol=1e-12)
 
 
+def test_a_memory_fades_through_all_gates_of_a_step() -> None:
+    """A unit of an RHN passes three gates per step: what is left after t steps is (1 − t1)^t (1 − t2)^t (1 − t3)^t."""
+    layer = held(RHN(depth=3), t1=0.1, t2=0.3, t3=0.2)
+    start = torch.ones(1, 4, dtype=torch.float64)
+    recording = record(layer, lambda layer: loss_of(layer(torch.zeros(9, 1, 3, dtype=torch.float64), start)[0]))
+    (one,) = measure_time_constants(recording, dt=0.5).sets
+    assert one.gate == "t1 · t2 · t3"
+    memory = recording.layers[0].output[:, 0].numpy()
+    np.testing.assert_allclose(memory, np.exp(-0.5 * np.arange(1, 10)[:, None] / one.tau), rtol=1e-12)
+
+
 def test_a_leaky_cell_has_its_own_rate() -> None:
     """h + dt(−α h): the factor of a step is 1 − α dt, and τ goes to 1/α as dt goes to 0."""
     found = measure_time_constants(recorded(held(Leaky(dt=0.001, alpha=2.5)), torch.randn(4, 1, 3).double()), dt=0.001)
@@ -96,12 +107,23 @@ def test_gates_at_their_ends() -> None:
 @each_cell
 @pytest.mark.parametrize(("layers", "both", "lengths"), [(1, False, None), (2, True, LENGTHS)])
 def test_every_cell_step_by_step(cell: Cell, layers: int, both: bool, lengths: Any) -> None:
-    recording = recorded(small_stack(cell, layers, both), small_input(cell), lengths)
+    check_steps(recorded(small_stack(cell, layers, both), small_input(cell), lengths))
+
+
+@each_wide_cell
+def test_a_matrix_of_state_at_some_steps(cell: Cell) -> None:
+    """Gates are known at all 25 steps; of Jacobians of 1,000 states there are 16."""
+    recording = recorded(stack_of(cell), small_input(cell))
+    check_steps(recording, None if cell.keeps else 16)
+
+
+def check_steps(recording: Recording, most: int | None = None) -> None:
+    """Each τ is by the mean over all steps, or over so many that are evenly spaced."""
     found = {(one.label, one.gate): one for one in measure_time_constants(recording, dt=0.3).sets}
     expected = {
         (layer.label, gate): tau
         for layer in recording.layers
-        for gate, tau in slowly(layer, 0.3).items()
+        for gate, tau in slowly(layer, 0.3, most).items()
         if not all(map(math.isnan, tau))
     }
     assert found.keys() == expected.keys()
@@ -112,16 +134,41 @@ def test_every_cell_step_by_step(cell: Cell, layers: int, both: bool, lengths: A
         np.testing.assert_allclose(found[key].quantiles, finite[places], rtol=1e-9)
 
 
-def slowly(layer: RecordedLayer, dt: float) -> dict[str, list[float]]:
-    """τ by gate or state: the mean over every live step on its own."""
-    keeping = next((gate for gate in "fa" if gate in layer.cell.keeps), "z")
-    signs = {keeping: -1 if keeping == "z" and isinstance(layer.cell, GRU) else +1}
+#: What is left of a unit after a step, by the gates' names, of cells with gates that keep: as their papers have it.
+LEFT: dict[str, Any] = {
+    **{name: {"z": lambda v: 1 - v["z"]} for name in ("GRU", "MinGRU")},
+    "ResetAfterGRU": {"z": lambda v: v["z"]},
+    "MGU": {"f": lambda v: 1 - v["f"]},
+    "FastGRNN": {"z": lambda v: v["z"]},
+    "LEM": {"a": lambda v: 1 - v["a"], "b": lambda v: 1 - v["b"]},
+    "RHN": {"t1 · t2 · t3": lambda v: (1 - v["t1"]) * (1 - v["t2"]) * (1 - v["t3"])},
+    "GatedLinearAttention": {"a": lambda v: v["a"]},
+    **{
+        name: {"f": lambda v: v["f"]}
+        for name in (
+            *("LSTM", "OpenLSTM", "PeepholeLSTM", "LayerNormLSTM", "NormalisedLSTM", "JANET", "MinLSTM"),
+            *("SRU", "QRNN", "SLSTM", "MLSTM"),
+        )
+    },
+}
+
+
+def test_every_cell_that_keeps_by_a_gate_is_written_down() -> None:
+    assert {type(cell).__name__ for cell in VARIANTS.values() if cell.keeps} == set(LEFT)
+
+
+def slowly(layer: RecordedLayer, dt: float, most: int | None = None) -> dict[str, list[float]]:
+    """τ by gate or state: the mean over every live step on its own, or over so many of them."""
+    left = LEFT.get(type(layer.cell).__name__)
     sums: dict[str, Tensor] = {}
-    for t, row in layer.live.nonzero().tolist():
+    places = layer.live.nonzero().tolist()
+    if most is not None:
+        places = [places[int(place)] for place in np.linspace(0, len(places) - 1, most)]
+    for t, row in places:
         x, before = layer.x[t, row : row + 1], layer.before[t, row]
-        if layer.cell.keeps:
+        if left:
             _, named = layer.evaluate(layer.parameters, x, tuple(layer.split(before.unsqueeze(0)).values()))
-            now = {gate: named[gate][0] if sign > 0 else 1 - named[gate][0] for gate, sign in signs.items()}
+            now = {gate: kept(named)[0] for gate, kept in left.items()}
         else:
 
             def step(state: Tensor, x: Tensor = x) -> Tensor:
@@ -131,7 +178,7 @@ def slowly(layer: RecordedLayer, dt: float) -> dict[str, list[float]]:
             now = {f"∂{state}/∂{state}": part for state, part in layer.split(whole.diagonal()).items()}
         for gate, value in now.items():
             sums[gate] = sums.get(gate, torch.zeros_like(value)) + value
-    means = {gate: (total / layer.live.sum()).tolist() for gate, total in sums.items()}
+    means = {gate: (total / len(places)).tolist() for gate, total in sums.items()}
     return {gate: [fading(f, dt) for f in mean] for gate, mean in means.items()}
 
 

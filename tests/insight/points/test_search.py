@@ -14,8 +14,12 @@ from scipy.optimize import brentq, fsolve
 from torch import Tensor
 
 from unspool.insight.measures.fixed_points import PointSet, find_points
+from unspool.insight.points.collection import Collection
+from unspool.insight.points.continua import Limits
+from unspool.insight.points.counted_map import CountedMap
 from unspool.insight.points.found import Points
-from unspool.insight.points.search import Starts, search
+from unspool.insight.points.search import FIXED, SLOW, Starts, search
+from unspool.insight.points.solver import Ends
 from unspool.insight.recording import record
 from unspool.lab.data.flip_flop import flip_flop
 
@@ -177,6 +181,56 @@ def test_slow_point() -> None:
     np.testing.assert_allclose(found.points[0], [0.0], atol=1e-3)
     np.testing.assert_allclose(found.residual[0], 0.5e-6, rtol=1e-3)
     assert from_starts(lambda s: s + s * s + 1e-1, starts).kind == ()
+
+
+def within(step: Callable[[Tensor], Tensor], width: int, box: float) -> Points:
+    """Search from a box, where states are known to come no further than 1 from 0."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(count: int) -> Tensor:
+        return box * (2 * torch.rand(count, width, generator=generator, dtype=torch.float64) - 1)
+
+    reach = torch.ones(width, dtype=torch.float64)
+    return search(step, Starts(torch.zeros(1, width, dtype=torch.float64), draw, 64, 1.0, reach), 1_000_000)
+
+
+@pytest.mark.parametrize("width", [2, 40])
+def test_the_one_point_of_a_slow_memory_is_found_far_from_its_states(width: int) -> None:
+    """What is kept to 0.99 and added to at each step settles at a hundred times that; the output shows it at once."""
+
+    def step(s: Tensor) -> Tensor:
+        _, memory = s.chunk(2, -1)
+        return torch.cat([memory, 0.99 * memory + 0.5], -1)
+
+    found = within(step, width, 1.5)
+    np.testing.assert_allclose(found.points, np.full((1, width), 50.0), rtol=1e-8)
+    assert found.kind == ("stable",)
+    assert (found.reached.tolist(), found.far) == ([found.starts], 0)
+    np.testing.assert_allclose(found.time_constants[0, : width // 2], -1 / math.log(0.99), rtol=1e-8)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_ends_in_a_flat_region_out_of_reach_are_no_points(width: int) -> None:
+    """Each start stays where it is: 500 in all, some of which come near another one by chance."""
+    reach = torch.ones(width, dtype=torch.float64)
+    collection = Collection(CountedMap(torch.clone, 10**6), Limits(SLOW, FIXED, 1.0, reach))
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(4):
+        states = 2 + 8 * torch.rand(125, width, generator=generator, dtype=torch.float64)
+        collection.add(Ends(states, torch.zeros(125, dtype=torch.float64), True), independent=True)
+    assert (collection.count, collection.far) == (0, 500)
+
+
+def test_starts_that_meet_out_of_reach_are_at_a_point() -> None:
+    """Also if they arrive one after another; guided ones are not counted."""
+    reach = torch.ones(2, dtype=torch.float64)
+    collection = Collection(CountedMap(torch.clone, 10**6), Limits(SLOW, FIXED, 1.0, reach))
+    point = torch.tensor([[5.0, -7.0]], dtype=torch.float64)
+    for number, independent in enumerate((True, False, True, True, False), 1):
+        collection.add(Ends(point + 1e-9 * number, torch.zeros(1, dtype=torch.float64), True), independent)
+        assert (collection.count, collection.far) == ((0, number) if number < 3 else (1, 0))
+    np.testing.assert_allclose(collection.points, point, atol=1e-8)
+    assert collection.reached.tolist() == [3]
 
 
 def test_given_starts_and_no_others() -> None:

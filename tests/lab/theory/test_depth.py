@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from tests.insight.models import loss_of, small_input, small_stack
 from tests.variants import each_cell
 
-from unspool.cells import Cell, DeepTransition, Elman
+from unspool.cells import RHN, Cell, DeepTransition, Elman
 from unspool.errors import ArgumentError
 from unspool.insight.measures.depth import optimal_depth
 from unspool.insight.recording import Recording, record
@@ -34,7 +34,7 @@ def test_accuracy_is_the_formula_and_its_slope_vanishes_at_the_optimum() -> None
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("both", [False, True], ids=["ahead", "both"])
 def test_every_network_has_its_layers(cell: Cell, layers: int, both: bool) -> None:
-    each = cell.depth if isinstance(cell, DeepTransition) else 1
+    each = cell.depth if isinstance(cell, DeepTransition | RHN) else 1
     assert measure_depth(recorded(cell, layers, both)).effective == layers * each + 1
 
 

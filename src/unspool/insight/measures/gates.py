@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unspool.cells.gates import find_gates
+from unspool.cells.gates import find_gates, most_open
 from unspool.insight.recorded_layer import RecordedLayer
 from unspool.insight.recording import Recording
 
@@ -19,7 +19,8 @@ QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 BINS = 20
 #: Units that are kept one by one.
 SHOWN = 64
-#: A gate that is always below this, or always above 1 less it, switches nothing and passes 1 % of a gradient.
+#: A gate that is always below this, or always above 1 less it, switches nothing and passes 1 % of a gradient. Of one
+#: that opens only to some number it is this fraction.
 STUCK = 0.01
 #: A gate that keeps the state is stuck open if what it lets go of over the whole sequence is less than this.
 LETS_GO = 0.2
@@ -90,7 +91,8 @@ def _gate(layer: RecordedLayer, name: str, role: str) -> Gate:
         counts[step] = np.histogram(now.clip(0, 1), edges)[0]
         units[step] = now[:, :SHOWN].mean(0)
     size = live.sum(1, keepdims=True) * float(width)
-    shut, wide = _stuck(values[live], layer.cell.keeps.get(name, 0), int(live.sum(0).max(initial=0)))
+    opened = values[live] / most_open(layer.equations.named[name])  # of 1, also where a gate is a short step of time
+    shut, wide = _stuck(opened, layer.cell.keeps.get(name, 0), int(live.sum(0).max(initial=0)))
     return Gate(
         label=layer.label,
         name=name,

@@ -101,7 +101,8 @@ def _steps(layer: RecordedLayer, rows: int, allowed: int, into: Array) -> float:
     if len(some) * each > allowed // 3:
         places = torch.linspace(0, len(some) - 1, max(2, allowed // 3)).round().long().unique()
     radii: list[float] = []
-    eigenvalues = max(1, allowed // (3 * EIGENVALUES))
+    # Arnoldi's method costs next to nothing beside the singular values of a wide matrix.
+    eigenvalues = max(1, allowed // (3 * EIGENVALUES)) if layer.after.shape[-1] <= WIDE else max(1, len(places))
     every = -(-len(places) // eigenvalues)
     order = torch.argsort(layer.live.sum(0), descending=True, stable=True)
     for number, t in enumerate(some[places].tolist()):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from unspool.cells.gates import find_series
 from unspool.cells.numbers import is_number
 from unspool.errors import ArgumentError
 from unspool.insight.measures.gates import QUANTILES
@@ -20,6 +21,8 @@ Array = NDArray[np.float64]
 #: Numbers in the Jacobians of which the mean is taken; of more Jacobians, evenly spaced ones are used.
 JACOBIAN_NUMBERS = 2**24
 FEWEST_JACOBIANS = 16
+#: Between the names of gates that a unit passes one after another.
+SERIES = " · "
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +30,7 @@ class Constants:
     """The time constants of one layer by one gate, or of one of its states."""
 
     label: str
-    gate: str  # "f"; or "∂h/∂h" if the cell declares no gate that keeps
+    gate: str  # "f"; "t1 · t2" if a unit passes both in a step; "∂h/∂h" if the cell declares no gate that keeps
     tau: Array  # (units,): in the unit of dt; inf for a memory that never fades; NaN if the factor is outside [0, 1]
     quantiles: Array  # (5,): QUANTILES over the units that are not NaN, without interpolation, as inf has no middle
 
@@ -43,8 +46,10 @@ class TimeConstants:
 def measure_time_constants(recording: Recording, dt: float = 1.0) -> TimeConstants:
     """τ = −dt / ln f*, where f* is the factor by which a unit's memory shrinks per step.
 
-    f* is a unit's mean value of the gate that keeps: f, or 1 − z if z takes the new state. In a cell without such a
-    gate it is the unit's entry on the diagonal of the mean Jacobian ∂s_t/∂s_{t−1}, if that is in (0, 1].
+    f* is a unit's mean value of the gate that keeps: f, or 1 − z if z takes the new state; of gates that it passes one
+    after another in each step, as in RHN, the mean of their product. In a cell without such a gate it is the unit's
+    entry on the diagonal of the mean Jacobian ∂s_t/∂s_{t−1}, if that is in (0, 1]; of wide states the mean is over
+    evenly spaced steps, at least 16.
 
     Args:
         recording: the model.
@@ -66,13 +71,12 @@ def _measure_layer(layer: RecordedLayer, dt: float) -> Iterator[Constants]:
 
 
 def _kept(layer: RecordedLayer) -> list[tuple[str, Array]]:
-    """Mean values of the gates that keep, by name: 1 is kept entirely."""
-    means = {
-        gate: (layer.named[gate][layer.live].mean(0).numpy(), sign)
-        for gate, sign in layer.cell.keeps.items()
-        if gate in layer.named
-    }
-    return [(gate, mean if sign > 0 else 1 - mean) for gate, (mean, sign) in means.items()]
+    """The mean of what the gates that keep leave of a unit, by their names: 1 is kept entirely."""
+    signs = {gate: sign for gate, sign in layer.cell.keeps.items() if gate in layer.named}
+    values = {gate: layer.named[gate][layer.live].numpy() for gate in signs}
+    kept = {gate: value if signs[gate] > 0 else 1 - value for gate, value in values.items()}
+    series = find_series(layer.equations, signs)
+    return [(SERIES.join(gates), np.prod([kept[gate] for gate in gates], axis=0).mean(0)) for gates in series]
 
 
 def _diagonals(layer: RecordedLayer) -> Iterator[tuple[str, Array]]:

@@ -13,6 +13,8 @@ from unspool.insight.points.solver import Ends, residual_of
 
 #: Points nearer to each other than this, beside the size of the states, are one. Slow points are minima that are flat.
 SAME, SAME_SLOW = 1e-5, 1e-2
+#: So many starts that arrive at the same place out of reach make it a single point, however slow the map is there.
+MEET = 3
 #: So many points make it worth asking whether they are a continuum, before the search ends.
 MANY = 12
 
@@ -26,7 +28,8 @@ class Collection:
         self.residual = torch.zeros(0, dtype=torch.float64)
         self.reached = np.zeros(0, np.int64)
         self.continua: list[Continuum] = []
-        self.far = 0  # ends out of reach
+        self._outside = Ends(self.points, self.residual, True)  # out of reach, where the map is flat
+        self._outside_independent = torch.zeros(0, dtype=torch.bool)
         self.on = np.zeros(0, np.int64)  # per continuum: starts that arrived there
 
     @property
@@ -40,26 +43,58 @@ class Collection:
         found: Tensor = self.residual > self._limits.fixed * size.square()
         return found
 
+    @property
+    def far(self) -> int:
+        """How many ends out of reach were left out."""
+        return len(self._outside.residual)
+
     def add(self, ends: Ends, independent: bool, anywhere: bool = False) -> None:
         """Take in where starts arrived, within reach or `anywhere`; only independent starts are counted."""
         good = ends.residual <= self._limits.slow  # false for NaN
-        near = ~self._far(ends.states, good) | anywhere
-        self.far += int((good & ~near).sum())
-        kept = (good & near).nonzero().squeeze(1)
-        kept = kept[torch.argsort(ends.residual[kept], stable=True)]
-        kept = kept[~self._absorb(ends.states[kept], independent)]
-        for state, residual in zip(ends.states[kept], ends.residual[kept], strict=True):
-            self._add_one(state, residual, independent)
+        out = good & ~self._limits.inside(ends.states) & (not anywhere)
+        self._take_in(ends.states[good & ~out], ends.residual[good & ~out], independent)
+        if bool(out.any()):
+            self._add_outside(ends.states[out], ends.residual[out], independent)
 
-    def _far(self, states: Tensor, good: Tensor) -> Tensor:
-        """Which of the good states are out of reach in a region that is flat: where the map moves no state."""
-        far = good & ~self._limits.inside(states)
-        places = far.nonzero().squeeze(1)
-        change = self._step.jacobians(states[places]) - torch.eye(states.shape[-1], dtype=states.dtype)
+    def _add_outside(self, states: Tensor, residual: Tensor, independent: bool) -> None:
+        """Take in ends out of reach that are isolated: saturated gates make whole regions there fixed.
+
+        A point is isolated where the map is steep, and where several starts meet: in a flat region, each stays apart.
+        """
+        states = torch.cat([self._outside.states, states])
+        residual = torch.cat([self._outside.residual, residual])
+        flags = torch.cat([self._outside_independent, torch.full((len(states) - self.far,), independent)])
+        single = self._meets(states)
+        new = (~single).nonzero().squeeze(1)
+        new = new[new >= self.far]  # the others were found to be flat
+        single[new] = self._steep(states[new])
+        for flag in (True, False):
+            self._take_in(states[single & (flags == flag)], residual[single & (flags == flag)], flag)
+        self._outside = Ends(states[~single], residual[~single], True)
+        self._outside_independent = flags[~single]
+
+    def _meets(self, states: Tensor) -> Tensor:
+        """Which states are where several others are, or a known point."""
+        size = self._limits.spread + states.norm(dim=-1, keepdim=True)
+        met = (torch.cdist(states, states) <= SAME * size).sum(-1) >= MEET
+        known = (torch.cdist(states, self.points) <= SAME * size).any(-1)
+        found: Tensor = met | known
+        return found
+
+    def _steep(self, states: Tensor) -> Tensor:
+        """Where F(s) − s changes in all directions."""
+        change = self._step.jacobians(states) - torch.eye(states.shape[-1], dtype=states.dtype)
         inverse, _ = torch.linalg.inv_ex(change)
-        steep = torch.linalg.matrix_norm(inverse) * torch.linalg.matrix_norm(change).clamp(max=1.0) < 1 / MARGINAL
-        far[places] = ~steep  # also where there is no inverse
-        return far
+        size = torch.linalg.matrix_norm(change).clamp(max=1.0)
+        found: Tensor = torch.linalg.matrix_norm(inverse) * size < 1 / MARGINAL
+        return found  # false where there is no inverse
+
+    def _take_in(self, states: Tensor, residual: Tensor, independent: bool) -> None:
+        """Add what is on no known continuum, the most exact first."""
+        order = torch.argsort(residual, stable=True)
+        order = order[~self._absorb(states[order], independent)]
+        for state, own in zip(states[order], residual[order], strict=True):
+            self._add_one(state, own, independent)
 
     def _absorb(self, states: Tensor, independent: bool) -> Tensor:
         """Which states are on a known continuum."""

@@ -52,7 +52,8 @@ class Starts:
         most: random starts at most.
         spread: the size of the states: distances are judged beside it.
         reach: how far from 0 each state comes, (states,). Saturated gates make whole regions beyond it fixed; points
-            there are only counted, unless they are isolated or the map itself leads to them. None for no limit.
+            there are only counted, unless they are isolated, several starts meet there, or the map itself leads to
+            them. None for no limit.
     """
 
     first: Tensor

@@ -43,7 +43,7 @@ def measure_depth(
     """The depth of a recorded network whose head has `output_layers` layers; `gain` and `kept` are b and m."""
     transitions: dict[int, int] = {}
     for layer in recording.layers:
-        # Only deep transitions have several layers within one step; their cells have a `depth`.
+        # Deep transitions and recurrent highways have several layers within one step: their cells have a `depth`.
         transitions[layer.level] = max(transitions.get(layer.level, 1), int(getattr(layer.cell, "depth", 1)))
     effective = effective_depth(1, output_layers, sum(transitions.values()))
     return Depth(effective, optimal_depth(gain, kept), float(gain), float(kept), float(lowest), float(highest))
