@@ -31,7 +31,8 @@ template <typename Cell, typename real> class Backward {
             const Rows& rows = p.dealt[share];
             backward_rows(rows, p.together ? shared : work_for(rows), sums[share], part, parts);
         });
-        run_parallel(p.threads, [&](int thread, int threads) { gather(thread, threads, sums); });
+        p.waited += run_parallel(p.threads, [&](int thread, int threads) { gather(thread, threads, sums); });
+        p.note_crowd();
     }
 
    private:
@@ -96,7 +97,7 @@ template <typename Cell, typename real> class Backward {
             packed[g] = arena().take<real>(packed_size<real>(out, in));
             work += in * out;
         }
-        run_parallel(work > 1 << 16 ? p.threads : 1, [&](int worker, int workers) {
+        p.waited += run_parallel(work > 1 << 16 ? p.threads : 1, [&](int worker, int workers) {
             for (int g = 0; g < Cell::GROUPS; ++g) {
                 const Group& group = Cell::groups[g];
                 if (group.origin == FROM_X && !p.call.d_x) continue;
@@ -146,8 +147,12 @@ template <typename Cell, typename real> class Backward {
 
     UNSPOOL_APART void backward_rows(const Rows& mine, const Work& w, Sums& sums, int part, int parts) {
         const int n = mine.count;
-        const Units units = p.units_of(part, parts);
+        Units units = p.units_of(part, parts);
         Frame<real> f = p.frame(mine, units);
+        auto leaves = [&] {  // after a meeting at which the threads part
+            units = p.units_of(0, parts = 1);
+            return part > 0;
+        };
         f.operands = w.operands;
         f.cuts = w.cuts;
         f.sums = w.sums;
@@ -209,7 +214,7 @@ template <typename Cell, typename real> class Backward {
                     back_product(FROM_VALUE, operand, alive, slab_rows + filled, w.backs[i], false, units.first[size], units.last[size]);
                 }
                 Cell::template backward<real>(level, f);
-                p.meet_after_level(parts);
+                if (p.meet_after_level(parts) && leaves()) return;
             }
             for (int k = 0; k < Cell::STATES; ++k) {
                 const int size = Cell::state_widths[k];

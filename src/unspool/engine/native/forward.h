@@ -113,6 +113,7 @@ template <typename Cell, typename real> class Forward {
             const Rows& rows = p.dealt[share];
             forward_rows(rows, p.together ? shared : work_for(rows), part, parts);
         });
+        p.note_crowd();
     }
 
    private:
@@ -214,8 +215,12 @@ template <typename Cell, typename real> class Forward {
 
     UNSPOOL_APART void forward_rows(const Rows& mine, const Work& w, int part, int parts) {
         const int n = mine.count;
-        const Units units = p.units_of(part, parts);
+        Units units = p.units_of(part, parts);
         Frame<real> f = p.frame(mine, units);
+        auto leaves = [&] {  // after a meeting at which the threads part
+            units = p.units_of(0, parts = 1);
+            return part > 0;
+        };
         f.operands = w.operands;
         f.cuts = w.cuts;
         f.sums = w.sums;
@@ -237,7 +242,7 @@ template <typename Cell, typename real> class Forward {
             const int64_t t = p.time_of(done, longest);
             const int living = mine.alive(t, alive);
             for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.start, units);  // rows that begin
-            if (living > alive) p.meet_after_level(parts);
+            if (living > alive && p.meet_after_level(parts) && leaves()) return;
             alive = living;
             if (!w.hoist) {
                 p.progress.wait_for(done + 1);
@@ -278,7 +283,7 @@ template <typename Cell, typename real> class Forward {
                     block_product(b, alive, rows_of, f.maps, begun, done & 1, units, parts);
                 }
                 level(number, f);
-                p.meet_after_level(parts);
+                if (p.meet_after_level(parts) && leaves()) return;
             }
             if (w.hoist) f.maps += alive * p.stride;
             p.progress.finished(done + 1);

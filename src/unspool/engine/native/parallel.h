@@ -5,7 +5,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -31,17 +34,24 @@ struct OpenMP {
     static inline bool forked = false;  // a runtime's threads do not survive a fork, and it does not notice
 };
 
-// body(thread, count): the runtime may give fewer threads than were asked for, so the body hears how many there are.
-template <typename Body> void run_parallel(int count, Body&& body) {
+inline int64_t nanoseconds() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// body(thread, count): the runtime may give fewer threads than were asked for, so the body hears how many there are. For how
+// many nanoseconds the first thread has waited for the others at the end.
+template <typename Body> int64_t run_parallel(int count, Body&& body) {
     static const OpenMP openmp;
-    if (count <= 1) return body(0, 1);
+    if (count <= 1) return body(0, 1), 0;
     std::atomic<bool> failed{false};
+    int64_t ended = 0;
     auto careful = [&](int thread, int threads) {  // what is thrown must not leave a thread
         try {
             body(thread, threads);
         } catch (...) {
             failed = true;
         }
+        if (thread == 0) ended = nanoseconds();
     };
     if (openmp.usable()) {
         struct Shared {
@@ -71,41 +81,93 @@ template <typename Body> void run_parallel(int count, Body&& body) {
         for (auto& other : others) other.join();
     }
     if (failed) throw std::bad_alloc();
+    return nanoseconds() - ended;
 }
+
+// Waiting, in nanoseconds, that is worth a thought. Below zero, for tests: the meeting at which threads part.
+#ifndef UNSPOOL_LONG_WAIT
+#define UNSPOOL_LONG_WAIT 300000
+#endif
+constexpr int64_t LONG_WAIT = UNSPOOL_LONG_WAIT;
+// Looks at what a thread waits for before it gives way: some ten microseconds.
+constexpr int SOON = 400;
 
 // What a thread does between looks at what it waits for: spin, and give way soon, since the other may need this core.
 inline void wait_a_moment(int spins) {
-    constexpr int SOON = 400;
 #if defined(__x86_64__)
     if (spins < SOON) return __builtin_ia32_pause();
 #endif
     if (spins >= SOON) sched_yield();
 }
 
-// Where threads wait for each other many thousand times a second.
+// Where threads wait for each other many thousand times a second. That pays only as long as each has a core: where other
+// processes take it, a thread waits for milliseconds for one that would need microseconds.
 class Barrier {
    public:
     void meet(int count) {
-        if (count == 1) return;
-        const unsigned round = round_.load(std::memory_order_relaxed);
-        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-            arrived_.store(0, std::memory_order_relaxed);
-            round_.store(round + 1, std::memory_order_release);
-            return;
-        }
-        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
-            if (deserted_) throw std::bad_alloc();
-            wait_a_moment(spins);
-        }
+        if (count > 1) wait_for_all(count, false);
     }
+
+    // As `meet`. Whether the first thread had better go on alone from here, since half of the time was waited; all threads
+    // hear the same.
+    bool meet_or_part(int count) {
+        if (count == 1) return false;
+        wait_for_all(count, true);
+        return parted_;
+    }
+    bool parted() const { return parted_; }
 
     // One will not come: the others need not wait.
     void desert() { deserted_ = true; }
 
    private:
+    void wait_for_all(int count, bool may_part) {
+        const unsigned round = round_.load(std::memory_order_relaxed);
+        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
+            if (may_part) {
+                const int64_t each = waited_.load(std::memory_order_relaxed) / (count - 1);
+                parted_ = LONG_WAIT < 0 ? round + 1 >= -LONG_WAIT : each > LONG_WAIT && 2 * each > nanoseconds() - begun_;
+            }
+            arrived_.store(0, std::memory_order_relaxed);
+            round_.store(round + 1, std::memory_order_release);
+            return;
+        }
+        int64_t since = 0;
+        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
+            if (deserted_) throw std::bad_alloc();
+            if (spins == SOON) since = nanoseconds();
+            wait_a_moment(spins);
+        }
+        if (since) waited_.fetch_add(nanoseconds() - since, std::memory_order_relaxed);
+    }
+
     std::atomic<bool> deserted_{false};
+    bool parted_ = false;  // written by the last to arrive, before the others go on
+    const int64_t begun_ = nanoseconds();
+    std::atomic<int64_t> waited_{0};  // nanoseconds, of all threads together
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<unsigned> round_{0};
+};
+
+// Others that use the cores, as far as threads that meet have noticed. After a call in which they parted, or waited long at
+// the end, calls have one thread: 16 of them, and twice as many each time that the next attempt fails, too.
+class Crowd {
+   public:
+    // Whether this call is to have one thread.
+    static bool is_there() {
+        int left = left_.load(std::memory_order_relaxed);
+        return left > 0 && left_.compare_exchange_strong(left, left - 1, std::memory_order_relaxed);
+    }
+    // Whether an attempt with several threads has failed.
+    static void note(bool failed) {
+        if (LONG_WAIT < 0) return;
+        const int rest = rest_.load(std::memory_order_relaxed);
+        if (failed) left_.store(rest, std::memory_order_relaxed);
+        rest_.store(failed ? std::min(2 * rest, 1024) : 16, std::memory_order_relaxed);
+    }
+
+   private:
+    static inline std::atomic<int> left_{0}, rest_{16};
 };
 
 }  // namespace unspool

@@ -114,9 +114,15 @@ template <typename Cell, typename real> struct Plan {
         for (int g = 0; g < Cell::GROUPS; ++g) found = found && Cell::groups[g].origin == FROM_X;
         return found;
     }
-    // After a level: no thread goes on before all have written their units, if any of them reads others'.
-    void meet_after_level(int parts) {
-        if constexpr (!elementwise()) barrier.meet(parts);
+    // After a level: no thread goes on before all have written their units, if any of them reads others'. Whether the
+    // thread of part 0 goes on alone, with all units: then the others leave.
+    bool meet_after_level(int parts) {
+        if constexpr (elementwise()) return false;
+        return barrier.meet_or_part(parts);
+    }
+    // After a pass: whether its threads had cores to themselves decides how many the next ones have.
+    void note_crowd() const {
+        if (together && !elementwise()) Crowd::note(barrier.parted() || waited > LONG_WAIT);
     }
 
     int64_t size(int width) const { return width < 0 ? 1 : sizes[width]; }
@@ -170,7 +176,7 @@ template <typename Cell, typename real> struct Plan {
 
     // Does a share of the work, or a part of every share's, in each thread.
     template <typename Body> void in_shares(Body&& body) {
-        run_parallel(threads, [&](int thread, int count) {
+        waited += run_parallel(threads, [&](int thread, int count) {
             try {
                 if (thread) arena().reset();
                 if (together) body(0, thread, count);
@@ -230,6 +236,7 @@ template <typename Cell, typename real> struct Plan {
     bool together;  // the threads take the same rows, each some of the units
     Rows* dealt;
     Barrier barrier;
+    int64_t waited = 0;  // nanoseconds, at the ends of what the threads do
 
    private:
     static const real* sum_of(const real* a, const real* b, int64_t count) {
@@ -248,6 +255,10 @@ template <typename Cell, typename real> struct Plan {
         together = threads > 1 && whole && (elementwise() ? units_suffice() : B <= 2 && work >= UNSPOOL_WORTH_A_MEETING);
         if (!together) threads = int(std::min<int64_t>(threads, B));
         if (unpacked || work * T * B < UNSPOOL_WORTH_A_THREAD) {
+            threads = 1;
+            together = false;
+        }
+        if (together && !elementwise() && Crowd::is_there()) {  // the results have the same bits
             threads = 1;
             together = false;
         }

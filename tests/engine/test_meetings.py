@@ -1,0 +1,94 @@
+"""Threads that meet after every step part where the cores belong to others, at any step, and with the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from tests.engine.agreement import needs_compiler
+
+from unspool.engine import build
+from unspool.nn import Recurrent
+
+pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
+
+WAITING = """
+#include <cstdio>
+#include <string>
+#include "parallel.h"
+using namespace unspool;
+
+int main() {
+    // How many calls have one thread after each failed attempt.
+    for (int attempt = 0; attempt < 9; ++attempt) {
+        Crowd::note(true);
+        int calls = 0;
+        while (Crowd::is_there()) ++calls;
+        std::printf("%d ", calls);
+    }
+    Crowd::note(false);
+    std::printf("%d ", int(Crowd::is_there()));
+    Crowd::note(true);
+    int calls = 0;
+    while (Crowd::is_there()) ++calls;
+    std::printf("%d\\n", calls);
+
+    // Two threads that meet; in the second round one of them comes 20 ms late.
+    for (bool late : {false, true}) {
+        Barrier barrier;
+        std::string heard[2];
+        auto go = [&](int thread) {
+            for (int step = 0; step < 6; ++step) {
+                if (late && thread && step == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                heard[thread] += barrier.meet_or_part(2) ? 'x' : '.';
+                if (barrier.parted()) return;
+            }
+        };
+        std::thread other(go, 1);
+        go(0);
+        other.join();
+        std::printf("%s %s\\n", heard[0].c_str(), heard[1].c_str());
+    }
+}
+"""
+
+
+def test_one_thread_follows_a_failed_attempt_and_both_hear_that_they_part(tmp_path: Path) -> None:
+    source = tmp_path / "waiting.cpp"
+    source.write_text(WAITING, encoding="utf-8")
+    command = [str(build.find_compiler()), "-std=c++17", "-O1", "-pthread", "-I", str(build.NATIVE), str(source)]
+    # A wait of less than 10 ms, such as for a thread that has only just begun, is none here.
+    subprocess.run([*command, "-DUNSPOOL_LONG_WAIT=10000000", "-o", str(tmp_path / "waiting"), "-ldl"], check=True)
+    said = subprocess.run([str(tmp_path / "waiting")], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert said[0] == "16 32 64 128 256 512 1024 1024 1024 0 16"
+    first, second = said[2].split()
+    assert first == second == "..x"
+    assert said[1].split()[0] == said[1].split()[1]
+
+
+@pytest.mark.parametrize("cell", ["lstm", "rhn"])
+@pytest.mark.parametrize("meeting", [1, 2, 7])
+def test_threads_that_part_leave_the_same_bits(cell: str, meeting: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, f"-DUNSPOOL_LONG_WAIT=-{meeting}"))
+    torch.manual_seed(0)
+    layer = Recurrent(cell, 5, 64)  # units for several threads
+    x = torch.randn(9, 2, 5, requires_grad=True)
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for forward, backward in ((1, 1), (3, 1), (1, 3), (2, 2)):
+            for lengths in (None, [9, 4]):
+                torch.set_num_threads(forward)
+                output, state = layer(x, lengths=lengths)
+                states = state if isinstance(state, tuple) else (state,)
+                weights = torch.linspace(-1, 1, output.numel()).view_as(output)
+                loss = (weights * output).sum() + sum(part.square().sum() for part in states)
+                torch.set_num_threads(backward)
+                slopes = torch.autograd.grad(loss, [x, *layer.parameters()])
+                found.append([output, *states, *slopes])
+    finally:
+        torch.set_num_threads(threads)
+    for place in range(2, len(found)):
+        assert all(map(torch.equal, found[place], found[place % 2]))
