@@ -10,7 +10,7 @@ from unspool.insight.measures.inputs import Inputs, measure_inputs
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, sub
-from unspool.language import Message
+from unspool.language import Message, listed
 
 
 def tell(found: Inputs) -> Section:
@@ -29,8 +29,8 @@ def tell(found: Inputs) -> Section:
 
 
 def _findings(found: Inputs) -> Iterator[str]:
-    for number, label in enumerate(found.labels):
-        known = {"label": label, "largest": float(found.largest[number])}
+    for number, labels in found.shared().items():
+        known: dict[str, str | float] = {"label": listed(labels), "largest": float(found.largest[number])}
         if len(found.sizes[number]) == 1:
             yield Message("{label} reads a single feature, of the size {largest:.3g}.", **known)
             continue

@@ -20,6 +20,8 @@ from unspool.language import Message
 SHOWN = 3
 #: Seconds that the runs without one unit may take: so many, and one more for so many units; at most so many.
 SECONDS, UNITS_PER_SECOND, MOST_SECONDS = 1.0, 512, 4.0
+#: Tokens that explain less of a unit's variance do not tell what it does.
+EXPLAINS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,8 @@ def _findings(found: SingleUnits) -> Iterator[str]:
 
 
 def _describe(unit: Unit) -> str:
+    if unit.highest and unit.explained < EXPLAINS:
+        return Message("; the token that was just read explains only {part:.0%} of its variance", part=unit.explained)
     if unit.highest:
         return Message(
             "; it is highest after {highest} and lowest after {lowest}, and the token explains {part:.0%} of its "
