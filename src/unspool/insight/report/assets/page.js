@@ -52,11 +52,38 @@ const unspool = (() => {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
     }
     layout.margin ??= { l: 56, r: 16 };
-    if (layout.coloraxis?.colorbar?.orientation === "h") layout.coloraxis.colorbar.len = 1;
+    const bar = layout.coloraxis?.colorbar;
+    if (bar?.orientation === "h") thin(bar);
+    if (layout.dragmode === "pan" && layout.xaxis?.range) layout.xaxis.range[1] /= 2; // half as many names beside each other
     for (const note of layout.annotations ?? []) note.font = { ...note.font, size: 10 };
     for (const [name, axis] of Object.entries(layout)) {
-      if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
+      if (/^xaxis/.test(name) && axis.type === "category") axis.tickangle = -90; // aslant they take room from the cells
+      else if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
     }
+  }
+
+  // A color bar as wide as the figure, with so few numbers that they stand upright beside each other.
+  function thin(bar) {
+    Object.assign(bar, { len: 1, tickangle: 0 });
+    const every = Math.ceil((bar.tickvals?.length ?? 0) / 4);
+    if (every > 1) for (const key of ["tickvals", "ticktext"]) bar[key] = bar[key].filter((_, place) => place % every === 0);
+  }
+
+  // Lines of a text in halves, each with the words of the whole line at a readable size.
+  function rewrap(figure, place) {
+    const { data: [trace], layout } = figure;
+    if (!trace?.meta?.lines) return;
+    const across = Math.ceil(trace.z[0].length / 2);
+    const before = trace.z.length;
+    const used = trace.text.flat().findLastIndex((text) => text !== "") + 1;
+    const cut = (rows, blank) => {
+      const flat = rows.flat().slice(0, used);
+      while (flat.length % across) flat.push(blank);
+      return Array.from({ length: flat.length / across }, (_, row) => flat.slice(row * across, (row + 1) * across));
+    };
+    Object.assign(trace, { z: cut(trace.z, null), text: cut(trace.text, ""), customdata: cut(trace.customdata, "") });
+    layout.height += (trace.z.length - before) * trace.meta.lines;
+    place.style.height = `${layout.height}px`;
   }
 
   // A long name in two lines, broken at the space nearest to its middle.
@@ -74,6 +101,7 @@ const unspool = (() => {
     layout.autosize = true;
     Object.assign(layout, template());
     if (narrow.matches) fold(layout, place);
+    if (place.clientWidth < 560) rewrap(figure, place); // also beside another run
     if (coarse.matches) layout.dragmode = false; // a finger on a figure scrolls the page
     return figure;
   }
