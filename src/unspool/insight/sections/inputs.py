@@ -48,6 +48,10 @@ INPUTS = Measure(
     measure=lambda specimen: measure_inputs(specimen.recording),
     tell=tell,
     shows=lambda found: bool(found.labels),  # an embedding is learned, so its size is not the data's
-    scalars=(Scalar("largest", "size of the largest input feature", rank=30),),
+    scalars=(
+        Scalar("largest", "size of the largest input feature", rank=30),
+        Scalar("norm", "size of the input per step", rank=30),
+        Scalar("unequal", "ratio of the variation of features", rank=30),
+    ),
     timeline="measured",
 )

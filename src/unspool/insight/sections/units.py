@@ -12,6 +12,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.ablation import Ablation, measure_ablation
 from unspool.insight.measures.units import Unit, measure_unit
 from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, sub
 from unspool.insight.specimen import Specimen
 from unspool.language import Message
@@ -127,5 +128,6 @@ UNITS = Measure(
     measure=measure,
     tell=tell,
     shows=lambda found: found.ablation.ablated > 0,
+    scalars=(Scalar("ablation", None),),
     weight=4,
 )

@@ -52,14 +52,21 @@ const unspool = (() => {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
     }
     layout.margin ??= { l: 56, r: 16 };
-    const bar = layout.coloraxis?.colorbar;
-    if (bar?.orientation === "h") thin(bar);
-    if (layout.dragmode === "pan" && layout.xaxis?.range) layout.xaxis.range[1] /= 2; // half as many names beside each other
     for (const note of layout.annotations ?? []) note.font = { ...note.font, size: 10 };
     for (const [name, axis] of Object.entries(layout)) {
-      if (/^xaxis/.test(name) && axis.type === "category") axis.tickangle = -90; // aslant they take room from the cells
-      else if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
+      if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
     }
+  }
+
+  // On a narrow screen, or beside another run, fewer names and numbers have room.
+  function squeeze(figure, place) {
+    const { layout } = figure;
+    if (layout.coloraxis?.colorbar?.orientation === "h") thin(layout.coloraxis.colorbar);
+    if (layout.dragmode === "pan" && layout.xaxis?.range) layout.xaxis.range[1] /= 2;
+    for (const [name, axis] of Object.entries(layout)) {
+      if (/^xaxis/.test(name) && axis.type === "category") axis.tickangle = -90; // aslant they take room from the cells
+    }
+    rewrap(figure, place);
   }
 
   // A color bar as wide as the figure, with so few numbers that they stand upright beside each other.
@@ -101,7 +108,7 @@ const unspool = (() => {
     layout.autosize = true;
     Object.assign(layout, template());
     if (narrow.matches) fold(layout, place);
-    if (place.clientWidth < 560) rewrap(figure, place); // also beside another run
+    if (place.clientWidth < 560) squeeze(figure, place);
     if (coarse.matches) layout.dragmode = false; // a finger on a figure scrolls the page
     return figure;
   }
