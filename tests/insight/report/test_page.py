@@ -16,8 +16,10 @@ from tests.insight.made_up_reports import HOSTILE, make_hostile, make_report
 from tests.runs.tiny_run import TinyRun
 
 from unspool.insight.figures.gradient import draw_gradient_map, draw_step_shares, draw_streams
+from unspool.insight.figures.similarity import draw_similarity
 from unspool.insight.figures.text import draw_unit_activity
 from unspool.insight.figures.units import draw_unit_text
+from unspool.insight.measures.similarity import Similarity
 from unspool.insight.measures.unit_activity import UnitActivity
 from unspool.insight.measures.units import Unit
 from unspool.insight.report.comparison import render_comparison
@@ -186,6 +188,9 @@ BOXES = """(plot) => [...plot.querySelectorAll(".main-svg text")].filter((text) 
   const outer = plot.getBoundingClientRect();
   const { left, top, right, bottom } = text.getBoundingClientRect();
   return [left - outer.left, top - outer.top, right - outer.left, bottom - outer.top]; })"""
+INSIDE = """(plot, kind) => [...plot.querySelectorAll(kind)].map((each) => {
+  const { left, top, right, bottom } = each.getBoundingClientRect();
+  return [left, top, right, bottom]; })"""
 Box = tuple[float, float, float, float]
 
 
@@ -252,6 +257,21 @@ def test_a_text_has_shorter_lines_at_a_readable_size_on_a_narrow_screen(browser:
             assert [value for row in trace["z"] for value in row][:24] == list(range(24))
             assert len(trace["z"][0]) == {1280: 9, 390: 5}[width]
     assert sizes[390] >= 9, sizes
+
+
+def test_long_names_stay_outside_the_tables_of_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
+    labels = ("input", "encoder layer 1 →", "encoder layer 1 ←")
+    alike = Similarity(labels, labels, np.eye(3), np.eye(3), 9)
+    streams = draw_streams(made_up.streams(labels[1:]))
+    with opened(browser, tmp_path, draw_all(draw_similarity(alike), streams), 390) as page:
+        wait_until_drawn(page, 2)
+        for place in range(2):
+            names, values = (
+                page.locator(".plot").nth(place).evaluate(INSIDE, kind) for kind in (".xtick text", ".heatmap-label")
+            )
+            assert names
+            assert values
+            assert not [(name, value) for name in names for value in values if overlap(name, value)]
 
 
 def test_a_narrow_screen_names_fewer_tokens_below_the_units(browser: Browser, tmp_path: Path) -> None:

@@ -63,9 +63,8 @@ const unspool = (() => {
     const { layout } = figure;
     if (layout.coloraxis?.colorbar?.orientation === "h") thin(layout.coloraxis.colorbar);
     if (layout.dragmode === "pan" && layout.xaxis?.range) layout.xaxis.range[1] /= 2;
-    for (const [name, axis] of Object.entries(layout)) {
-      if (/^xaxis/.test(name) && axis.type === "category") axis.tickangle = -90; // aslant they take room from the cells
-    }
+    // Aslant, names take room from the cells; upright, they would reach into a panel below.
+    if (layout.xaxis?.type === "category" && !layout.xaxis2) layout.xaxis.tickangle = -90;
     rewrap(figure, place);
   }
 
