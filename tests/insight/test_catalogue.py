@@ -18,10 +18,11 @@ from unspool.errors import ArgumentError
 from unspool.insight.catalogue import CATALOGUE
 from unspool.insight.examination import examine
 from unspool.insight.measure import Measure
+from unspool.insight.measures.token_states import TokenStates
 from unspool.insight.report.comparison import render_comparison
 from unspool.insight.report.contract import Section
 from unspool.insight.report.page import render
-from unspool.insight.report.scalars import Scalar
+from unspool.insight.report.scalars import Glossary, Scalar
 from unspool.insight.report.timeline import render_timeline
 from unspool.insight.specimen import Specimen
 from unspool.insight.subjects.module import take_model
@@ -148,3 +149,15 @@ def test_numbers_and_verdicts_need_no_plotly() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_PLOTLY], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 8
+
+
+def test_every_single_number_of_a_report_has_words_or_is_an_input() -> None:
+    torch.manual_seed(0)
+    report = examine(take_model(Stack("lstm", 3, [6, 5]), torch.randn(24, 4, 3)))
+    found = Glossary(report.scalars)
+    names = found.find(report.numbers)
+    assert {"flow · horizon · layer 1", "input sizes · norm · layer 1"} <= set(names)
+    assert [name for name in names if found.parts(name)[0] == name] == []
+    fields_of = {f"token states · {field.name}" for field in fields(TokenStates) if field.type == "float"}
+    known = Glossary(scalar for measure in CATALOGUE for scalar in measure.named_scalars())
+    assert [name for name in fields_of if known.parts(name)[0] == name] == []

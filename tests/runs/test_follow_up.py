@@ -58,6 +58,7 @@ def config(model: dict[str, Any] | None = None, **training: Any) -> Config:
         (STALLED, config(lr=0.1), {"lr": 0.01}, True),
         (STALLED, config(lr=1e-5), {"lr": 1e-4}, True),
         (LEVEL, config({"hidden": 256}), {"hidden": 512}, False),
+        (course([1.0, 2e-8], [1.0, 2e-8]), config(), {}, False),
         (APART, config(), {"dropout": 0.2}, False),
     ],
 )

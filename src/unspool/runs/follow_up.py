@@ -21,6 +21,8 @@ from unspool.storage.documents import read_text
 GAP = 0.1
 #: A validation loss that fell by this fraction over the second half of training still falls.
 FALLING = 0.01
+#: A validation loss below this leaves nothing to learn: one choice in ten thousand goes wrong.
+SOLVED = 1e-4
 #: The most dropout that is proposed; beyond it, a smaller model is.
 MOST_DROPOUT = 0.5
 #: Learning rates from here on are large for Adam.
@@ -71,6 +73,10 @@ def follow_up(finished: Finished, config: Config, history: Sequence[Point]) -> F
     if found is not None and found.kind in CURES:
         text, cure = CURES[found.kind]
         return FollowUp(text, cure(config, finished))
+    if 0 <= history[-1].validation < SOLVED:
+        return FollowUp(
+            "Validation loss is next to zero: there is nothing left to learn from this data.", {}, flawed=False
+        )
     if _still_falls(history):
         return FollowUp("Validation loss still falls: train longer.", _longer(config, finished))
     if history[-1].validation - history[-1].training > GAP * abs(history[-1].training):

@@ -14,6 +14,7 @@ from unspool.errors import ArgumentError
 from unspool.insight.measures import truncation
 from unspool.insight.measures.truncation import measure_truncation
 from unspool.insight.recording import record
+from unspool.insight.sections.truncation import tell
 from unspool.learning import TruncatedBPTT
 from unspool.nn import Stack
 
@@ -87,7 +88,24 @@ def test_recommends_the_least_window_that_keeps_enough() -> None:
 def test_large_networks_have_fewer_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truncation, "WORK", 0.0)
     recording = record(scalar(0.5), at_the_end(torch.ones(30, 1, 1, dtype=torch.float64)))
-    assert len(measure_truncation(recording).windows) == 8
+    found = measure_truncation(recording)
+    assert len(found.windows) == 8
+    assert not found.unmeasured  # ½⁸ is less than 1 %
+
+
+def test_windows_that_end_before_one_is_enough_are_not_blamed_on_the_data() -> None:
+    recording = record(scalar(0.9), at_the_end(torch.ones(300, 1, 1, dtype=torch.float64)))
+    found = measure_truncation(recording, limit=20)
+    assert found.unmeasured
+    (finding,) = tell(found).findings
+    assert "With 20 steps the gradient is still off by 12.2%" in finding  # 0.9²⁰
+    assert "the data has too few steps" not in finding
+    long, short = (
+        measure_truncation(record(scalar(0.9), at_the_end(torch.ones(n, 1, 1, dtype=torch.float64)))) for n in (300, 50)
+    )
+    assert "are enough" in tell(long).findings[0]
+    assert not short.unmeasured
+    assert "the data has too few steps" in tell(short).findings[0]
 
 
 def test_a_gradient_of_zero_has_no_bias() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from unspool.errors import ArgumentError, ShapeError
+from unspool.insight.measures.ablation import Ablation, LayerAblation
 from unspool.insight.measures.paths import measure_paths
 from unspool.insight.measures.units import measure_unit
 from unspool.insight.recording import Recording, record
+from unspool.insight.sections.units import SingleUnits, tell
 from unspool.nn import Stack
 from unspool.nn.recurrent import Recurrent
 
@@ -66,6 +69,45 @@ def test_a_unit_follows_an_input() -> None:
     assert (found.follows, found.lag) == (1, 2)
     assert found.correlation == pytest.approx(1)
     assert np.isnan(found.explained)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_unit_follows_nothing_by_chance(seed: int) -> None:
+    torch.manual_seed(seed)
+    model, x, forcing = nn.LSTM(24, 4), torch.randn(18, 4, 24), torch.randn(18, 4, 1).cumsum(0)
+    recording = record(model, lambda model: (model(x)[0] * forcing).sum())
+    (layer,) = recording.layers
+    layer.output[..., 0] = forcing[..., 0]  # drifts on its own, and has nothing to do with the input
+    found = measure_unit(recording, 0, 0)
+    assert (found.follows, found.lag) == (-1, 0)
+    assert np.isnan(found.correlation)
+
+
+def test_a_correlation_that_is_real_but_small_is_not_to_follow() -> None:
+    torch.manual_seed(0)
+    model, x = Echo().rnn, torch.randn(4000, 2, 2, dtype=torch.float64)
+    recording = record(model, lambda model: model(x)[0].square().sum())
+    (layer,) = recording.layers
+    for size, follows in ((0.1, -1), (0.6, 1)):  # of the correlation
+        layer.output[..., 0] = size * x[..., 1] + np.sqrt(1 - size**2) * torch.randn(4000, 2, dtype=torch.float64)
+        found = measure_unit(recording, 0, 0)
+        assert found.follows == follows
+    assert found.correlation == pytest.approx(0.6, abs=0.03)
+
+
+def test_tokens_that_explain_next_to_nothing_do_not_say_what_a_unit_does() -> None:
+    _, _, recording = lstm()
+    tokens = [["a", "b", "b"], ["b", "a", "a"]] * 6
+    unit = measure_unit(recording, 0, 1, tokens)
+    loss = Ablation(1.0, "zero", (LayerAblation("layer 1", np.ones(4), np.arange(4)),), 4, 4)
+    shy, plain = (
+        tell(SingleUnits(loss, (replace(unit, explained=part),), (0.5,))).findings[-1] for part in (0.04, 0.5)
+    )
+    assert shy == (
+        "layer 1, unit 1: without it the loss changes from 1 to 1.5; the token that was just read explains only 4% of "
+        "its variance."
+    )
+    assert "it is highest after 'a' and lowest after 'b', and the token explains 50%" in plain
 
 
 def test_a_unit_that_responds_to_tokens() -> None:

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.browser import DRAWN, PATIENCE, fits, opened, wait_for, wait_until_drawn, worst_contrast
 from tests.insight import made_up_measures as made_up
@@ -15,6 +16,12 @@ from tests.insight.made_up_reports import HOSTILE, make_hostile, make_report
 from tests.runs.tiny_run import TinyRun
 
 from unspool.insight.figures.gradient import draw_gradient_map, draw_step_shares, draw_streams
+from unspool.insight.figures.similarity import draw_similarity
+from unspool.insight.figures.text import draw_unit_activity
+from unspool.insight.figures.units import draw_unit_text
+from unspool.insight.measures.similarity import Similarity
+from unspool.insight.measures.unit_activity import UnitActivity
+from unspool.insight.measures.units import Unit
 from unspool.insight.report.comparison import render_comparison
 from unspool.insight.report.contract import Section
 from unspool.insight.report.page import render
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 
 COLOURS = """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
   document.querySelector(".plot .xtitle").style.fill]"""
+TURNS = "(each) => each.map((tick) => tick.getAttribute('transform'))"
 POINT = """([lag, value]) => {
   const place = document.querySelector(".plot");
   place.scrollIntoView({ block: "center", behavior: "instant" });
@@ -180,6 +188,9 @@ BOXES = """(plot) => [...plot.querySelectorAll(".main-svg text")].filter((text) 
   const outer = plot.getBoundingClientRect();
   const { left, top, right, bottom } = text.getBoundingClientRect();
   return [left - outer.left, top - outer.top, right - outer.left, bottom - outer.top]; })"""
+INSIDE = """(plot, kind) => [...plot.querySelectorAll(kind)].map((each) => {
+  const { left, top, right, bottom } = each.getBoundingClientRect();
+  return [left, top, right, bottom]; })"""
 Box = tuple[float, float, float, float]
 
 
@@ -221,10 +232,56 @@ def test_every_color_bar_has_two_ticks_and_no_texts_overlap(browser: Browser, tm
         for place in range(2):
             ticks = page.locator(".plot").nth(place).locator(".colorbar .cbaxis text")
             assert ticks.count() >= 2
+            assert not any("rotate(" in (turn or "") and "rotate(0" not in turn for turn in ticks.evaluate_all(TURNS))
             boxes = page.locator(".plot").nth(place).evaluate(BOXES)
             assert len(boxes) > 6
             assert all(left >= 0 and top >= 0 for left, top, *_ in boxes)
             assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
+
+
+def test_a_text_has_shorter_lines_at_a_readable_size_on_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
+    words = tuple(f"word{number:02}" for number in range(24))
+    unit = Unit("layer 1", 0, words, np.arange(24.0), (), (), np.zeros((0, 24)), (), (), np.nan, -1, 0, np.nan)
+    text, sizes = draw_all(draw_unit_text(unit)), {}
+    for width in (1280, 390):
+        with opened(browser, tmp_path, text, width) as page:
+            wait_until_drawn(page, 1)
+            shown = page.locator(".plot .heatmap-label text")
+            assert shown.all_text_contents() == list(words)
+            sizes[width] = shown.first.evaluate("(each) => parseFloat(getComputedStyle(each).fontSize)")
+            drawing, place = (page.locator(name).first.bounding_box() for name in (".plot .main-svg", ".plot"))
+            assert drawing is not None
+            assert place is not None
+            assert drawing["height"] == pytest.approx(place["height"], abs=1)
+            trace = page.evaluate("document.querySelector('.plot').data[0]")
+            assert [value for row in trace["z"] for value in row][:24] == list(range(24))
+            assert len(trace["z"][0]) == {1280: 9, 390: 5}[width]
+    assert sizes[390] >= 9, sizes
+
+
+def test_long_names_stay_outside_the_tables_of_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
+    labels = ("input", "encoder layer 1 →", "encoder layer 1 ←")
+    alike = Similarity(labels, labels, np.eye(3), np.eye(3), 9)
+    streams = draw_streams(made_up.streams(labels[1:]))
+    with opened(browser, tmp_path, draw_all(draw_similarity(alike), streams), 390) as page:
+        wait_until_drawn(page, 2)
+        for place in range(2):
+            names, values = (
+                page.locator(".plot").nth(place).evaluate(INSIDE, kind) for kind in (".xtick text", ".heatmap-label")
+            )
+            assert names
+            assert values
+            assert not [(name, value) for name in names for value in values if overlap(name, value)]
+
+
+def test_a_narrow_screen_names_fewer_tokens_below_the_units(browser: Browser, tmp_path: Path) -> None:
+    words = tuple(f"word{number:02}" for number in range(40))
+    activity = UnitActivity("layer 1", words, (0, 1), np.ones((40, 2)))
+    with opened(browser, tmp_path, draw_all(draw_unit_activity(activity)), 390) as page:
+        wait_until_drawn(page, 1)
+        boxes = page.locator(".plot").evaluate(BOXES)
+        assert len(boxes) > 15
+        assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
 
 
 def test_the_small_charts_of_a_timeline_name_their_moments(browser: Browser, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from plotly.graph_objects import Bar, Figure, Heatmap, Histogram, Scatter
 from tests.insight import made_up_measures as made_up
 from tests.insight.report.parsing import Parsed
 
+from unspool.insight.figures.fixed_points import draw_eigenvalues
 from unspool.insight.figures.gates import draw_gate_maps
 from unspool.insight.figures.gradient import draw_gradient_map, draw_survival
+from unspool.insight.figures.text import draw_dendrogram, draw_token_map
 from unspool.insight.report.comparison import render_comparison
 from unspool.insight.report.contract import Section
 from unspool.insight.report.ranges import share_scales
@@ -73,3 +76,19 @@ def test_stated_ends_of_colors_and_those_of_numbers() -> None:
     free = Figure(Heatmap(z=[[math.nan, 3.0]], coloraxis="coloraxis"))
     assert share_scales([stated, free])["coloraxis"] == {"cmin": 0.0, "cmax": 3.0}
     assert share_scales([Figure(Heatmap(z=[[1.0]]))]) == {}
+
+
+def test_the_unit_circle_stays_in_view() -> None:
+    found = made_up.fixed_points()
+    small = tuple(replace(one, eigenvalues=one.eigenvalues * 0.1) for one in found.sets)
+    shared = share_scales([draw_eigenvalues(replace(found, sets=small))])
+    for axis in ("xaxis", "yaxis"):
+        low, high = shared[axis]["range"]
+        assert low < -1 < 1 < high
+
+
+def test_planes_with_names_keep_their_own_axes() -> None:
+    states = made_up.token_states()
+    wide = replace(states, centers2d=states.centers2d * 100)
+    assert not share_scales([draw_token_map(states), draw_token_map(wide)])
+    assert "xaxis" in share_scales([draw_dendrogram(states)])

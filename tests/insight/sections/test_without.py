@@ -8,11 +8,14 @@ import numpy as np
 from tests.insight import made_up_measures as made_up
 
 from unspool.insight.figures.gradient import draw_step_shares
+from unspool.insight.figures.hidden_units import draw_activations, draw_inputs
 from unspool.insight.figures.memory import draw_sensitivity
 from unspool.insight.figures.text import draw_token_map, place_names
 from unspool.insight.figures.theme import RELAYOUT
+from unspool.insight.measures.activation import Activations, Activity
+from unspool.insight.measures.inputs import Inputs
 from unspool.insight.measures.saliency import Saliency
-from unspool.insight.sections import frequency, saliency, sensitivity, shares
+from unspool.insight.sections import fixed_points, frequency, inputs, saliency, sensitivity, shares
 
 LABELS = ("encoder", "decoder")
 
@@ -53,6 +56,39 @@ def test_no_frequency_response_is_a_sentence_and_no_empty_axes() -> None:
     assert "too short" in section.findings[0]
 
 
+def test_waves_that_pass_alike_are_not_a_number_of_times_as_well() -> None:
+    found = made_up.frequency(LABELS)
+    stack = np.ones_like(found.stack)
+    stack[1, 0] = 3
+    first, second = frequency.tell(replace(found, stack=stack)).findings
+    assert first.endswith("the slowest waves pass as well as the fastest.")
+    assert second.endswith("the slowest waves pass 3 times as well as the fastest.")
+
+
+def test_without_points_only_the_paths_are_drawn() -> None:
+    found = made_up.fixed_points()
+    assert len(fixed_points.tell(found).figures) == 3
+    bare = tuple(replace(one, kind=(), points=one.points[:0], eigenvalues=one.eigenvalues[:0]) for one in found.sets)
+    (portrait,) = fixed_points.tell(replace(found, sets=bare)).figures
+    assert portrait.layout.title.text == "Phase portrait"
+
+
+def test_directions_that_read_the_same_are_told_once() -> None:
+    size = np.array([1.0, 2.0])
+    one, two = np.ones(3), np.array([2.0, 2.0, 5.0])
+    found = Inputs(("layer 1 →", "layer 1 ←", "other"), two, two, one, (size, size * (1 + 1e-15), size))
+    first, second = inputs.tell(found).findings
+    assert first.startswith("layer 1 →, layer 1 ←: the largest feature has a size of 2,")
+    assert second.startswith("other: the largest feature has a size of 5,")
+    assert [curve.name for curve in draw_inputs(found).data] == ["layer 1 →, layer 1 ←", "other"]
+
+
+def test_an_activation_without_a_name_is_not_equal_to_itself() -> None:
+    some = [Activity("layer 1", name, "tanh", 0.5, 0.0, np.zeros(2)) for name in ("g", "tanh(c)")]
+    names = draw_activations(Activations(tuple(some))).layout.yaxis.ticktext
+    assert names == ("layer 1: g = tanh", "layer 1: tanh(c)")
+
+
 def test_saliency_names_steps_as_the_axis_does() -> None:
     values = np.array([0.1, 3.0, 0.2, 2.0])
     found = saliency.StepSaliency("the loss", Saliency(1.0, 0, "zero", values, values, values), ())
@@ -65,6 +101,11 @@ def test_names_on_the_map_of_tokens_do_not_overlap() -> None:
     given = [place for place in places[:8] if place]
     assert given == ["top center", "bottom center"]  # beside the point, a name would cover halves of both
     assert places[8]
+    sides = place_names(np.array([[0.0, 0.0], [1.0, 1.0]]), ["a long name"] * 2)
+    assert sides == ["middle right", "middle left"]  # above the point a name would be cut off
+    beside = np.array([[0.0, 0.0], [0.2, 0.0], [1.0, 1.0]])  # 46 pixels apart
+    assert place_names(beside, ["moon"] * 3)[1] == "top center"
+    assert place_names(beside, ["明月何處"] * 3)[1] != "top center"
     high = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 0.05], [1.0, 0.5]])  # 16 pixels lie between the first and the third
     assert place_names(high, ["word"] * 4)[2] == "top center"
     states = replace(made_up.token_states(), centers2d=np.zeros((len(made_up.WORDS), 2)))

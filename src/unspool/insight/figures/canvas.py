@@ -30,6 +30,8 @@ FLOOR = 1e-12
 
 Array = NDArray[np.float64]
 
+#: `meta` of a figure whose axes have no meaning in another one, and whose names have room on these axes only.
+OWN_PLANE = "own plane"
 #: The line of a reference value.
 REFERENCE = {"color": NEUTRAL, "dash": "dot", "width": 1.5}
 

@@ -10,7 +10,7 @@ from unspool.harmless import for_figure
 from unspool.insight.figures.bars import draw_bars
 from unspool.insight.figures.canvas import add_spectra, anything, canvas, empty, line, log_axis
 from unspool.insight.figures.theme import style
-from unspool.language import Message
+from unspool.language import Message, listed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -41,7 +41,9 @@ def draw_activations(activations: Activations) -> go.Figure:
     return draw_bars(
         "Saturated and dead activations",
         [
-            Message("{label}: {name} = {function}", label=value.label, name=value.name, function=value.function)
+            Message("{label}: {name}", label=value.label, name=value.name)
+            if value.name.startswith(f"{value.function}(")  # tanh(c) has no name of its own
+            else Message("{label}: {name} = {function}", label=value.label, name=value.name, function=value.function)
             for value in activations.values
         ],
         {
@@ -61,10 +63,11 @@ def draw_inputs(inputs: Inputs) -> go.Figure:
     title = "Size of the input's features"
     if not any(anything(values) for values in inputs.sizes):
         return empty(title, "No layer reads the data itself.")
-    figure = canvas(title, legend=len(inputs.labels))
-    for index, (label, values) in enumerate(zip(inputs.labels, inputs.sizes, strict=True)):
-        says = "feature %{x}: %{customdata:.3g}"
-        curve = line(np.arange(1, len(values) + 1), values, for_figure(label), style(index), says, True, mode="markers")
+    shared = inputs.shared()
+    figure = canvas(title, legend=len(shared))
+    for index, (number, labels) in enumerate(shared.items()):
+        says, values, name = "feature %{x}: %{customdata:.3g}", inputs.sizes[number], listed(map(for_figure, labels))
+        curve = line(np.arange(1, len(values) + 1), values, name, style(index), says, True, mode="markers")
         figure.add_trace(curve)
     log_axis(figure, "root mean square", np.concatenate(inputs.sizes))
     figure.update_xaxes(title_text="feature")

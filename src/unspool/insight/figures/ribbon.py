@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 TOKENS = 320
 #: Characters of a token in a cell or on an axis.
 SHORT = 12
+#: Pixels of a line; a narrow screen shows shorter lines, and more of them.
+HEIGHT = 26
 
 
 def draw_ribbon(
@@ -43,7 +45,7 @@ def draw_ribbon(
     filled = np.full(lines * across, np.nan)
     filled[: len(values)] = values
     missing = [""] * (lines * across - len(values))
-    figure = canvas(title, height=30 + 26 * lines)
+    figure = canvas(title, height=30 + HEIGHT * lines)
     figure.add_heatmap(
         z=numbers(filled.reshape(lines, across)),
         text=_lines([for_figure(token, SHORT, token=True) for token in whole] + missing, across),
@@ -55,6 +57,7 @@ def draw_ribbon(
         ygap=2,
         hoverongaps=False,
         hovertemplate="%{customdata}<extra></extra>",
+        meta={"lines": HEIGHT},
     )
     color_bar(figure, says, **colors)
     figure.update_xaxes(visible=False)

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from unspool.harmless import for_figure
-from unspool.insight.figures.canvas import REFERENCE, Array, anything, canvas, cells, color_bar, empty, line, numbers
+from unspool.insight.figures.canvas import (
+    OWN_PLANE,
+    REFERENCE,
+    Array,
+    anything,
+    canvas,
+    cells,
+    color_bar,
+    empty,
+    line,
+    numbers,
+)
 from unspool.insight.figures.ribbon import SHORT, TOKENS, draw_ribbon
 from unspool.insight.figures.theme import MARKER, style
 from unspool.language import Message
@@ -21,7 +33,8 @@ if TYPE_CHECKING:
     from unspool.insight.measures.unit_activity import UnitActivity
 
 _NARROW = (230, 330)  # pixels of the map of tokens on a narrow screen
-_LETTER, _LINE = 7, 13  # pixels of a letter and of a line there
+_LETTER, _WIDE, _LINE = 7, 13, 13  # pixels of a letter, of a Chinese one, and of a line there
+_LEFT, _RIGHT = 15, 30  # pixels beside the outermost points that a name may take
 _AT_ONCE = 32  # tokens in view before the reader drags
 
 
@@ -99,6 +112,7 @@ def draw_token_map(states: TokenStates) -> go.Figure:
     names = [for_figure(kind, SHORT, token=True) for kind in states.types]
     places = place_names(np.asarray(states.centers2d, dtype=np.float64), names)
     figure = canvas(title, height=420)
+    figure.update_layout(meta=OWN_PLANE)
     figure.add_scatter(
         x=numbers(states.centers2d[:, 0]),
         y=numbers(states.centers2d[:, 1]),
@@ -125,7 +139,7 @@ def place_names(points: Array, names: Sequence[str]) -> list[str | None]:
     taken: list[tuple[float, float, float, float]] = []
     places: list[str | None] = []
     for (x, y), name in zip(pixels.tolist(), names, strict=True):
-        across = _LETTER * len(name)
+        across = sum(_WIDE if east_asian_width(letter) in "WF" else _LETTER for letter in name)
         corners = {
             "top center": (x - across / 2, y + 3),
             "bottom center": (x - across / 2, y - 3 - _LINE),
@@ -133,6 +147,7 @@ def place_names(points: Array, names: Sequence[str]) -> list[str | None]:
             "middle left": (x - 5 - across, y - _LINE / 2),
         }
         boxes = {place: (left, low, left + across, low + _LINE) for place, (left, low) in corners.items()}
+        boxes = {place: box for place, box in boxes.items() if box[0] >= -_LEFT and box[2] <= _NARROW[0] + _RIGHT}
         free = next((place for place, box in boxes.items() if not any(_overlap(box, one) for one in taken)), None)
         places.append(free)
         taken += [boxes[free]] if free else []

@@ -27,6 +27,18 @@ class Inputs:
     unequal: Array  # (layers,): deviation of the feature that varies most over that of the one that varies least
     sizes: tuple[Array, ...]  # (features,) of each layer: root mean squares, at most 64
 
+    def shared(self) -> dict[int, list[str]]:
+        """Places of layers that read different inputs, each with the labels of all that read the same."""
+        groups: dict[int, list[str]] = {}
+        for number, label in enumerate(self.labels):
+            alike = (first for first in groups if self._alike(first, number))
+            groups.setdefault(next(alike, number), []).append(label)
+        return groups
+
+    def _alike(self, one: int, other: int) -> bool:
+        first, second = (np.append(self.sizes[n], (self.norm[n], self.unequal[n])) for n in (one, other))
+        return len(first) == len(second) and bool(np.allclose(first, second, rtol=1e-9, atol=0))
+
 
 def measure_inputs(recording: Recording) -> Inputs:
     """The sizes of the features that the lowest layers read from the data.

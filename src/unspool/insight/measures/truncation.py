@@ -24,7 +24,7 @@ LIMIT = 256
 #: few steps are left that could have longer paths, and with as many steps as the sequence nothing can be lost.
 SHOWN = 0.5
 #: Steps × parameters to follow gradients through in all; large networks have fewer windows measured.
-WORK = 2e10
+WORK = 4e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,11 @@ class Truncation:
     recommended: int  # the smallest window whose overall bias is at most TOLERANCE; the last one if none is
     censored: bool  # `recommended` is only a lower bound: no window is enough, or the sequences are too short to tell
     bptt: int | None = None  # the window of the run's training; None: all steps, or unknown
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether the windows end, for want of time, before one is enough."""
+        return bool(self.overall[-1] > TOLERANCE)
 
     @property
     def lost(self) -> float | None:

@@ -24,6 +24,9 @@ STEPS = 320
 TYPES, OFTEN = 6, 3
 #: Inputs among which the one that a unit follows is searched, and steps that it may lag behind.
 INPUTS, LAGS = 64, 16
+#: A unit follows an input if their correlation is at least this, and if, of as many inputs and lags as were tried, none
+#: would correlate as much by chance in 99 of 100 cases. Steps that resemble those before them count as one.
+FOLLOWS, CHANCE = 0.3, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,7 @@ class Unit:
     highest: tuple[str, ...]  # types of token after which the unit is highest on average, the highest first
     lowest: tuple[str, ...]  # and lowest
     explained: float  # fraction of the variance of its output that the type of token explains; NaN without tokens
-    follows: int  # the component of the input that it correlates with most; −1 with tokens, or if it is constant
+    follows: int  # the component of the input that it correlates with most; −1 with tokens, or if there is none
     lag: int  # steps by which it lags behind that input
     correlation: float  # with that input; NaN where there is none
 
@@ -134,17 +137,39 @@ def _responses(
 
 
 def _follow(layer: RecordedLayer, output: Array) -> tuple[int, int, float]:
-    """The input, its lag and the correlation with it, of the largest size."""
+    """The input, its lag and the correlation with it, of the largest size; none if it may be chance."""
     best = -1, 0, np.nan
-    for lag in range(min(LAGS, len(output) - 1) + 1):
+    lags = range(min(LAGS, len(output) - 1) + 1)
+    tries = len(lags) * min(INPUTS, layer.x.shape[-1])
+    alike = _persistence(layer, output)
+    for lag in lags:
         x, y = _lagged(layer, output, lag)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = (x * y[:, None]).mean(0) / (x.std(0) * y.std()) if len(y) > 2 else np.zeros(0)
-        found = np.where(np.isfinite(found), found, 0.0)
-        place = int(np.abs(found).argmax()) if found.size else 0
-        if found.size and abs(found[place]) > abs(np.nan_to_num(best[2])) + 1e-12:
-            best = place, lag, float(found[place])
+        found = np.abs(_correlate(x, y)) if len(y) > 2 else np.zeros(0)
+        independent = len(y) * (1 - alike) / (1 + alike)  # Bartlett's count
+        chance = np.tanh(np.sqrt(2 * np.log(tries / CHANCE) / np.maximum(independent - 3, 1e-9)))
+        found = np.where(found >= np.maximum(FOLLOWS, chance), found, 0.0) if len(found) else found
+        place = int(found.argmax()) if found.size else 0
+        if found.size and found[place] > abs(np.nan_to_num(best[2])) + 1e-12:
+            best = place, lag, float(_correlate(x, y)[place])
     return best
+
+
+def _correlate(x: Array, y: Array) -> Array:
+    """Of each column of x with y, both without their means; 0 for what does not vary."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = (x * y.reshape(len(y), -1)).mean(0) / (x.std(0) * y.std(0))
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _persistence(layer: RecordedLayer, output: Array) -> Array:
+    """How alike each input and the output are to themselves a step later: the product of both, from 0 to 1."""
+    x, live = layer.x.numpy()[..., :INPUTS], layer.live.numpy()
+    both = live[1:] & live[:-1]
+    if both.sum() < 2:
+        return np.zeros(x.shape[-1])
+    pairs = [(value[:-1][both], value[1:][both]) for value in (x, output[..., None])]
+    own = [_correlate(early - early.mean(0), late - late.mean(0)) for early, late in pairs]
+    return np.clip(own[0] * own[1], 0.0, 0.99)
 
 
 def _lagged(layer: RecordedLayer, output: Array, lag: int) -> tuple[Array, Array]:

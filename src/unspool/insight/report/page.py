@@ -11,11 +11,11 @@ from unspool.insight.report.document import ROOM, render_document
 from unspool.insight.report.embedding import embed_figure
 from unspool.insight.report.parts import place_section, show_verdicts
 from unspool.insight.report.plain import fit, to_json
-from unspool.language import ENGLISH, Message, Translator
+from unspool.language import ENGLISH, Message, Translator, listed
 from unspool.storage.files import write_file
 
 #: What a page says about numbers that do not fit into it.
-LEFT_OUT = "The download has no {name}: too large for one page."
+LEFT_OUT = "The download has no {names}: too large for one page."
 
 
 def write_report(
@@ -31,7 +31,7 @@ def render(report: Content, spelling: Spelling = PYTHON, language: str = ENGLISH
     """The page of a report as HTML.
 
     Args:
-        report: what to show. If its numbers would make the page larger than 8 MB, the longest lists are left out.
+        report: what to show. If its numbers would make the page larger than 4 MB, the longest lists are left out.
         spelling: how settings are written; by default as in Python.
         language: of all texts, a key of `unspool.language.LANGUAGES`.
 
@@ -56,5 +56,8 @@ def render(report: Content, spelling: Spelling = PYTHON, language: str = ENGLISH
         report=report,
         verdicts=show_verdicts(report, spelling, translate),
         places={key: list(drawn) for key, drawn in places.items()},
-        missing=[*report.missing, *(translate(Message(LEFT_OUT, name=name)) for name in left_out)],
+        missing=[
+            *report.missing,
+            *([translate(Message(LEFT_OUT, names=listed(sorted(left_out))))] if left_out else []),
+        ],
     )

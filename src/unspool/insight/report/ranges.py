@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from plotly.graph_objects import Figure
 
+from unspool.insight.figures.canvas import OWN_PLANE
 from unspool.insight.figures.ticks import log_ticks, powers
 
 #: Parts of a page's layout by name, each with what all pictures have in common there.
@@ -24,10 +25,12 @@ def share_scales(figures: Iterable[Figure]) -> Shared:
         figures: of one kind, such as one per moment of training, or one per run.
 
     Returns:
-        Names of axes, such as `yaxis`, and `coloraxis`, with their settings for `embed_figure`.
+        Names of axes, such as `yaxis`, and `coloraxis`, with their settings for `embed_figure`. Planes of principal
+        components that have names beside their points keep their own axes.
     """
     figures = list(figures)
-    return {**_share_axes(figures), **_share_colors(figures)}
+    own = any(figure.layout.meta == OWN_PLANE for figure in figures)
+    return {**({} if own else _share_axes(figures)), **_share_colors(figures)}
 
 
 def _share_axes(figures: Sequence[Figure]) -> Shared:
@@ -51,7 +54,7 @@ def _axis(low: float, high: float, new_ticks: bool) -> dict[str, Any]:
 
 
 def _axis_values(figure: Figure) -> Iterator[tuple[str, list[float]]]:
-    """What is drawn along each axis: the numbers of traces, and reference lines across it."""
+    """What is drawn along each axis: the numbers of traces, reference lines across it, and circles."""
     logarithmic = _log_axes(figure)
     for trace in figure.data:
         for letter in _letters(trace):
@@ -61,6 +64,9 @@ def _axis_values(figure: Figure) -> Iterator[tuple[str, list[float]]]:
         if shape.type == "line" and shape.y0 == shape.y1 and (shape.yref or "y").startswith("y"):
             name = f"yaxis{(shape.yref or 'y').split()[0][1:]}"
             yield name, _numbers([shape.y0], name in logarithmic)
+        elif shape.type == "circle":
+            yield f"xaxis{(shape.xref or 'x')[1:]}", _numbers([shape.x0, shape.x1], logarithm=False)
+            yield f"yaxis{(shape.yref or 'y')[1:]}", _numbers([shape.y0, shape.y1], logarithm=False)
 
 
 def _log_axes(figure: Figure) -> set[str]:

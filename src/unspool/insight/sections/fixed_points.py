@@ -14,6 +14,8 @@ from unspool.insight.report.contract import Section
 from unspool.insight.sections.formula import formula, frac, norm, row, sup
 from unspool.language import Message, listed, words
 
+_FIGURES = (draw_phase_portrait, draw_eigenvalues, draw_modes)
+
 
 def tell(found: FixedPoints) -> Section:
     """Where the state settles."""
@@ -39,7 +41,7 @@ def tell(found: FixedPoints) -> Section:
             frac("1", "2"),
             sup(norm("F(s) - s"), "2"),
         ),
-        lambda: (draw_phase_portrait(found), draw_eigenvalues(found), draw_modes(found)),
+        lambda: tuple(figure for draw in _FIGURES if (figure := draw(found)).data),  # what is missing, the findings say
         tuple(_findings(found)),
     )
 

@@ -18,6 +18,8 @@ from unspool.language import Message, words
 WAVES, FEWEST_WAVES = 12, 4
 #: Steps that all these runs may have together, and steps × parameters.
 WAVE_STEPS, WAVE_WORK = 5_000, 4e9
+#: A ratio this near to 1 is no difference.
+ALIKE = 0.05
 
 
 def measure(specimen: Specimen) -> Frequency:
@@ -51,14 +53,11 @@ def _findings(found: Frequency) -> list[str]:
     lines: list[str] = []
     for label, pole, error, stack in zip(found.labels, found.pole, found.error, found.stack, strict=True):
         if np.isfinite(stack).any():
-            lines.append(
-                Message(
-                    "{label}: {fit}; the slowest waves pass {slow:.2g} times as well as the fastest.",
-                    label=label,
-                    fit=_fit(float(pole), float(error)),
-                    slow=stack[0] / stack[-1] if stack[-1] else np.inf,
-                )
-            )
+            slow = float(stack[0] / stack[-1]) if stack[-1] else np.inf
+            says = "{label}: {fit}; the slowest waves pass {slow:.2g} times as well as the fastest."
+            if abs(slow - 1) < ALIKE:
+                says = "{label}: {fit}; the slowest waves pass as well as the fastest."
+            lines.append(Message(says, label=label, fit=_fit(float(pole), float(error)), slow=slow))
     return lines
 
 

@@ -10,7 +10,7 @@ from unspool.insight.measures.inputs import Inputs, measure_inputs
 from unspool.insight.report.contract import Section
 from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, sub
-from unspool.language import Message
+from unspool.language import Message, listed
 
 
 def tell(found: Inputs) -> Section:
@@ -29,8 +29,8 @@ def tell(found: Inputs) -> Section:
 
 
 def _findings(found: Inputs) -> Iterator[str]:
-    for number, label in enumerate(found.labels):
-        known = {"label": label, "largest": float(found.largest[number])}
+    for number, labels in found.shared().items():
+        known: dict[str, str | float] = {"label": listed(labels), "largest": float(found.largest[number])}
         if len(found.sizes[number]) == 1:
             yield Message("{label} reads a single feature, of the size {largest:.3g}.", **known)
             continue
@@ -48,6 +48,10 @@ INPUTS = Measure(
     measure=lambda specimen: measure_inputs(specimen.recording),
     tell=tell,
     shows=lambda found: bool(found.labels),  # an embedding is learned, so its size is not the data's
-    scalars=(Scalar("largest", "size of the largest input feature", rank=30),),
+    scalars=(
+        Scalar("largest", "size of the largest input feature", rank=30),
+        Scalar("norm", "size of the input per step", rank=30),
+        Scalar("unequal", "ratio of the variation of features", rank=30),
+    ),
     timeline="measured",
 )

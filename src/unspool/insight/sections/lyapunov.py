@@ -90,6 +90,6 @@ LYAPUNOV = Measure(
     weight=2,
     measure=lambda specimen: measure_lyapunov(specimen.recording),
     tell=tell,
-    scalars=(Scalar("largest", "largest Lyapunov exponent (per step)", rank=3),),
+    scalars=(Scalar("largest", "largest Lyapunov exponent (per step)", rank=3), Scalar("states", None)),
     timeline="shown",
 )

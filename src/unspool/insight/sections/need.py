@@ -6,6 +6,7 @@ from unspool.insight.figures.memory import draw_need
 from unspool.insight.measure import Measure
 from unspool.insight.measures.need import Need, measure_need
 from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import both, formula, frac, norm, row, sub, sup
 from unspool.language import Message
 
@@ -49,5 +50,6 @@ NEED = Measure(
     tell=tell,
     applies=lambda specimen: not specimen.stand_in,
     shows=lambda found: found.known,
+    scalars=(Scalar("chance", None), Scalar("places", None)),
     timeline="measured",
 )

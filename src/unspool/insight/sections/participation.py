@@ -43,5 +43,6 @@ PARTICIPATION = Measure(
         Scalar("ratio", "directions in use", rank=13),
         Scalar("size", "hidden units", rank=14),
         Scalar("near_constant", "fraction of near-constant units", rank=15),
+        Scalar("still", "fraction of units that ignore input", rank=16),
     ),
 )

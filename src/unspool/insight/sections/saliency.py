@@ -12,6 +12,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.saliency import Saliency, measure_saliency
 from unspool.insight.recording import Recording
 from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, row, sub
 from unspool.insight.specimen import Specimen
 from unspool.language import Message, listed, words
@@ -105,5 +106,6 @@ SALIENCY = Measure(
     measure=measure,
     tell=tell,
     shows=lambda found: bool(len(found.saliency.product)),
+    scalars=(Scalar("saliency", None),),
     weight=3,
 )

@@ -11,6 +11,7 @@ from unspool.insight.figures.similarity import draw_similarity
 from unspool.insight.measure import Measure
 from unspool.insight.measures.similarity import Array, Similarity, compare_states, measure_similarity
 from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, frac, norm, row, sup
 from unspool.language import Message
 
@@ -123,4 +124,5 @@ SIMILARITY = Measure(
     measure=lambda specimen: measure_similarity(specimen.recording, rows=ROWS),
     tell=tell,
     shows=lambda found: len(found.first) > 2,  # nothing for a single layer
+    scalars=(Scalar("rows", None),),
 )

@@ -6,6 +6,7 @@ from unspool.insight.figures.text import draw_dendrogram, draw_token_map
 from unspool.insight.measure import Measure
 from unspool.insight.measures.token_states import TokenStates, measure_token_states
 from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
 from unspool.language import Message
 
 
@@ -36,4 +37,8 @@ TOKEN_STATES = Measure(
     measure=lambda specimen: measure_token_states(specimen.recording, specimen.text),
     tell=tell,
     applies=lambda specimen: specimen.tokens is not None,
+    scalars=(
+        Scalar("same", "distance of states of one token", rank=31),
+        Scalar("other", "distance of states of other tokens", rank=32),
+    ),
 )

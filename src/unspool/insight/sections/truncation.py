@@ -44,12 +44,19 @@ def tell(found: Truncation) -> Section:
 
 def _findings(found: Truncation) -> Iterator[str]:
     enough = "{steps} steps are enough for a gradient within 1 % of the full one."
-    if found.censored:
+    known: dict[str, float] = {"steps": found.recommended}
+    if found.unmeasured:
+        enough = (
+            "With {steps} steps the gradient is still off by {left:.1%}. Longer windows were not measured, as they "
+            "take long in a network of this size."
+        )
+        known["left"] = float(found.overall[-1])
+    elif found.censored:
         enough = (
             "At least {steps} steps are needed for a gradient within 1 % of the full one; the data has too few steps "
             "to tell whether they are enough."
         )
-    yield Message(enough, steps=found.recommended)
+    yield Message(enough, **known)
     if found.lost is not None:
         off = "With this run's `bptt={bptt}` the gradient is off by {lost:.1%}."
         yield Message(off, bptt=found.bptt, lost=found.lost)

@@ -12,6 +12,7 @@ from unspool.insight.measure import Measure
 from unspool.insight.measures.ablation import Ablation, measure_ablation
 from unspool.insight.measures.units import Unit, measure_unit
 from unspool.insight.report.contract import Section
+from unspool.insight.report.scalars import Scalar
 from unspool.insight.sections.formula import formula, sub
 from unspool.insight.specimen import Specimen
 from unspool.language import Message
@@ -20,6 +21,8 @@ from unspool.language import Message
 SHOWN = 3
 #: Seconds that the runs without one unit may take: so many, and one more for so many units; at most so many.
 SECONDS, UNITS_PER_SECOND, MOST_SECONDS = 1.0, 512, 4.0
+#: Tokens that explain less of a unit's variance do not tell what it does.
+EXPLAINS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,8 @@ def _findings(found: SingleUnits) -> Iterator[str]:
 
 
 def _describe(unit: Unit) -> str:
+    if unit.highest and unit.explained < EXPLAINS:
+        return Message("; the token that was just read explains only {part:.0%} of its variance", part=unit.explained)
     if unit.highest:
         return Message(
             "; it is highest after {highest} and lowest after {lowest}, and the token explains {part:.0%} of its "
@@ -123,5 +128,6 @@ UNITS = Measure(
     measure=measure,
     tell=tell,
     shows=lambda found: found.ablation.ablated > 0,
+    scalars=(Scalar("ablation", None),),
     weight=4,
 )

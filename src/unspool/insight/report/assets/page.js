@@ -52,11 +52,44 @@ const unspool = (() => {
       layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.25, yanchor: "top" };
     }
     layout.margin ??= { l: 56, r: 16 };
-    if (layout.coloraxis?.colorbar?.orientation === "h") layout.coloraxis.colorbar.len = 1;
     for (const note of layout.annotations ?? []) note.font = { ...note.font, size: 10 };
     for (const [name, axis] of Object.entries(layout)) {
       if (/^[xy]axis/.test(name) && axis.ticktext) axis.ticktext = axis.ticktext.map(halve);
     }
+  }
+
+  // On a narrow screen, or beside another run, fewer names and numbers have room.
+  function squeeze(figure, place) {
+    const { layout } = figure;
+    if (layout.coloraxis?.colorbar?.orientation === "h") thin(layout.coloraxis.colorbar);
+    if (layout.dragmode === "pan" && layout.xaxis?.range) layout.xaxis.range[1] /= 2;
+    // Aslant, names take room from the cells; upright, they would reach into a panel below.
+    if (layout.xaxis?.type === "category" && !layout.xaxis2) layout.xaxis.tickangle = -90;
+    rewrap(figure, place);
+  }
+
+  // A color bar as wide as the figure, with so few numbers that they stand upright beside each other.
+  function thin(bar) {
+    Object.assign(bar, { len: 1, tickangle: 0 });
+    const every = Math.ceil((bar.tickvals?.length ?? 0) / 4);
+    if (every > 1) for (const key of ["tickvals", "ticktext"]) bar[key] = bar[key].filter((_, place) => place % every === 0);
+  }
+
+  // Lines of a text in halves, each with the words of the whole line at a readable size.
+  function rewrap(figure, place) {
+    const { data: [trace], layout } = figure;
+    if (!trace?.meta?.lines) return;
+    const across = Math.ceil(trace.z[0].length / 2);
+    const before = trace.z.length;
+    const used = trace.text.flat().findLastIndex((text) => text !== "") + 1;
+    const cut = (rows, blank) => {
+      const flat = rows.flat().slice(0, used);
+      while (flat.length % across) flat.push(blank);
+      return Array.from({ length: flat.length / across }, (_, row) => flat.slice(row * across, (row + 1) * across));
+    };
+    Object.assign(trace, { z: cut(trace.z, null), text: cut(trace.text, ""), customdata: cut(trace.customdata, "") });
+    layout.height += (trace.z.length - before) * trace.meta.lines;
+    place.style.height = `${layout.height}px`;
   }
 
   // A long name in two lines, broken at the space nearest to its middle.
@@ -74,6 +107,7 @@ const unspool = (() => {
     layout.autosize = true;
     Object.assign(layout, template());
     if (narrow.matches) fold(layout, place);
+    if (place.clientWidth < 560) squeeze(figure, place);
     if (coarse.matches) layout.dragmode = false; // a finger on a figure scrolls the page
     return figure;
   }
