@@ -17,6 +17,7 @@ pytestmark = [needs_compiler, pytest.mark.usefixtures("compiling")]
 WAITING = """
 #include <cstdio>
 #include <string>
+#include <unistd.h>
 #include "parallel.h"
 using namespace unspool;
 
@@ -38,10 +39,11 @@ int main() {
     // Two threads that meet; in the second round one of them comes 20 ms late.
     for (bool late : {false, true}) {
         Barrier barrier;
+        barrier.begin();
         std::string heard[2];
         auto go = [&](int thread) {
             for (int step = 0; step < 6; ++step) {
-                if (late && thread && step == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                if (late && thread && step == 1) usleep(20000);
                 heard[thread] += barrier.meet_or_part(2) ? 'x' : '.';
                 if (barrier.parted()) return;
             }
@@ -68,27 +70,40 @@ def test_one_thread_follows_a_failed_attempt_and_both_hear_that_they_part(tmp_pa
     assert said[1].split()[0] == said[1].split()[1]
 
 
+def results(cell: str, rows: int, forward: int, backward: int) -> list[torch.Tensor]:
+    """Output, final states and gradients with so many threads in each pass."""
+    torch.manual_seed(0)
+    layer = Recurrent(cell, 5, 64)  # units for several threads
+    x = torch.randn(9, rows, 5, requires_grad=True)
+    threads, found = torch.get_num_threads(), []
+    try:
+        for lengths in (None, [9, 4, 0, 7, 1, 9, 9][:rows]):
+            torch.set_num_threads(forward)
+            output, state = layer(x, lengths=lengths)
+            states = state if isinstance(state, tuple) else (state,)
+            weights = torch.linspace(-1, 1, output.numel()).view_as(output)
+            loss = (weights * output).sum() + sum(part.square().sum() for part in states)
+            torch.set_num_threads(backward)
+            found += [output, *states, *torch.autograd.grad(loss, [x, *layer.parameters()])]
+    finally:
+        torch.set_num_threads(threads)
+    return found
+
+
 @pytest.mark.parametrize("cell", ["lstm", "rhn"])
 @pytest.mark.parametrize("meeting", [1, 2, 7])
 def test_threads_that_part_leave_the_same_bits(cell: str, meeting: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, f"-DUNSPOOL_LONG_WAIT=-{meeting}"))
-    torch.manual_seed(0)
-    layer = Recurrent(cell, 5, 64)  # units for several threads
-    x = torch.randn(9, 2, 5, requires_grad=True)
-    threads = torch.get_num_threads()
-    found = []
-    try:
-        for forward, backward in ((1, 1), (3, 1), (1, 3), (2, 2)):
-            for lengths in (None, [9, 4]):
-                torch.set_num_threads(forward)
-                output, state = layer(x, lengths=lengths)
-                states = state if isinstance(state, tuple) else (state,)
-                weights = torch.linspace(-1, 1, output.numel()).view_as(output)
-                loss = (weights * output).sum() + sum(part.square().sum() for part in states)
-                torch.set_num_threads(backward)
-                slopes = torch.autograd.grad(loss, [x, *layer.parameters()])
-                found.append([output, *states, *slopes])
-    finally:
-        torch.set_num_threads(threads)
-    for place in range(2, len(found)):
-        assert all(map(torch.equal, found[place], found[place % 2]))
+    alone = results(cell, 2, 1, 1)
+    for forward, backward in ((3, 1), (1, 3), (2, 2)):
+        assert all(map(torch.equal, results(cell, 2, forward, backward), alone))
+
+
+@pytest.mark.parametrize("rows", [2, 7])
+def test_one_thread_in_a_crowd_leaves_the_bits_of_several(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = build.FLAGS
+    monkeypatch.setattr(build, "FLAGS", (*flags, f"-DUNSPOOL_LONG_WAIT={10**15}"))  # however busy the machine is
+    several = results("lstm", rows, 3, 3)
+    build._load.cache_clear()
+    monkeypatch.setattr(build, "FLAGS", (*flags, "-DUNSPOOL_CROWD=1000"))
+    assert all(map(torch.equal, results("lstm", rows, 3, 3), several))

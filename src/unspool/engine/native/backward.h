@@ -31,8 +31,8 @@ template <typename Cell, typename real> class Backward {
             const Rows& rows = p.dealt[share];
             backward_rows(rows, p.together ? shared : work_for(rows), sums[share], part, parts);
         });
-        p.waited += run_parallel(p.threads, [&](int thread, int threads) { gather(thread, threads, sums); });
-        p.note_crowd();
+        run_parallel(p.threads, [&](int thread, int threads) { gather(thread, threads, sums); });
+        p.attempt.end(p.barrier.parted());
     }
 
    private:
@@ -97,7 +97,7 @@ template <typename Cell, typename real> class Backward {
             packed[g] = arena().take<real>(packed_size<real>(out, in));
             work += in * out;
         }
-        p.waited += run_parallel(work > 1 << 16 ? p.threads : 1, [&](int worker, int workers) {
+        run_parallel(work > 1 << 16 ? p.threads : 1, [&](int worker, int workers) {
             for (int g = 0; g < Cell::GROUPS; ++g) {
                 const Group& group = Cell::groups[g];
                 if (group.origin == FROM_X && !p.call.d_x) continue;

@@ -4,10 +4,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <new>
 #include <system_error>
@@ -34,24 +34,17 @@ struct OpenMP {
     static inline bool forked = false;  // a runtime's threads do not survive a fork, and it does not notice
 };
 
-inline int64_t nanoseconds() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// body(thread, count): the runtime may give fewer threads than were asked for, so the body hears how many there are. For how
-// many nanoseconds the first thread has waited for the others at the end.
-template <typename Body> int64_t run_parallel(int count, Body&& body) {
+// body(thread, count): the runtime may give fewer threads than were asked for, so the body hears how many there are.
+template <typename Body> void run_parallel(int count, Body&& body) {
     static const OpenMP openmp;
-    if (count <= 1) return body(0, 1), 0;
+    if (count <= 1) return body(0, 1);
     std::atomic<bool> failed{false};
-    int64_t ended = 0;
     auto careful = [&](int thread, int threads) {  // what is thrown must not leave a thread
         try {
             body(thread, threads);
         } catch (...) {
             failed = true;
         }
-        if (thread == 0) ended = nanoseconds();
     };
     if (openmp.usable()) {
         struct Shared {
@@ -81,12 +74,22 @@ template <typename Body> int64_t run_parallel(int count, Body&& body) {
         for (auto& other : others) other.join();
     }
     if (failed) throw std::bad_alloc();
-    return nanoseconds() - ended;
 }
 
-// Waiting, in nanoseconds, that is worth a thought. Below zero, for tests: the meeting at which threads part.
+inline int64_t read_clock(clockid_t clock) {
+    timespec time;
+    clock_gettime(clock, &time);
+    return int64_t(time.tv_sec) * 1000000000 + time.tv_nsec;
+}
+inline int64_t nanoseconds() { return read_clock(CLOCK_MONOTONIC); }
+
+// Waiting, in nanoseconds, that is worth a thought. For tests: below zero, the meeting at which threads part; and how many
+// calls have one thread from the first on.
 #ifndef UNSPOOL_LONG_WAIT
 #define UNSPOOL_LONG_WAIT 300000
+#endif
+#ifndef UNSPOOL_CROWD
+#define UNSPOOL_CROWD 0
 #endif
 constexpr int64_t LONG_WAIT = UNSPOOL_LONG_WAIT;
 // Looks at what a thread waits for before it gives way: some ten microseconds.
@@ -104,6 +107,7 @@ inline void wait_a_moment(int spins) {
 // processes take it, a thread waits for milliseconds for one that would need microseconds.
 class Barrier {
    public:
+    void begin() { begun_ = nanoseconds(); }
     void meet(int count) {
         if (count > 1) wait_for_all(count, false);
     }
@@ -143,14 +147,14 @@ class Barrier {
 
     std::atomic<bool> deserted_{false};
     bool parted_ = false;  // written by the last to arrive, before the others go on
-    const int64_t begun_ = nanoseconds();
+    int64_t begun_ = 0;
     std::atomic<int64_t> waited_{0};  // nanoseconds, of all threads together
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<unsigned> round_{0};
 };
 
-// Others that use the cores, as far as threads that meet have noticed. After a call in which they parted, or waited long at
-// the end, calls have one thread: 16 of them, and twice as many each time that the next attempt fails, too.
+// Whether others use the cores, as far as calls with several threads have noticed. After one that failed, calls have one
+// thread: 16 of them, and twice as many each time that the next attempt fails, too. The results have the same bits.
 class Crowd {
    public:
     // Whether this call is to have one thread.
@@ -158,7 +162,6 @@ class Crowd {
         int left = left_.load(std::memory_order_relaxed);
         return left > 0 && left_.compare_exchange_strong(left, left - 1, std::memory_order_relaxed);
     }
-    // Whether an attempt with several threads has failed.
     static void note(bool failed) {
         if (LONG_WAIT < 0) return;
         const int rest = rest_.load(std::memory_order_relaxed);
@@ -167,7 +170,21 @@ class Crowd {
     }
 
    private:
-    static inline std::atomic<int> left_{0}, rest_{16};
+    static inline std::atomic<int> left_{UNSPOOL_CROWD}, rest_{16};
+};
+
+// A call with several threads. It fails if the first of them has no core half of the time, or sleeps until others are done.
+class Attempt {
+   public:
+    void begin() { begun_ = nanoseconds(), used_ = read_clock(CLOCK_THREAD_CPUTIME_ID); }
+    void end(bool parted) const {
+        if (!begun_) return;
+        const int64_t spent = nanoseconds() - begun_, idle = spent - (read_clock(CLOCK_THREAD_CPUTIME_ID) - used_);
+        Crowd::note(parted || (idle > LONG_WAIT && 2 * idle > spent));
+    }
+
+   private:
+    int64_t begun_ = 0, used_ = 0;
 };
 
 }  // namespace unspool

@@ -120,10 +120,6 @@ template <typename Cell, typename real> struct Plan {
         if constexpr (elementwise()) return false;
         return barrier.meet_or_part(parts);
     }
-    // After a pass: whether its threads had cores to themselves decides how many the next ones have.
-    void note_crowd() const {
-        if (together && !elementwise()) Crowd::note(barrier.parted() || waited > LONG_WAIT);
-    }
 
     int64_t size(int width) const { return width < 0 ? 1 : sizes[width]; }
     static int width_of(const Group& g) {  // of its operand
@@ -176,7 +172,7 @@ template <typename Cell, typename real> struct Plan {
 
     // Does a share of the work, or a part of every share's, in each thread.
     template <typename Body> void in_shares(Body&& body) {
-        waited += run_parallel(threads, [&](int thread, int count) {
+        run_parallel(threads, [&](int thread, int count) {
             try {
                 if (thread) arena().reset();
                 if (together) body(0, thread, count);
@@ -236,7 +232,7 @@ template <typename Cell, typename real> struct Plan {
     bool together;  // the threads take the same rows, each some of the units
     Rows* dealt;
     Barrier barrier;
-    int64_t waited = 0;  // nanoseconds, at the ends of what the threads do
+    Attempt attempt;
 
    private:
     static const real* sum_of(const real* a, const real* b, int64_t count) {
@@ -258,11 +254,14 @@ template <typename Cell, typename real> struct Plan {
             threads = 1;
             together = false;
         }
-        if (together && !elementwise() && Crowd::is_there()) {  // the results have the same bits
+        shares = together ? 1 : threads;  // the work is dealt alike, whoever does it
+        if (threads > 1 && Crowd::is_there()) {
             threads = 1;
             together = false;
         }
-        shares = together ? 1 : threads;
+        if (threads == 1) return;
+        attempt.begin();
+        barrier.begin();
     }
 
     // Whether every thread would get units of each state, and the rows are few enough that it matters who takes how many.

@@ -44,8 +44,11 @@ inline int run_wave(const void* wave) noexcept {
     const Wave& asked = *static_cast<const Wave*>(wave);
     if (asked.forked) OpenMP::forked = true;
     std::atomic<bool> failed{false};
+    Attempt attempt;
+    const int threads = asked.threads > 1 && Crowd::is_there() ? 1 : int(asked.threads);
+    if (threads > 1) attempt.begin();
     try {
-        run_parallel(int(asked.threads), [&](int thread, int count) {
+        run_parallel(threads, [&](int thread, int count) {
             for (int64_t i = thread; i < asked.count; i += count) {
                 const auto& one = asked.calls[i];
                 if (one.pass(one.call)) failed = true;
@@ -55,6 +58,7 @@ inline int run_wave(const void* wave) noexcept {
     } catch (...) {
         return 1;
     }
+    attempt.end(false);
     return failed;
 }
 
