@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ import pytest
 import torch
 from tests.engine.agreement import needs_compiler
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 import unspool
@@ -250,6 +253,36 @@ def test_the_operator_refuses_what_no_kernel_can_read() -> None:
             call(number, [x, *weights], SMALL)
 
 
+def test_gradients_are_recorded() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2, requires_grad=True)
+    one = torch.ones(3, 2, 3)
+
+    def check(output: Tensor) -> None:
+        def slope(given: Tensor) -> Tensor:
+            return torch.autograd.grad(output, x, given, retain_graph=True)[0]
+
+        graph: Any = make_fx(slope)(one)
+        assert torch.allclose(graph(2 * one), slope(2 * one), atol=1e-6)
+
+    check(known(layer, x)[0])
+    with through_python():
+        check(layer(x)[0])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_states_in_a_tuple_of_the_wrong_length_are_refused(layers: int) -> None:
+    x, state = torch.randn(1, 2, 2), torch.randn(layers, 2, 3)
+    gru, lstm = unspool.nn.GRU(2, 3, layers), unspool.nn.LSTM(2, 3, layers)
+    for _ in range(2):
+        gru(x, state)
+        lstm(x, (state, state))
+    with pytest.raises(UnspoolError, match="Give the initial state as one tensor"):
+        gru(x, (state,))
+    for wrong in ((), (state,), (state, state, state)):
+        with pytest.raises(UnspoolError, match="expects two hidden states"):
+            lstm(x, wrong)
+
+
 def test_layers_of_the_same_sizes_share_their_plan() -> None:
     from unspool.nn.quick_call import _calls
 
@@ -280,6 +313,46 @@ def test_the_child_of_a_fork() -> None:
     assert entered
     assert np.array_equal(values, output.detach())
     assert np.array_equal(gradient, torch.autograd.grad(output.sum(), x)[0])
+
+
+def call_in_children(pipe: Any) -> None:
+    """Fork while other threads call the entry; tell how many children did not come back."""
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(1, 1, 2)
+    assert ENTRY.prepare() is None
+    known(layer, x)
+    runner: Any = layer._runner(2)
+    plan = runner._quick_call(False, True)._plans[4]
+    tensors, done, lost = [x, *(weight.detach() for weight in layer.parameters())], threading.Event(), 0
+    call: Any = ENTRY.call
+
+    def spin() -> None:
+        while not done.is_set():
+            call(plan, tensors, SMALL)
+
+    threads = [threading.Thread(target=spin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3000):
+        if (child := os.fork()) == 0:
+            signal.alarm(20)
+            call(plan, tensors, SMALL)
+            os._exit(0)
+        lost += os.waitpid(child, 0)[1] != 0
+    done.set()
+    for thread in threads:
+        thread.join()
+    pipe.send(lost)
+
+
+@pytest.mark.long
+def test_a_fork_while_other_threads_call() -> None:
+    context = multiprocessing.get_context("spawn")
+    mine, other = context.Pipe()
+    process = context.Process(target=call_in_children, args=(other,))
+    process.start()
+    assert mine.poll(300)
+    assert mine.recv() == 0
+    process.join()
 
 
 # The build
