@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -377,6 +378,80 @@ def test_many_small_calls_start_a_build_in_the_background(monkeypatch: pytest.Mo
     go.set()
     assert own.prepare() is None
     assert own.call is not None
+
+
+def test_a_thread_that_cannot_start_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    own = Entry()
+    for _ in range(2 * WORTH):
+        own.notice()
+    assert own.prepare() == "can't start new thread"
+
+
+def test_whatever_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(self: Entry) -> None:
+        raise RuntimeWarning("the cache cannot be written")  # as with warnings that are errors
+
+    monkeypatch.setattr(Entry, "_load", load)
+    assert Entry().prepare() == "the cache cannot be written"
+
+
+def test_two_processes_that_need_it_compile_it_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path, begun, go = tmp_path / "entry.so", threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def first() -> None:
+        with entry._taking_turns(path):
+            begun.set()
+            go.wait(60)
+            order.append("first")
+
+    def second() -> None:
+        with entry._taking_turns(path):
+            order.append("second")
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    threads[1].join(0.3)
+    assert order == []
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(entry, "PATIENCE", 0.1)
+    with entry._taking_turns(path), entry._taking_turns(path):
+        pass  # who waits for too long goes on
+
+
+@pytest.mark.parametrize("content", ["", "int x;"])
+def test_what_cannot_be_loaded_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str) -> None:
+    def compile_once(source: str, command: tuple[str, ...], path: Path, *libraries: str) -> None:
+        path.touch()
+        if content:
+            build._compile(content, (command[0], "-shared", "-fPIC"), path)
+
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("UNSPOOL_CACHE", str(folder))
+    monkeypatch.setattr(build, "compile_once", compile_once)
+    assert "cannot be loaded" in str(Entry().prepare())
+    assert not list(folder.glob("*.so"))
+
+
+def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
+    old, new = tmp_path / "build-old", tmp_path / "build-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "half.so").touch()
+    os.utime(old, (0, 0))
+    with build._making(tmp_path / "whole.so") as made:
+        made.touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["build-new", "whole.so"]
 
 
 def test_calls_of_python_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
