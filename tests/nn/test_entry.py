@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 import torch
 from tests.engine.agreement import needs_compiler
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 import unspool
@@ -250,6 +254,36 @@ def test_the_operator_refuses_what_no_kernel_can_read() -> None:
             call(number, [x, *weights], SMALL)
 
 
+def test_gradients_are_recorded() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2, requires_grad=True)
+    one = torch.ones(3, 2, 3)
+
+    def check(output: Tensor) -> None:
+        def slope(given: Tensor) -> Tensor:
+            return torch.autograd.grad(output, x, given, retain_graph=True)[0]
+
+        graph: Any = make_fx(slope)(one)
+        assert torch.allclose(graph(2 * one), slope(2 * one), atol=1e-6)
+
+    check(known(layer, x)[0])
+    with through_python():
+        check(layer(x)[0])
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_states_in_a_tuple_of_the_wrong_length_are_refused(layers: int) -> None:
+    x, state = torch.randn(1, 2, 2), torch.randn(layers, 2, 3)
+    gru, lstm = unspool.nn.GRU(2, 3, layers), unspool.nn.LSTM(2, 3, layers)
+    for _ in range(2):
+        gru(x, state)
+        lstm(x, (state, state))
+    with pytest.raises(UnspoolError, match="Give the initial state as one tensor"):
+        gru(x, (state,))
+    for wrong in ((), (state,), (state, state, state)):
+        with pytest.raises(UnspoolError, match="expects two hidden states"):
+            lstm(x, wrong)
+
+
 def test_layers_of_the_same_sizes_share_their_plan() -> None:
     from unspool.nn.quick_call import _calls
 
@@ -282,6 +316,46 @@ def test_the_child_of_a_fork() -> None:
     assert np.array_equal(gradient, torch.autograd.grad(output.sum(), x)[0])
 
 
+def call_in_children(pipe: Any) -> None:
+    """Fork while other threads call the entry; tell how many children did not come back."""
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(1, 1, 2)
+    assert ENTRY.prepare() is None
+    known(layer, x)
+    runner: Any = layer._runner(2)
+    plan = runner._quick_call(False, True)._plans[4]
+    tensors, done, lost = [x, *(weight.detach() for weight in layer.parameters())], threading.Event(), 0
+    call: Any = ENTRY.call
+
+    def spin() -> None:
+        while not done.is_set():
+            call(plan, tensors, SMALL)
+
+    threads = [threading.Thread(target=spin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3000):
+        if (child := os.fork()) == 0:
+            signal.alarm(20)
+            call(plan, tensors, SMALL)
+            os._exit(0)
+        lost += os.waitpid(child, 0)[1] != 0
+    done.set()
+    for thread in threads:
+        thread.join()
+    pipe.send(lost)
+
+
+@pytest.mark.long
+def test_a_fork_while_other_threads_call() -> None:
+    context = multiprocessing.get_context("spawn")
+    mine, other = context.Pipe()
+    process = context.Process(target=call_in_children, args=(other,))
+    process.start()
+    assert mine.poll(300)
+    assert mine.recv() == 0
+    process.join()
+
+
 # The build
 
 
@@ -304,6 +378,80 @@ def test_many_small_calls_start_a_build_in_the_background(monkeypatch: pytest.Mo
     go.set()
     assert own.prepare() is None
     assert own.call is not None
+
+
+def test_a_thread_that_cannot_start_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    own = Entry()
+    for _ in range(2 * WORTH):
+        own.notice()
+    assert own.prepare() == "can't start new thread"
+
+
+def test_whatever_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(self: Entry) -> None:
+        raise RuntimeWarning("the cache cannot be written")  # as with warnings that are errors
+
+    monkeypatch.setattr(Entry, "_load", load)
+    assert Entry().prepare() == "the cache cannot be written"
+
+
+def test_two_processes_that_need_it_compile_it_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path, begun, go = tmp_path / "entry.so", threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def first() -> None:
+        with entry._taking_turns(path):
+            begun.set()
+            go.wait(60)
+            order.append("first")
+
+    def second() -> None:
+        with entry._taking_turns(path):
+            order.append("second")
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    threads[1].join(0.3)
+    assert order == []
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(entry, "PATIENCE", 0.1)
+    with entry._taking_turns(path), entry._taking_turns(path):
+        pass  # who waits for too long goes on
+
+
+@pytest.mark.parametrize("content", ["", "int x;"])
+def test_what_cannot_be_loaded_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str) -> None:
+    def compile_once(source: str, command: tuple[str, ...], path: Path, *libraries: str) -> None:
+        path.touch()
+        if content:
+            build._compile(content, (command[0], "-shared", "-fPIC"), path)
+
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("UNSPOOL_CACHE", str(folder))
+    monkeypatch.setattr(build, "compile_once", compile_once)
+    assert "cannot be loaded" in str(Entry().prepare())
+    assert not list(folder.glob("*.so"))
+
+
+def test_what_a_killed_build_left_is_removed(tmp_path: Path) -> None:
+    old, new = tmp_path / "build-old", tmp_path / "build-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "half.so").touch()
+    os.utime(old, (0, 0))
+    with build._making(tmp_path / "whole.so") as made:
+        made.touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["build-new", "whole.so"]
 
 
 def test_calls_of_python_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

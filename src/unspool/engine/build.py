@@ -17,9 +17,10 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ MACHINE = {"avx512": ("-march=x86-64-v4",), "avx2": ("-march=x86-64-v3",), "base
 #: The flags in /proc/cpuinfo of a processor that has all of x86-64-v3, and of v4.
 V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
 V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+DAY = 24 * 60 * 60  # seconds; no build takes as long
 
 
 #: The environment as os.environ keeps it: to look there for what is absent takes a tenth of the time, at every call.
@@ -235,9 +237,18 @@ def _compile(source: str, command: tuple[str, ...], path: Path, *libraries: str)
 @contextmanager
 def _making(path: Path) -> Iterator[Path]:
     """A path to make a file at; at the end it is signed and put in its place, seen whole or not at all."""
+    _remove_leftovers(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
         made = Path(folder) / path.name
         yield made
         sign(made)
         made.chmod(0o700)
         os.replace(made, path)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what builds left behind whose processes were killed, a day after."""
+    for left in folder.glob("build-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > DAY:
+                shutil.rmtree(left, ignore_errors=True)

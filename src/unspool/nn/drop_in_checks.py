@@ -57,7 +57,7 @@ def find_starts(hx: Any, count: int) -> Sequence[States] | None:
     if hx is None:
         return [()] * count
     parts = (hx,) if isinstance(hx, Tensor) else hx
-    if not isinstance(parts, tuple):
+    if not isinstance(parts, tuple) or (parts is hx and len(parts) < 2):  # one state comes as a tensor
         return None
     for part in parts:
         if type(part) not in PLAIN or not part.is_cpu or part.dim() != 3 or len(part) != count:

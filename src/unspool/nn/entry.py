@@ -10,14 +10,17 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from unspool.engine import build
 from unspool.engine.kernel import FORKED
+from unspool.engine.signature import is_whole
 from unspool.errors import BuildError, UnspoolError
 
 SOURCE = Path(__file__).parent / "native" / "entry.cpp"
@@ -31,6 +34,8 @@ FLAGS = (
 LIBRARIES = ("-Wl,--no-as-needed", "-L", str(TORCH / "lib"), "-ltorch", "-ltorch_cpu", "-lc10")
 #: Small calls in training after which the entry is worth its compiling; bytes of a tape up to which a call is small.
 WORTH, SMALL = 300, 1 << 20
+#: Seconds that a process waits for another one which compiles the entry.
+PATIENCE = 300
 
 #: What `unspool::call` is to torch: plan, tensors, the most bytes of a tape → output and final states, or nothing.
 Call = Callable[[int, Sequence[Tensor], int], list[Tensor]]
@@ -43,7 +48,7 @@ class Entry:
     call: Call | None = None
 
     def __init__(self) -> None:
-        self._calls = 0
+        self._calls, self._begun = 0, False
         self._why_not: str | None = None
         self._lock = threading.Lock()
         self._library: ctypes.CDLL | None = None
@@ -52,8 +57,12 @@ class Entry:
     def notice(self) -> None:
         """A small call went through Python. After many of them, compile in the background."""
         self._calls += 1
-        if self._calls == WORTH and self._why_not is None:
-            threading.Thread(target=self.prepare, name="unspool: compiler", daemon=True).start()
+        if self._calls >= WORTH and not self._begun:  # a count by several threads may miss a number
+            self._begun = True
+            try:
+                threading.Thread(target=self.prepare, name="unspool: compiler", daemon=True).start()
+            except RuntimeError as error:  # no more threads, as at the end of a program
+                self._why_not = str(error)
 
     def prepare(self) -> str | None:
         """Have the library, compiled now if it was not before. Why there is none, or None."""
@@ -61,8 +70,8 @@ class Entry:
             if self.call is None and self._why_not is None:
                 try:
                     self._load()
-                except (UnspoolError, OSError, RuntimeError) as error:
-                    self._why_not = str(error)
+                except Exception as error:  # whatever it is, calls go through Python
+                    self._why_not = str(error) or type(error).__name__
         return self._why_not
 
     def add_plan(
@@ -99,15 +108,36 @@ class Entry:
         source = SOURCE.read_text(encoding="utf-8")
         parts = (torch.__version__, compiler, *FLAGS, *LIBRARIES)
         path = build.kernel_folder() / f"{build.key(source, parts)}.so"
-        build.compile_once(source, (compiler, *FLAGS, "-shared"), path, *LIBRARIES)
-        library = ctypes.CDLL(str(path))
-        library.unspool_register.restype = ctypes.c_char_p
-        library.unspool_add_plan.restype = ctypes.c_int64
+        if not is_whole(path):
+            with _taking_turns(path):
+                build.compile_once(source, (compiler, *FLAGS, "-shared"), path, *LIBRARIES)
+        try:
+            library = ctypes.CDLL(str(path))
+            library.unspool_register.restype = ctypes.c_char_p
+            library.unspool_add_plan.restype = ctypes.c_int64
+        except (OSError, AttributeError) as error:
+            path.unlink(missing_ok=True)  # what cannot be loaded is not kept: the next process makes it anew
+            raise BuildError(f"{compiler} made an entry that cannot be loaded: {error}") from error
         if (problem := library.unspool_register()) is not None:
             raise BuildError(f"torch does not take the entry: {problem.decode(errors='replace')}")
         library.unspool_after_fork(self._forked)
         self._library = library
         self.call = torch.ops.unspool.call.default._op
+
+
+@contextmanager
+def _taking_turns(path: Path) -> Iterator[None]:
+    """One process at a time compiles this file: a compiler takes a gigabyte, and many processes may begin at once."""
+    lock = FileLock(path.with_suffix(".lock"), timeout=PATIENCE, thread_local=False, fallback_to_soft=False)
+    with suppress(Timeout, OSError):  # without a lock, each compiles its own, and the last one stays
+        lock.acquire()
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            with suppress(OSError):
+                Path(lock.lock_file).unlink()  # whoever opened it before finds that it has no name, and tries again
+        lock.release()
 
 
 #: The one of this process: torch knows an operator once.

@@ -196,8 +196,8 @@ def differentiate(
         wanted: for each tensor of the call, whether its gradient is.
     """
     count = len(wanted)
-    if torch.is_grad_enabled() or not all(map(_is_plain, gradients)):
-        # The gradient is itself to be differentiated, or comes in a batch.
+    if torch.is_grad_enabled() or torch._C._len_torch_dispatch_stack() or not all(map(_is_plain, gradients)):
+        # The gradient is itself to be differentiated, or is recorded, or comes in a batch.
         return _eager_gradients(call, saved[:count], gradients, wanted)
     return call.backward(saved[:count], saved[count], saved[count + 1 :], gradients, wanted[0])
 

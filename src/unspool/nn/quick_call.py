@@ -129,8 +129,9 @@ def _find_plan(call: QuickCall, itemsize: int) -> int:
     key = (*functions, *numbers, *map(tuple, lists))
     plan = _plans.get(key)
     if plan is None:
-        plan = _plans[key] = ENTRY.add_plan(functions, numbers, lists)
-        _calls[plan] = call
+        plan = ENTRY.add_plan(functions, numbers, lists)
+        _calls[plan] = call  # before other threads find the plan
+        _plans[key] = plan
     return plan
 
 

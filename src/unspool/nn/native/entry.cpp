@@ -5,8 +5,11 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorSubclassLikeUtils.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstring>
@@ -35,6 +38,9 @@ struct Plan {
 
 std::mutex adding;
 std::deque<Plan> plans;  // never freed, as little as libraries are: graphs refer to them
+
+// A fork waits for whoever adds or looks up a plan: in the child no other thread is there to let go.
+void handle_forks() { pthread_atfork([] { adding.lock(); }, [] { adding.unlock(); }, [] { adding.unlock(); }); }
 
 const Plan& plan_at(int64_t number) {
     std::lock_guard<std::mutex> lock(adding);
@@ -175,7 +181,8 @@ variable_list run_backward(
     return found;
 }
 
-// The gradients that are wanted, by Python: where they are differentiated again, come in a batch, or do not fit.
+// The gradients that are wanted, by Python: where they are differentiated again, come in a batch, do not fit, or where
+// torch records the operations.
 variable_list ask_python(int64_t number, const variable_list& saved, const variable_list& gradients, const c10::List<bool>& wanted) {
     static const auto operation = c10::Dispatcher::singleton().findSchemaOrThrow("unspool::differentiate", "");
     c10::List<std::optional<Tensor>> given;
@@ -209,7 +216,7 @@ struct Recurrence : torch::autograd::Function<Recurrence> {
         bool any = false;
         for (const Tensor& gradient : gradients) any |= gradient.defined();
         if (!any) return found;
-        if (!at::GradMode::is_enabled()) {
+        if (!at::GradMode::is_enabled() && !c10::impl::TorchDispatchModeTLS::any_modes_set()) {
             variable_list kept = gradients;
             variable_list mine = run_backward(
                 plan_at(number), at::TensorList(saved.data(), count), saved[count], saved[count + 1], kept,
@@ -251,6 +258,7 @@ UNSPOOL_PUBLIC const char* unspool_register() {
     try {
         static torch::Library library(torch::Library::FRAGMENT, "unspool", std::nullopt, __FILE__, __LINE__);
         library.def("call(int plan, Tensor[] tensors, int most) -> Tensor[]", &call);
+        handle_forks();  // here once: a second definition fails
     } catch (const std::exception& error) {
         problem = error.what();
         return problem.c_str();
