@@ -41,7 +41,8 @@ def waves() -> Iterator[list[int]]:
         return forward(self, *given)
 
     torch.set_num_threads(2)
-    with patch.object(wavefront, "LEAST_WORK", 0), patch.object(WaveCall, "forward", watched):
+    little = patch.multiple(wavefront, LEAST_WORK=0, LEAST_STEP=0, MOST_ROWS=4)
+    with little, patch.object(WaveCall, "forward", watched):
         yield seen
     torch.set_num_threads(before)
 
@@ -159,8 +160,10 @@ def test_steps_aside_where_layers_are_faster_alone(waves: list[int]) -> None:
     torch.set_num_threads(2)
     module.weight_ih_l0.requires_grad_(False)
     module(x[:, :1])  # some weights are frozen
-    with patch.object(wavefront, "LEAST_WORK", 1 << 30):
-        module(x[:, :1])
+    module.requires_grad_(True)
+    for limit in ("LEAST_WORK", "LEAST_STEP"):
+        with patch.object(wavefront, limit, 1 << 30):
+            module(x[:, :1])
     assert not waves
     with torch.no_grad():
         module(x[:, :1])

@@ -22,10 +22,10 @@ from unspool.nn.route import choose_route
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States
 
-#: Up to this batch size a wavefront is faster. With more rows, threads that split them are as busy.
-MOST_ROWS = 4
-#: From how many multiplications on a second thread is worth its start.
-LEAST_WORK = 1 << 20
+#: Up to this batch size a wavefront is faster. With more rows, threads that split them are as busy, and need not meet.
+MOST_ROWS = 2
+#: From how many multiplications on a second thread is worth its start, and a layer's step that threads meet after it.
+LEAST_WORK, LEAST_STEP = 1 << 20, 1 << 15
 #: The routes that call a kernel.
 KERNEL_ROUTES = ("kernel", "quick kernel")
 
@@ -181,7 +181,7 @@ def _is_worth(parameters: Sequence[Tensors], x: Tensor) -> bool:
     if torch.is_grad_enabled() and len(wanted) > 1:
         return False  # alone, a frozen layer needs no backward pass
     numbers = sum(tensor.numel() for weights in parameters for tensor in weights if isinstance(tensor, Tensor))
-    return numbers * x.shape[0] * x.shape[1] >= LEAST_WORK
+    return numbers * x.shape[0] * x.shape[1] >= LEAST_WORK and numbers >= LEAST_STEP * len(parameters)
 
 
 def _has_kernel(runner: Runner, parameters: Tensors, x: Tensor, start: States | None) -> bool:
