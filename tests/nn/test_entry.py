@@ -369,6 +369,7 @@ def test_many_small_calls_start_a_build_in_the_background(monkeypatch: pytest.Mo
         self.call = lambda *_: []
 
     monkeypatch.setattr(Entry, "_load", load)
+    monkeypatch.setattr(entry, "DELAY", 0)
     for _ in range(WORTH - 1):
         own.notice()
     assert not begun.is_set()
@@ -378,6 +379,34 @@ def test_many_small_calls_start_a_build_in_the_background(monkeypatch: pytest.Mo
     go.set()
     assert own.prepare() is None
     assert own.call is not None
+
+
+def test_no_compiler_is_started_in_a_short_program_or_without_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))
+    compiled: list[str] = []
+    monkeypatch.setattr(build, "compile_once", lambda *_: compiled.append("now"))
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr(entry, "free_memory", lambda: 300 << 20)
+    own = Entry()
+    own._prepare_later()
+    assert waits == [entry.DELAY]
+    assert not compiled
+    assert "300 MiB are free" in str(own.prepare())
+
+
+def test_the_memory_of_a_container_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(entry, "MACHINE", tmp_path / "meminfo")
+    monkeypatch.setattr(entry, "CONTAINER", tmp_path)
+    entry.MACHINE.write_text("MemTotal: 900 kB\nMemAvailable: 500 kB\nHugePages_Total: 0\n", "utf-8")
+    assert entry.free_memory() == 500 * 1024
+    for name, text in (("max", "300000"), ("current", "200000"), ("stat", "anon 7\ninactive_file 50000\n")):
+        (tmp_path / f"memory.{name}").write_text(text, "utf-8")
+    assert entry.free_memory() == 150_000
+    (tmp_path / "memory.max").write_text("max\n", "utf-8")
+    assert entry.free_memory() == 500 * 1024
 
 
 def test_a_thread_that_cannot_start_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

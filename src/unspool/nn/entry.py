@@ -1,7 +1,8 @@
 """Entry: a way into kernels through C++ alone, for calls so small that Python's steps take longer than the kernel.
 
-Compiling it takes ten seconds, once per version of torch, with the headers that come with torch. That happens in the
-background of a program that makes many such calls. Where there is no compiler, calls go through Python.
+Compiling it takes ten seconds and a gigabyte, once per version of torch, with the headers that come with torch. That
+happens in the background of a program that makes many such calls and runs for a while. Where there is no compiler,
+calls go through Python.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,8 +36,13 @@ FLAGS = (
 LIBRARIES = ("-Wl,--no-as-needed", "-L", str(TORCH / "lib"), "-ltorch", "-ltorch_cpu", "-lc10")
 #: Small calls in training after which the entry is worth its compiling; bytes of a tape up to which a call is small.
 WORTH, SMALL = 300, 1 << 20
-#: Seconds that a process waits for another one which compiles the entry.
-PATIENCE = 300
+#: Seconds after that before a compiler starts, as a short program gains nothing by it; and that a process waits for
+#: another one which compiles the entry.
+DELAY, PATIENCE = 10.0, 300
+#: Bytes that are free where a compiler is started unasked.
+NEEDED = 2 << 30
+#: Where Linux says how much memory there is, and what a container may use.
+MACHINE, CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 #: What `unspool::call` is to torch: plan, tensors, the most bytes of a tape → output and final states, or nothing.
 Call = Callable[[int, Sequence[Tensor], int], list[Tensor]]
@@ -60,7 +67,7 @@ class Entry:
         if self._calls >= WORTH and not self._begun:  # a count by several threads may miss a number
             self._begun = True
             try:
-                threading.Thread(target=self.prepare, name="unspool: compiler", daemon=True).start()
+                threading.Thread(target=self._prepare_later, name="unspool: compiler", daemon=True).start()
             except RuntimeError as error:  # no more threads, as at the end of a program
                 self._why_not = str(error)
 
@@ -73,6 +80,19 @@ class Entry:
                 except Exception as error:  # whatever it is, calls go through Python
                     self._why_not = str(error) or type(error).__name__
         return self._why_not
+
+    def _prepare_later(self) -> None:
+        """Have the library now if it was compiled before, else compile it after a while, if there is memory."""
+        try:
+            compiler = build.find_compiler()
+            if compiler is not None and not is_whole(_path(compiler)):
+                time.sleep(DELAY)
+                if (free := free_memory()) < NEEDED:
+                    problem = f"a compiler needs memory, of which {free >> 20} MiB are free"
+                    raise BuildError(f"{problem}. unspool check compiles it all the same.")
+        except Exception as error:  # whatever it is, calls go through Python
+            self._why_not = str(error) or type(error).__name__
+        self.prepare()
 
     def add_plan(
         self,
@@ -105,12 +125,10 @@ class Entry:
         compiler = build.find_compiler()
         if compiler is None:
             raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH")
-        source = SOURCE.read_text(encoding="utf-8")
-        parts = (torch.__version__, compiler, *FLAGS, *LIBRARIES)
-        path = build.kernel_folder() / f"{build.key(source, parts)}.so"
+        path = _path(compiler)
         if not is_whole(path):
             with _taking_turns(path):
-                build.compile_once(source, (compiler, *FLAGS, "-shared"), path, *LIBRARIES)
+                build.compile_once(SOURCE.read_text("utf-8"), (compiler, *FLAGS, "-shared"), path, *LIBRARIES)
         try:
             library = ctypes.CDLL(str(path))
             library.unspool_register.restype = ctypes.c_char_p
@@ -123,6 +141,27 @@ class Entry:
         library.unspool_after_fork(self._forked)
         self._library = library
         self.call = torch.ops.unspool.call.default._op
+
+
+def _path(compiler: str) -> Path:
+    """Where the library is, or is to be."""
+    parts = (torch.__version__, compiler, *FLAGS, *LIBRARIES)
+    return build.kernel_folder() / f"{build.key(SOURCE.read_text('utf-8'), parts)}.so"
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take: of the machine's memory, and of what its container is given."""
+    free = [1024 * _read_table(MACHINE)["MemAvailable:"]]
+    with suppress(OSError, ValueError, KeyError):  # no container, or one without a limit
+        most, used = (int((CONTAINER / f"memory.{name}").read_text("utf-8")) for name in ("max", "current"))
+        free.append(most - used + _read_table(CONTAINER / "memory.stat")["inactive_file"])
+    return min(free)
+
+
+def _read_table(path: Path) -> dict[str, int]:
+    """The numbers of a file that has a name and a number in each line."""
+    words = (line.split() for line in path.read_text("utf-8").splitlines())
+    return {name: int(number) for name, number, *_ in words}
 
 
 @contextmanager
