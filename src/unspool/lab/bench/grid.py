@@ -59,15 +59,15 @@ def judge(rows: Iterable[Row]) -> list[Finding]:
     inference = [row for row in rows if row.kind == "inference"]
     limits = [
         Finding(
-            "grid", "training, part of the large matrix product's rate", 100 * row.fraction, "%", 85, True, row.case
+            "grid", "training, part of the large matrix product's rate", 100 * row.fraction, "%", 80, True, row.case
         )
         for row in training
         if row.case in LIMIT and row.fraction is not None
     ]
     return [
-        *compare(training, ("torch", "jax"), "training, against the faster of torch and JAX", 2.0, 1.0),
+        *compare(training, ("torch", "jax"), "training, against the faster of torch and JAX", 2.0, 1.1),
         *compare(training, ("torch",), "training, against torch", 3.0, None),
-        *compare(inference, PEERS, "inference, against the fastest of torch, JAX and ONNX Runtime", 1.3, 0.95),
+        *compare(inference, PEERS, "inference, against the fastest of torch, JAX and ONNX Runtime", 1.6, 1.0),
         *compare(inference, ("torch",), "inference, against torch", None, None),
         *limits,
     ]
