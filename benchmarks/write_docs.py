@@ -47,8 +47,8 @@ python benchmarks/write_docs.py results.json              # write this page
   equations step by step, under `jit` in JAX; all that does not read the state is computed for all steps at once.
 - **Stacks** (`wavefront`): the same layers with and without `unspool.nn.wavefront.layers_apart()`.
 - **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, measured in the same rounds. Only
-  the operations of matrix products count. Where torch's product does not use the processor's AVX-512, a part of it can be
-  above 100 %.
+  the operations of matrix products count. Where torch's product does not use the processor's AVX-512, a part of it can
+  be above 100 %.
 """
 
 

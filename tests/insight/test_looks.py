@@ -74,7 +74,7 @@ def test_what_needs_layers_or_states() -> None:
     assert {"units", "saliency", "similarity", "paths"} <= {section.key for section in stacked.sections}
     units = stacked.find_section("units")
     assert units is not None
-    assert "follows input" in units.findings[0]
+    assert units.findings[0].startswith("layer 2, unit 2: without it the loss changes from")
 
 
 def test_two_directions_of_one_layer_are_not_called_alike() -> None:

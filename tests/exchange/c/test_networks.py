@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.exchange.c.calls import CALLS
-from tests.exchange.c.compiled import compile_all, in_double
+from tests.exchange.c.compiled import compile_all, each_compiler, in_double
 from tests.runtime.small_models import CASES, as_numpy, tensors_of
 
 from unspool.data.scale import Scale
@@ -92,7 +92,7 @@ def test_networks_of_every_kind_answer_as_their_players_do(tmp_path: Path) -> No
 
 
 def test_weights_in_a_file_of_their_own_give_the_same(tmp_path: Path) -> None:
-    found = check(tmp_path, FEW[::4], "clang", ("-O1",), separate=True)
+    found = check(tmp_path, FEW[::4], "gcc", ("-O1",), separate=True)
     assert max(found.values()) <= TOLERANCE, found
 
 
@@ -131,7 +131,7 @@ def test_eight_bits_are_those_of_the_player(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@each_compiler
 def test_all_networks_answer_as_their_players_do(tmp_path: Path, compiler: str) -> None:
     found = check(tmp_path, list(CASES), compiler, ("-O2",))
     assert max(found.values()) <= TOLERANCE, found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.exchange.c.compiled import compile_all, floats
+from tests.exchange.c.compiled import compile_all, each_compiler, floats
 from tests.exchange.c.random_stacks import cell_stack, compare, published_stack, random_stack
 from tests.variants import PUBLISHED
 
@@ -67,13 +67,13 @@ def test_in_parts_the_output_has_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@each_compiler
 def test_200_architectures_and_60_cells(tmp_path: Path, compiler: str) -> None:
     check(tmp_path, range(200), range(60), compiler)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@each_compiler
 def test_200_architectures_and_60_cells_under_sanitizers(tmp_path: Path, compiler: str) -> None:
     """In a process of its own, whose memory the sanitizer watches; Debian's clang has no runtime of ASan beside it."""
     options, preloaded = ["-O1", "-fsanitize=undefined", "-fsanitize-trap=undefined"], {}
