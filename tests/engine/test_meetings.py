@@ -23,7 +23,7 @@ using namespace unspool;
 
 int main() {
     // How many calls have one thread after each failed attempt.
-    for (int attempt = 0; attempt < 9; ++attempt) {
+    for (int attempt = 0; attempt < 11; ++attempt) {
         Crowd::note(true);
         int calls = 0;
         while (Crowd::is_there()) ++calls;
@@ -32,6 +32,9 @@ int main() {
     Crowd::note(false);
     std::printf("%d ", int(Crowd::is_there()));
     Crowd::note(true);
+    Crowd::note(true);
+    Crowd::note(false);
+    for (int attempt = 0; attempt < 3; ++attempt) Crowd::note(true);
     int calls = 0;
     while (Crowd::is_there()) ++calls;
     std::printf("%d\\n", calls);
@@ -64,7 +67,7 @@ def test_one_thread_follows_a_failed_attempt_and_both_hear_that_they_part(tmp_pa
     # A wait of less than 10 ms, such as for a thread that has only just begun, is none here.
     subprocess.run([*command, "-DUNSPOOL_LONG_WAIT=10000000", "-o", str(tmp_path / "waiting"), "-ldl"], check=True)
     said = subprocess.run([str(tmp_path / "waiting")], check=True, capture_output=True, text=True).stdout.splitlines()
-    assert said[0] == "16 32 64 128 256 512 1024 1024 1024 0 16"
+    assert said[0] == "0 0 16 32 64 128 256 512 1024 1024 1024 0 16"
     first, second = said[2].split()
     assert first == second == "..x"
     assert said[1].split()[0] == said[1].split()[1]

@@ -153,8 +153,9 @@ class Barrier {
     alignas(64) std::atomic<unsigned> round_{0};
 };
 
-// Whether others use the cores, as far as calls with several threads have noticed. After one that failed, calls have one
-// thread: 16 of them, and twice as many each time that the next attempt fails, too. The results have the same bits.
+// Whether others use the cores, as far as calls with several threads have noticed. After three in a row that failed, calls
+// have one thread: 16 of them, and twice as many each time that the next attempt fails, too. One alone may have waited for a
+// thread that was asleep. The results have the same bits.
 class Crowd {
    public:
     // Whether this call is to have one thread.
@@ -164,13 +165,18 @@ class Crowd {
     }
     static void note(bool failed) {
         if (LONG_WAIT < 0) return;
-        const int rest = rest_.load(std::memory_order_relaxed);
-        if (failed) left_.store(rest, std::memory_order_relaxed);
-        rest_.store(failed ? std::min(2 * rest, 1024) : 16, std::memory_order_relaxed);
+        if (!failed) {
+            failures_.store(0, std::memory_order_relaxed);
+            rest_.store(16, std::memory_order_relaxed);
+        } else if (failures_.fetch_add(1, std::memory_order_relaxed) >= 2) {
+            const int rest = rest_.load(std::memory_order_relaxed);
+            left_.store(rest, std::memory_order_relaxed);
+            rest_.store(std::min(2 * rest, 1024), std::memory_order_relaxed);
+        }
     }
 
    private:
-    static inline std::atomic<int> left_{UNSPOOL_CROWD}, rest_{16};
+    static inline std::atomic<int> left_{UNSPOOL_CROWD}, rest_{16}, failures_{0};
 };
 
 // A call with several threads. It fails if the first of them has no core half of the time, or sleeps until others are done.
