@@ -149,10 +149,6 @@ template <typename Cell, typename real> class Backward {
         const int n = mine.count;
         Units units = p.units_of(part, parts);
         Frame<real> f = p.frame(mine, units);
-        auto leaves = [&] {  // after a meeting at which the threads part
-            units = p.units_of(0, parts = 1);
-            return part > 0;
-        };
         f.operands = w.operands;
         f.cuts = w.cuts;
         f.sums = w.sums;
@@ -214,7 +210,7 @@ template <typename Cell, typename real> class Backward {
                     back_product(FROM_VALUE, operand, alive, slab_rows + filled, w.backs[i], false, units.first[size], units.last[size]);
                 }
                 Cell::template backward<real>(level, f);
-                if (p.meet_after_level(parts) && leaves()) return;
+                if (p.leaves_after_level(part, parts, units)) return;
             }
             for (int k = 0; k < Cell::STATES; ++k) {
                 const int size = Cell::state_widths[k];

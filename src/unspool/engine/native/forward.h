@@ -217,10 +217,6 @@ template <typename Cell, typename real> class Forward {
         const int n = mine.count;
         Units units = p.units_of(part, parts);
         Frame<real> f = p.frame(mine, units);
-        auto leaves = [&] {  // after a meeting at which the threads part
-            units = p.units_of(0, parts = 1);
-            return part > 0;
-        };
         f.operands = w.operands;
         f.cuts = w.cuts;
         f.sums = w.sums;
@@ -242,7 +238,7 @@ template <typename Cell, typename real> class Forward {
             const int64_t t = p.time_of(done, longest);
             const int living = mine.alive(t, alive);
             for (int r = alive; r < living; ++r) p.take_states(now, r, mine.index[r], p.start, units);  // rows that begin
-            if (living > alive && p.meet_after_level(parts) && leaves()) return;
+            if (living > alive && p.leaves_after_level(part, parts, units)) return;
             alive = living;
             if (!w.hoist) {
                 p.progress.wait_for(done + 1);
@@ -283,7 +279,7 @@ template <typename Cell, typename real> class Forward {
                     block_product(b, alive, rows_of, f.maps, begun, done & 1, units, parts);
                 }
                 level(number, f);
-                if (p.meet_after_level(parts) && leaves()) return;
+                if (p.leaves_after_level(part, parts, units)) return;
             }
             if (w.hoist) f.maps += alive * p.stride;
             p.progress.finished(done + 1);

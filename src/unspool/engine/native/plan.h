@@ -114,11 +114,14 @@ template <typename Cell, typename real> struct Plan {
         for (int g = 0; g < Cell::GROUPS; ++g) found = found && Cell::groups[g].origin == FROM_X;
         return found;
     }
-    // After a level: no thread goes on before all have written their units, if any of them reads others'. Whether the
-    // thread of part 0 goes on alone, with all units: then the others leave.
-    bool meet_after_level(int parts) {
+    // After a level: no thread goes on before all have written their units, if any of them reads others'. Where the threads
+    // part, the one of part 0 takes all units from here, and the others hear that they leave.
+    bool leaves_after_level(int part, int& parts, Units& units) {
         if constexpr (elementwise()) return false;
-        return barrier.meet_or_part(parts);
+        if (!barrier.meet_or_part(parts)) return false;
+        parts = 1;
+        units = units_of(0, parts);
+        return part > 0;
     }
 
     int64_t size(int width) const { return width < 0 ? 1 : sizes[width]; }
