@@ -102,7 +102,7 @@ class Kernel:
     ) -> None:
         """Run over `shape` = (steps, batch). Without `start` states begin at zero; a tape and a trace are filled.
 
-        With a `wave`, the call becomes part of it, and runs when the wave does; `threads` must be 1, `reverse` False.
+        With a `wave`, which has its own `threads`, the call runs when the wave does; `reverse` must be False.
         """
         given = START * bool(start) | TRACE * bool(trace) | WAVE * (wave is not None) | _Process.forked
         head = (*shape, threads, reverse, *self._fixed, lengths, given)

@@ -15,8 +15,9 @@ APART = 8
 class Wave:
     """Calls in the order in which they depend on each other; `Kernel.forward` and `Kernel.backward` add them.
 
-    The second call may begin when the first has finished some steps, and so on. Each runs in one thread. What their
-    addresses point to must live until `run` returns.
+    The second call may begin when the first has finished some steps, and so on: then each runs in one thread. Or they
+    run one after the other, each in all threads; what is faster is measured. The bits are the same. What their addresses
+    point to must live until `run` returns.
 
     Args:
         most: how many calls there will be.
@@ -42,11 +43,12 @@ class Wave:
         self._start, self._forked = start, forked
 
     def run(self, threads: int) -> None:
-        """Run the calls in so many threads, at most one per call."""
+        """Run the calls in so many threads."""
         assert self._start is not None
-        words = [len(self._calls), min(threads, len(self._calls)), int(self._forked)]
-        for number, (function, call) in enumerate(self._calls):
-            words += [_address(function), _address(ctypes.c_char_p(call)), self._counter(number)]
+        words = [len(self._calls), threads, int(self._forked)]
+        calls = [ctypes.create_string_buffer(call) for _, call in self._calls]  # to be filled in
+        for number, (function, _) in enumerate(self._calls):
+            words += [_address(function), ctypes.addressof(calls[number]), self._counter(number)]
         if self._start(struct.pack(f"{len(words)}q", *words)):
             raise UnspoolError("not enough memory for a stack of layers. Use a smaller batch or fewer steps.")
 

@@ -1,7 +1,7 @@
 """Wavefronts: layers of a stack that run at once, each a few steps behind the one below, a thread for each.
 
-Results and gradients have the bits that the layers have one after the other on one thread. With several threads a layer
-alone splits its rows or its units between them, so there sums may be rounded differently.
+Where the same layers are faster one after the other, each with its units split between the threads, they run like that:
+it is measured, call by call. Both ways have the bits that the layers have one after the other on one thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 
 from unspool.engine.wave import Wave
 from unspool.nn.boundary import admit
-from unspool.nn.kernel_call import Differentiable, Found, Given, KernelCall, address, addresses
+from unspool.nn.kernel_call import Differentiable, Found, KernelCall, address, addresses
 from unspool.nn.layout import Tensors
 from unspool.nn.route import choose_route
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States
 
-#: Up to this batch size a wavefront is faster. With more rows, threads that split them are as busy, and need not meet.
+#: Up to this batch size a wavefront may be faster. With more rows, threads that split them are as busy, and need not meet.
 MOST_ROWS = 2
 #: From how many multiplications on a second thread is worth its start, and a layer's step that threads meet after it.
 LEAST_WORK, LEAST_STEP = 1 << 20, 1 << 15
@@ -65,7 +65,7 @@ class WaveCall:
             x, start, parameters = call.boundary.admit((read, *own), call.ends)
             out, final = call.results(x)
             tape = call.tape(x) if keep else None
-            given = _on_one_thread(call.given(x, start, parameters, call.ends))
+            given = call.given(x, start, parameters, call.ends)
             call.kernel.forward(*given, out.data_ptr(), addresses(final), address(tape), wave=wave)
             held.append((x, start, parameters))  # perhaps copies, of which the wave knows addresses only
             outs.append(out)
@@ -93,7 +93,7 @@ class WaveCall:
             y, d_y, d_final = call.results_back(x, outs[level], (d_out, *d_final))
             d_x = torch.empty_like(x) if level or wants_x else None
             tape = admit("tape", tapes[level], (x.shape[0] * x.shape[1] * call.kernel.record,), x.dtype)
-            given = _on_one_thread(call.given(x, start, parameters, call.ends))
+            given = call.given(x, start, parameters, call.ends)
             own = call.backward_pass(given, (start, parameters), y, tape, d_y, d_final, d_x, wave)
             held.append((x, start, parameters, y, tape, d_y, d_final))
             found.append([*own[0], *own[1]])
@@ -172,10 +172,10 @@ def _run_group(
 
 
 def _is_worth(parameters: Sequence[Tensors], x: Tensor) -> bool:
-    """Whether layers at once are faster than one after the other: few rows, and no more threads than layers."""
+    """Whether layers at once may be faster than one after the other: few rows, and several threads."""
     if torch.compiler.is_compiling() or x.shape[1] > MOST_ROWS or _apart.get():
         return False
-    if not 1 < torch.get_num_threads() <= len(parameters):
+    if len(parameters) == 1 or torch.get_num_threads() == 1:
         return False
     wanted = {tensor.requires_grad for weights in parameters for tensor in weights if isinstance(tensor, Tensor)}
     if torch.is_grad_enabled() and len(wanted) > 1:
@@ -198,7 +198,3 @@ def _groups(layers: int, threads: int) -> Iterator[slice]:
         yield slice(first, first + size)
         first += size
 
-
-def _on_one_thread(given: Given) -> Given:
-    itemsize, shape, _, *rest = given
-    return itemsize, shape, 1, *rest  # type: ignore[return-value]

@@ -32,7 +32,7 @@ template <typename Cell, typename real> class Backward {
             backward_rows(rows, p.together ? shared : work_for(rows), sums[share], part, parts);
         });
         run_parallel(p.threads, [&](int thread, int threads) { gather(thread, threads, sums); });
-        p.attempt.end(p.barrier.parted());
+        p.choice.end();
     }
 
    private:

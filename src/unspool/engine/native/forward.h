@@ -113,7 +113,7 @@ template <typename Cell, typename real> class Forward {
             const Rows& rows = p.dealt[share];
             forward_rows(rows, p.together ? shared : work_for(rows), part, parts);
         });
-        p.attempt.end(p.barrier.parted());
+        p.choice.end();
     }
 
    private:

@@ -76,20 +76,15 @@ template <typename Body> void run_parallel(int count, Body&& body) {
     if (failed) throw std::bad_alloc();
 }
 
-inline int64_t read_clock(clockid_t clock) {
+inline int64_t nanoseconds() {
     timespec time;
-    clock_gettime(clock, &time);
+    clock_gettime(CLOCK_MONOTONIC, &time);
     return int64_t(time.tv_sec) * 1000000000 + time.tv_nsec;
 }
-inline int64_t nanoseconds() { return read_clock(CLOCK_MONOTONIC); }
 
-// Waiting, in nanoseconds, that is worth a thought. For tests: below zero, the meeting at which threads part; and how many
-// calls have one thread from the first on.
+// Waiting, in nanoseconds, that is worth a thought. For tests: below zero, the meeting at which threads part.
 #ifndef UNSPOOL_LONG_WAIT
 #define UNSPOOL_LONG_WAIT 300000
-#endif
-#ifndef UNSPOOL_CROWD
-#define UNSPOOL_CROWD 0
 #endif
 constexpr int64_t LONG_WAIT = UNSPOOL_LONG_WAIT;
 // Looks at what a thread waits for before it gives way: some ten microseconds.
@@ -119,7 +114,6 @@ class Barrier {
         wait_for_all(count, true);
         return parted_;
     }
-    bool parted() const { return parted_; }
 
     // One will not come: the others need not wait.
     void desert() { deserted_ = true; }
@@ -151,46 +145,6 @@ class Barrier {
     std::atomic<int64_t> waited_{0};  // nanoseconds, of all threads together
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<unsigned> round_{0};
-};
-
-// Whether others use the cores, as far as calls with several threads have noticed. After three in a row that failed, calls
-// have one thread: 16 of them, and twice as many each time that the next attempt fails, too. One alone may have waited for a
-// thread that was asleep. The results have the same bits.
-class Crowd {
-   public:
-    // Whether this call is to have one thread.
-    static bool is_there() {
-        int left = left_.load(std::memory_order_relaxed);
-        return left > 0 && left_.compare_exchange_strong(left, left - 1, std::memory_order_relaxed);
-    }
-    static void note(bool failed) {
-        if (LONG_WAIT < 0) return;
-        if (!failed) {
-            failures_.store(0, std::memory_order_relaxed);
-            rest_.store(16, std::memory_order_relaxed);
-        } else if (failures_.fetch_add(1, std::memory_order_relaxed) >= 2) {
-            const int rest = rest_.load(std::memory_order_relaxed);
-            left_.store(rest, std::memory_order_relaxed);
-            rest_.store(std::min(2 * rest, 1024), std::memory_order_relaxed);
-        }
-    }
-
-   private:
-    static inline std::atomic<int> left_{UNSPOOL_CROWD}, rest_{16}, failures_{0};
-};
-
-// A call with several threads. It fails if the first of them has no core half of the time, or sleeps until others are done.
-class Attempt {
-   public:
-    void begin() { begun_ = nanoseconds(), used_ = read_clock(CLOCK_THREAD_CPUTIME_ID); }
-    void end(bool parted) const {
-        if (!begun_) return;
-        const int64_t spent = nanoseconds() - begun_, idle = spent - (read_clock(CLOCK_THREAD_CPUTIME_ID) - used_);
-        Crowd::note(parted || (idle > LONG_WAIT && 2 * idle > spent));
-    }
-
-   private:
-    int64_t begun_ = 0, used_ = 0;
 };
 
 }  // namespace unspool

@@ -10,39 +10,22 @@
 #include <algorithm>
 
 #include "arena.h"
+#include "call.h"
+#include "choice.h"
 #include "frame.h"
 #include "parallel.h"
 #include "product.h"
 #include "wave.h"
 
-// From how many multiplications on a call is worth a second thread, and a step of it worth that threads meet.
+// From how many multiplications on a call may be worth a second thread, and a step of it worth that threads meet.
 #ifndef UNSPOOL_WORTH_A_THREAD
 #define UNSPOOL_WORTH_A_THREAD (1 << 19)
-#define UNSPOOL_WORTH_A_MEETING (1 << 15)
+#define UNSPOOL_WORTH_A_MEETING (1 << 14)
 #endif
+// From how many on several threads that need not meet are worth it for certain.
+constexpr int64_t SURELY_WORTH_A_THREAD = 1 << 28;
 
 namespace unspool {
-
-struct Place {  // in an array, or nowhere: −1
-    int64_t array, at;
-};
-// What is handed over: numbers and addresses, eight bytes each, then tables of addresses in the order of `Plan`'s.
-extern "C" struct Call {
-    int64_t steps, batch, threads, reverse;
-    const int64_t* sizes;
-    const Place (*places)[2];  // of each parameter, and of what is added to it
-    int64_t arrays;            // that parameters lie in
-    const int64_t* lengths;    // or null: all are `steps`
-    int64_t given;             // START, TRACE, SAME, FORKED, INT8, WAVE
-    const void* x;           // (T, B, input and further inputs)
-    void* out;               // (T, B, width of the first state)
-    void* packed;            // the matrices as `Packing` lays them out, packed before by `unspool_pack`; or null
-    void* tape;              // (T, B, record) or null: keep nothing
-    const void* d_out;       // (T, B, width), with SAME (width), or null: zero
-    void* d_x;               // or null: not wanted
-    void* tables[1];
-};
-enum { START = 1, TRACE = 2, SAME = 4, FORKED = 8, INT8 = 16, WAVE = 256 };
 
 struct Rows {  // a share: places in the batch, and lengths
     int count;
@@ -235,7 +218,7 @@ template <typename Cell, typename real> struct Plan {
     bool together;  // the threads take the same rows, each some of the units
     Rows* dealt;
     Barrier barrier;
-    Attempt attempt;
+    Choice choice;
 
    private:
     static const real* sum_of(const real* a, const real* b, int64_t count) {
@@ -252,19 +235,34 @@ template <typename Cell, typename real> struct Plan {
         for (int g = 0; g < Cell::GROUPS; ++g) work += operand_size(Cell::groups[g]) * columns(Cell::groups[g]);
         for (int m = 0; m < Cell::MAPS; ++m) whole = whole && size(Cell::maps[m].width) % NR<real> == 0;
         together = threads > 1 && whole && (elementwise() ? units_suffice() : B <= 2 && work >= UNSPOOL_WORTH_A_MEETING);
-        if (!together) threads = int(std::min<int64_t>(threads, B));
+        if (!together) threads = call.given & UNSPLIT ? 1 : int(std::min<int64_t>(threads, B));
         if (unpacked || work * T * B < UNSPOOL_WORTH_A_THREAD) {
             threads = 1;
             together = false;
         }
         shares = together ? 1 : threads;  // the work is dealt alike, whoever does it
-        if (threads > 1 && Crowd::is_there()) {
+        if (threads == 1) return;
+        if ((together || work * T * B < SURELY_WORTH_A_THREAD) && choice.begin(kind(), double(steps_of_rows())) == ONE) {
             threads = 1;
             together = false;
         }
-        if (threads == 1) return;
-        attempt.begin();
         barrier.begin();
+    }
+
+    // What calls have in common that take nearly as long per step and row.
+    uint64_t kind() const {
+        static const char pass = 0;  // of this cell, this way
+        uint64_t found = hash(uint64_t(reinterpret_cast<uintptr_t>(&pass)), uint64_t(d_arrays != nullptr));
+        for (int s = 0; s < Cell::SIZES; ++s) found = hash(found, uint64_t(sizes[s]));
+        for (int64_t value : {B, int64_t(threads), int64_t(call.tape != nullptr), int64_t(call.lengths != nullptr), int64_t(call.d_x != nullptr)})
+            found = hash(found, uint64_t(value));
+        return hash(found, magnitude(T));
+    }
+    int64_t steps_of_rows() const {
+        if (!call.lengths) return T * B;
+        int64_t found = 1;
+        for (int64_t b = 0; b < B; ++b) found += call.lengths[b];
+        return found;
     }
 
     // Whether every thread would get units of each state, and the rows are few enough that it matters who takes how many.

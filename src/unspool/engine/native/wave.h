@@ -1,4 +1,4 @@
-// Several calls at once, each a layer of a stack that reads what the one before writes, step by step.
+// Several calls, each a layer of a stack that reads what the one before writes, step by step: at once, or one by one.
 //
 // A call says how many steps it has finished, and waits until the one before has finished those that it needs. A thread
 // takes its calls in order, and a call waits for an earlier one only: so the first unfinished call can always go on,
@@ -7,7 +7,8 @@
 
 #include <climits>
 
-#include "parallel.h"
+#include "call.h"
+#include "choice.h"
 
 namespace unspool {
 
@@ -34,23 +35,39 @@ extern "C" struct Wave {
     int64_t forked;  // whether the process is a fork, perhaps from before this library was loaded
     struct {
         int (*pass)(const void*);
-        const void* call;
+        Call* call;  // with WAVE
         std::atomic<int64_t>* own;
     } calls[1];
 };
 
-// 0, or 1 if there was not enough memory.
+// What waves have in common that take nearly as long per step and row.
+inline uint64_t kind_of(const Wave& wave) {
+    uint64_t found = hash(0, uint64_t(wave.threads));
+    for (int64_t i = 0; i < wave.count; ++i) {
+        const Call& call = *wave.calls[i].call;
+        found = hash(found, uint64_t(reinterpret_cast<uintptr_t>(wave.calls[i].pass)));
+        for (int64_t value : {call.sizes[0], call.batch, int64_t(call.tape != nullptr), int64_t(call.lengths != nullptr)})
+            found = hash(found, uint64_t(value));
+        found = hash(found, magnitude(call.steps));
+    }
+    return found;
+}
+
+// Runs the calls at once, a thread each, or one after the other, each with all threads: as is faster. 0, or 1 if there was
+// not enough memory.
 inline int run_wave(const void* wave) noexcept {
     const Wave& asked = *static_cast<const Wave*>(wave);
     if (asked.forked) OpenMP::forked = true;
+    const Call& first = *asked.calls[0].call;
+    Choice choice;
+    const bool at_once = choice.begin(kind_of(asked), double(std::max<int64_t>(first.steps * first.batch, 1))) == MANY;
     std::atomic<bool> failed{false};
-    Attempt attempt;
-    const int threads = asked.threads > 1 && Crowd::is_there() ? 1 : int(asked.threads);
-    if (threads > 1) attempt.begin();
     try {
-        run_parallel(threads, [&](int thread, int count) {
+        run_parallel(at_once ? int(std::min(asked.threads, asked.count)) : 1, [&](int thread, int count) {
             for (int64_t i = thread; i < asked.count; i += count) {
                 const auto& one = asked.calls[i];
+                one.call->threads = at_once ? 1 : asked.threads;
+                if (!at_once) one.call->given = (one.call->given & ~WAVE) | UNSPLIT;
                 if (one.pass(one.call)) failed = true;
                 one.own->store(LLONG_MAX, std::memory_order_release);  // after a failure, too: nobody waits in vain
             }
@@ -58,7 +75,7 @@ inline int run_wave(const void* wave) noexcept {
     } catch (...) {
         return 1;
     }
-    attempt.end(false);
+    choice.end();
     return failed;
 }
 

@@ -85,7 +85,7 @@ struct Shape {
     int64_t tape(const Plan& plan) const { return steps * rows * plan.record; }
 };
 
-// The words that a kernel reads: see Call in plan.h.
+// The words that a kernel reads: see Call in call.h.
 struct Words {
     c10::SmallVector<int64_t, 64> words;
 
