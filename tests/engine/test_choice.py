@@ -62,7 +62,7 @@ def simulate(program: Path, *phases: tuple[float, float, float, int]) -> list[tu
 
 
 @pytest.mark.parametrize(
-    "one, many, first",
+    ("one", "many", "first"),
     [(4e5, 2.5e5, 2.5e5), (4e5, 2.5e5, 2e6), (2.5e5, 4e5, 4e5), (4e5, 3e7, 3e7), (2e8, 1e8, 1e8), (1e8, 2e8, 2e8)],
 )
 def test_the_slower_way_takes_two_per_cent_of_the_time_at_most(
@@ -91,14 +91,14 @@ def outcome(make: str, rows: int, way: int) -> list[torch.Tensor]:
     """Output, final states and gradients, all calls taking one way."""
     build._load.cache_clear()
     torch.manual_seed(0)
-    layers = {"layer": lambda: ours.GRU(5, 64), "stack": lambda: ours.GRU(64, 64, 2), "odd": lambda: ours.GRU(64, 40, 2)}
-    module = layers[make]()
+    module = ours.GRU(*{"layer": (5, 64), "stack": (64, 64, 2), "odd": (64, 40, 2)}[make])
     x = torch.randn(9, rows, module.input_size, requires_grad=True)
     threads, found = torch.get_num_threads(), []
     little = patch.multiple(wavefront, LEAST_WORK=0, LEAST_STEP=0)
     torch.set_num_threads(3)
     try:
-        with little, patch.object(build, "FLAGS", (*build.FLAGS, f"-DUNSPOOL_WAY={way}", f"-DUNSPOOL_LONG_WAIT={10**15}")):
+        flags = (*build.FLAGS, f"-DUNSPOOL_WAY={way}", f"-DUNSPOOL_LONG_WAIT={10**15}")
+        with little, patch.object(build, "FLAGS", flags):
             for lengths in (None, [9, 4, 0, 7, 1, 9, 9][:rows]):
                 output, state = module(x, lengths=lengths)
                 loss = (torch.linspace(-1, 1, output.numel()).view_as(output) * output).sum() + state.square().sum()
@@ -108,7 +108,7 @@ def outcome(make: str, rows: int, way: int) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("make, rows", [("layer", 1), ("layer", 7), ("stack", 1), ("stack", 2), ("odd", 2)])
+@pytest.mark.parametrize(("make", "rows"), [("layer", 1), ("layer", 7), ("stack", 1), ("stack", 2), ("odd", 2)])
 def test_both_ways_leave_the_same_bits(make: str, rows: int) -> None:
     expected = outcome(make, rows, 1)
     assert all(map(torch.equal, outcome(make, rows, 2), expected))

@@ -25,12 +25,13 @@ int main() {
     // Two threads that meet; in the second round one of them comes 20 ms late.
     for (bool late : {false, true}) {
         Barrier barrier;
-        barrier.begin();
+        Barrier::Place places[2];
+        barrier.begin(places);
         std::string heard[2];
         auto go = [&](int thread) {
             for (int step = 0; step < 6; ++step) {
                 if (late && thread && step == 1) usleep(20000);
-                const bool part = barrier.meet_or_part(2);
+                const bool part = barrier.meet_or_part(thread, 2);
                 heard[thread] += part ? 'x' : '.';
                 if (part) return;
             }

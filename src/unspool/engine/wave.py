@@ -16,8 +16,8 @@ class Wave:
     """Calls in the order in which they depend on each other; `Kernel.forward` and `Kernel.backward` add them.
 
     The second call may begin when the first has finished some steps, and so on: then each runs in one thread. Or they
-    run one after the other, each in all threads; what is faster is measured. The bits are the same. What their addresses
-    point to must live until `run` returns.
+    run one after the other, each in all threads; what is faster is measured. The bits are the same. What their
+    addresses point to must live until `run` returns.
 
     Args:
         most: how many calls there will be.

@@ -22,7 +22,7 @@ from unspool.nn.route import choose_route
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States
 
-#: Up to this batch size a wavefront may be faster. With more rows, threads that split them are as busy, and need not meet.
+#: Up to this batch size a wavefront may be faster. Threads that split more rows are as busy, and need not meet.
 MOST_ROWS = 2
 #: From how many multiplications on a second thread is worth its start, and a layer's step that threads meet after it.
 LEAST_WORK, LEAST_STEP = 1 << 20, 1 << 15
@@ -197,4 +197,3 @@ def _groups(layers: int, threads: int) -> Iterator[slice]:
         size = math.ceil((layers - first) / (count - group))
         yield slice(first, first + size)
         first += size
-

@@ -268,7 +268,7 @@ template <typename Cell, typename real> class Backward {
         int64_t filled, int64_t handed, const Work& w, const real* const* slab_rows, const int64_t* d_x_at, Sums& sums, const Units& units, int part,
         int parts) {
         if (filled == 0) return;
-        p.barrier.meet(parts);
+        p.barrier.meet(part, parts);
         for (int m = 0; m < Cell::MAPS; ++m) {
             const int64_t first = p.map_at[m] + units.first[Cell::maps[m].width], last = p.map_at[m] + units.last[Cell::maps[m].width];
             add_columns(filled, w.slab, p.stride, first, last, sums.maps);
@@ -286,7 +286,7 @@ template <typename Cell, typename real> class Backward {
         }
         const int64_t rest = filled - handed;
         give_x(handed + rest * part / parts, handed + rest * (part + 1) / parts, w, slab_rows, d_x_at);
-        p.barrier.meet(parts);
+        p.barrier.meet(part, parts);
     }
 
     // Whether an earlier place has the same matrix: a map that is applied several times.

@@ -98,53 +98,61 @@ inline void wait_a_moment(int spins) {
     if (spins >= SOON) sched_yield();
 }
 
-// Where threads wait for each other many thousand times a second. That pays only as long as each has a core: where other
-// processes take it, a thread waits for milliseconds for one that would need microseconds.
+// Where threads wait for each other many thousand times a second. Each says in a line of the cache of its own how many times
+// it has come, and reads the others'. That pays only as long as each has a core: where other processes take it, a thread
+// waits for milliseconds for one that would need microseconds.
 class Barrier {
    public:
-    void begin() { begun_ = nanoseconds(); }
-    void meet(int count) {
-        if (count > 1) wait_for_all(count, false);
-    }
+    struct alignas(64) Place {
+        std::atomic<int64_t> come{0};  // twice the number of times, and 1 if the threads part now
+    };
 
+    // `places` has one for each thread.
+    void begin(Place* places) { places_ = places, begun_ = nanoseconds(); }
+
+    void meet(int part, int parts) {
+        if (parts > 1) come(part, parts, false);
+    }
     // As `meet`. Whether the first thread had better go on alone from here, since half of the time was waited; all threads
     // hear the same.
-    bool meet_or_part(int count) {
-        if (count == 1) return false;
-        wait_for_all(count, true);
-        return parted_;
-    }
+    bool meet_or_part(int part, int parts) { return parts > 1 && come(part, parts, true); }
 
     // One will not come: the others need not wait.
     void desert() { deserted_ = true; }
 
    private:
-    void wait_for_all(int count, bool may_part) {
-        const unsigned round = round_.load(std::memory_order_relaxed);
-        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
-            if (may_part) {
-                const int64_t each = waited_.load(std::memory_order_relaxed) / (count - 1);
-                parted_ = LONG_WAIT < 0 ? round + 1 >= -LONG_WAIT : each > LONG_WAIT && 2 * each > nanoseconds() - begun_;
-            }
-            arrived_.store(0, std::memory_order_relaxed);
-            round_.store(round + 1, std::memory_order_release);
-            return;
+    bool come(int part, int parts, bool may_part) {
+        std::atomic<int64_t>& own = places_[part].come;
+        const int64_t now = own.load(std::memory_order_relaxed) / 2 + 1;
+        bool parting = part == 0 && may_part && had_better_part(now, parts);
+        own.store(2 * now + parting, std::memory_order_release);
+        for (int other = 0; other < parts; ++other) {
+            if (other == part) continue;
+            const int64_t found = wait_for(places_[other].come, now);
+            if (other == 0) parting = found == 2 * now + 1;  // one that has come again did not part
         }
-        int64_t since = 0;
-        for (int spins = 0; round_.load(std::memory_order_acquire) == round; ++spins) {
+        return parting;
+    }
+    int64_t wait_for(const std::atomic<int64_t>& other, int64_t times) {
+        int64_t found, since = 0;
+        for (int spins = 0; (found = other.load(std::memory_order_acquire)) < 2 * times; ++spins) {
             if (deserted_) throw std::bad_alloc();
             if (spins == SOON) since = nanoseconds();
             wait_a_moment(spins);
         }
         if (since) waited_.fetch_add(nanoseconds() - since, std::memory_order_relaxed);
+        return found;
+    }
+    bool had_better_part(int64_t times, int parts) const {
+        if (LONG_WAIT < 0) return times >= -LONG_WAIT;
+        const int64_t each = waited_.load(std::memory_order_relaxed) / (parts - 1);
+        return each > LONG_WAIT && 2 * each > nanoseconds() - begun_;
     }
 
     std::atomic<bool> deserted_{false};
-    bool parted_ = false;  // written by the last to arrive, before the others go on
+    Place* places_ = nullptr;
     int64_t begun_ = 0;
     std::atomic<int64_t> waited_{0};  // nanoseconds, of all threads together
-    alignas(64) std::atomic<int> arrived_{0};
-    alignas(64) std::atomic<unsigned> round_{0};
 };
 
 }  // namespace unspool

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 
 #include "arena.h"
 #include "call.h"
@@ -101,7 +102,7 @@ template <typename Cell, typename real> struct Plan {
     // part, the one of part 0 takes all units from here, and the others hear that they leave.
     bool leaves_after_level(int part, int& parts, Units& units) {
         if constexpr (elementwise()) return false;
-        if (!barrier.meet_or_part(parts)) return false;
+        if (!barrier.meet_or_part(part, parts)) return false;
         parts = 1;
         units = units_of(0, parts);
         return part > 0;
@@ -246,7 +247,9 @@ template <typename Cell, typename real> struct Plan {
             threads = 1;
             together = false;
         }
-        barrier.begin();
+        Barrier::Place* places = arena().take<Barrier::Place>(threads);
+        std::uninitialized_value_construct_n(places, threads);
+        barrier.begin(places);
     }
 
     // What calls have in common that take nearly as long per step and row.
