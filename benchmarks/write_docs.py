@@ -27,7 +27,8 @@ python benchmarks/write_docs.py results.json              # write this page
   agree before anything is timed.
 - **Alternating.** In every round each contestant has one turn, in an order that changes. Before a turn, the threads
   that another library left behind must be asleep (those of ONNX Runtime look for work for tens of milliseconds). Before
-  a short turn the contestant runs unmeasured for a moment. A turn of less than 5 ms is repeated.
+  the first round a contestant runs unmeasured for a quarter of a second, and before a short turn for a moment. A turn
+  of less than 5 ms is repeated.
 - **Medians.** A number is the median over the rounds, ± half the interquartile range. A ratio is the quotient of two
   medians of the same rounds. Above 1, unspool needs less. Ratios below 1 are in bold.
 - **A training step** is forward and backward of the sum of the output, with gradients of all parameters and none of the

@@ -118,6 +118,10 @@ UNSPOOL_APART void pack_int8(int8_t* panels, real* scales, int64_t K, int64_t de
     }
 }
 
+// How far ahead a panel is fetched from the second-level cache, in its own rows, and for how many rows of A at least: with
+// fewer of them, fetching costs more than it saves.
+constexpr int AHEAD = 16, MANY_ROWS = 9;
+
 // What a product sums over: rows of A, given by pointers, and the panels of the matrix that they meet.
 template <typename real, typename stored = real> struct Operand {
     const real* const* rows;
@@ -178,6 +182,11 @@ UNSPOOL_INLINE void tile(
                     for (int m = 0; m < M; ++m) sums[m][v] += x[m] * b;
                 }
             } else {
+                if constexpr (M >= MANY_ROWS) {
+                    const real* soon = panels + (k + AHEAD) * NR<real>;
+#pragma GCC unroll 8
+                    for (int v = 0; v < V; ++v) __builtin_prefetch(soon + v * LANES<real>);
+                }
                 vec<real> b[V];
 #pragma GCC unroll 8
                 for (int v = 0; v < V; ++v) b[v] = load(panels + v / NV * stride + k * NR<real> + v % NV * LANES<real>);

@@ -20,6 +20,8 @@ Key = TypeVar("Key", bound=Hashable)
 TURN = 0.005
 #: Calls shorter than this are run unmeasured for a moment first: until the threads are awake and the caches warm.
 SHORT, SETTLE = 0.03, 0.005
+#: Before the first round each contestant runs unmeasured for this long: some measure first how to do it.
+PRACTICE = 0.25
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,10 @@ class Spread:
 
 def interleave(calls: Mapping[Key, Call], rounds: int) -> dict[Key, Spread]:
     """Seconds a call of each contestant: in each round, in an order that changes, each has one turn."""
-    typical = {key: _typical(call) for key, call in calls.items()}
+    typical = {}
+    for key, call in calls.items():
+        wait_for_idle_threads()
+        typical[key] = _typical(call)
     samples: dict[Key, list[float]] = {key: [] for key in calls}
     gc.collect()
     for number in range(rounds):
@@ -69,8 +74,9 @@ def seconds(call: Call, repetitions: int = 1) -> float:
 
 
 def _typical(call: Call) -> float:
-    """The call's time, for planning; the first call, which may compile, is not counted."""
+    """The call's time, for planning, after some practice; the first call, which may compile, is not counted."""
     call()
+    _run_for(PRACTICE, call)
     return max(min(seconds(call) for _ in range(2)), 1e-7)
 
 
