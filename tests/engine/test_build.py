@@ -158,7 +158,7 @@ def test_what_libraries_have_in_common_is_compiled_once(tmp_path: Path) -> None:
     with patch("subprocess.run", wraps=subprocess.run) as ran:
         assert twice(3)
         assert twice(4)
-    assert ran.call_count == 3
+    assert sum("-c" in command.args[0] for command in ran.call_args_list) == 3
     assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [".o", ".so", ".so"]
 
 

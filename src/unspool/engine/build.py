@@ -19,7 +19,8 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -97,18 +98,23 @@ def _load(source: str, defines: tuple[str, ...], common: str) -> ctypes.CDLL:
 
 
 def _compile_linked(source: str, compiler: str, flags: tuple[str, ...], path: Path, common: str) -> None:
-    """Compile a library, and before it what it has in common with others, unless that is in the cache."""
+    """Compile a library, and beside it what it has in common with others, unless that is in the cache."""
     if not common:
         compile_library(source, compiler, flags, path)
         return
     plain = compiler_flags(instruction_set(), ())
     linked = path.with_name(f"{key(common, (compiler, *plain))}.o")
-    compile_once(common, (compiler, *plain, "-c"), linked)
-    try:
-        compile_library(source, compiler, flags, path, linked)
-    except BuildError:
-        linked.unlink(missing_ok=True)  # it may be what is wrong
-        raise
+
+    def have_linked() -> Path:
+        compile_once(common, (compiler, *plain, "-c"), linked)
+        return linked
+
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            compile_library(source, compiler, flags, path, beside.submit(have_linked).result)
+        except BuildError:
+            linked.unlink(missing_ok=True)  # it may be what is wrong
+            raise
 
 
 def compiler_flags(instructions: str, defines: tuple[str, ...]) -> tuple[str, ...]:
@@ -191,7 +197,9 @@ def key(source: str, parts: tuple[str, ...]) -> str:
     return digest.hexdigest()[:32]
 
 
-def compile_library(source: str, compiler: str, flags: tuple[str, ...], path: Path, linked: Path | None = None) -> None:
+def compile_library(
+    source: str, compiler: str, flags: tuple[str, ...], path: Path, linked: Callable[[], Path] | None = None
+) -> None:
     """Compile a source, see that the result can be loaded, and put it in its place, signed, at once.
 
     Args:
@@ -199,11 +207,15 @@ def compile_library(source: str, compiler: str, flags: tuple[str, ...], path: Pa
         compiler: The compiler's path.
         flags: What it is told, but for the names of files.
         path: Where the library goes.
-        linked: An object that has what the source leaves out if UNSPOOL_LINKED is defined.
+        linked: Waits for an object that has what the source leaves out if UNSPOOL_LINKED is defined.
     """
-    apart = ("-DUNSPOOL_LINKED=1", str(linked)) if linked else ()
     with _making(path) as library:
-        _compile(source, (compiler, *flags, "-shared", *apart), library, "-ldl")
+        if linked is None:
+            _compile(source, (compiler, *flags, "-shared"), library, "-ldl")
+        else:
+            own = library.with_suffix(".o")
+            _compile(source, (compiler, *flags, "-c", "-DUNSPOOL_LINKED=1"), own)
+            _run_compiler((compiler, *flags, "-shared"), library, str(own), str(linked()), "-ldl")
         try:
             ctypes.CDLL(str(library))  # what cannot be loaded is not kept
         except OSError as error:
@@ -227,8 +239,11 @@ def compile_once(source: str, command: tuple[str, ...], path: Path, *libraries: 
 def _compile(source: str, command: tuple[str, ...], path: Path, *libraries: str) -> None:
     text = path.with_suffix(".cpp")
     text.write_text(source, encoding="utf-8")
-    files = ("-I", str(NATIVE), str(text), "-o", str(path), *libraries)
-    done = subprocess.run((*command, *files), capture_output=True, check=False)
+    _run_compiler((*command, "-I", str(NATIVE)), path, str(text), *libraries)
+
+
+def _run_compiler(command: tuple[str, ...], path: Path, *files: str) -> None:
+    done = subprocess.run((*command, *files, "-o", str(path)), capture_output=True, check=False)
     if done.returncode or not path.exists():
         said = done.stderr.decode(errors="replace").strip()[-2000:]
         raise BuildError(f"{command[0]} failed on the kernel (it returned {done.returncode}):\n{said}")

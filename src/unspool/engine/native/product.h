@@ -118,6 +118,9 @@ UNSPOOL_APART void pack_int8(int8_t* panels, real* scales, int64_t K, int64_t de
     }
 }
 
+// Rows of a tile, at most: of whole numbers fewer, since they take long to compile, and are seldom met by many rows.
+template <typename stored> constexpr int MOST_ROWS = sizeof(stored) == 1 ? std::min(MR, 6) : MR;
+
 // How far ahead a panel is fetched from the second-level cache, in its own rows, and for how many rows of A at least: with
 // fewer of them, fetching costs more than it saves.
 constexpr int AHEAD = 16, MANY_ROWS = 9;
@@ -245,7 +248,9 @@ UNSPOOL_INLINE void tiles(
         const int m = least + (block < larger);
         switch (m) {
 #define UNSPOOL_TILE(M) \
-    case M: tile<M, 1>(operands, count, row, panel, c + row * ldc, ldc, add, columns); break;
+    case M: \
+        if constexpr (M <= MOST_ROWS<stored>) tile<M, 1>(operands, count, row, panel, c + row * ldc, ldc, add, columns); \
+        break;
             UNSPOOL_TILE(1) UNSPOOL_TILE(2) UNSPOOL_TILE(3) UNSPOOL_TILE(4) UNSPOOL_TILE(5)
 #if defined(__AVX__)
             UNSPOOL_TILE(6)
@@ -266,7 +271,7 @@ UNSPOOL_APART void product_pass(
     int rows, const Operand<real, stored>* operands, int count, int64_t first, int64_t last, int64_t N, real* C, int64_t ldc, bool add,
     bool down) {
     constexpr int W = NR<real>;
-    const int wide = rows == 1 ? 4 : rows <= 3 ? 2 : 1, blocks = (rows + MR - 1) / MR;
+    const int wide = rows == 1 ? 4 : rows <= 3 ? 2 : 1, blocks = (rows + MOST_ROWS<stored> - 1) / MOST_ROWS<stored>;
     const int64_t turns = (last - first) / wide;
     const int64_t all = turns + (last - first) % wide;  // wide ones, then what is left singly
     for (int64_t turn = 0; turn < all; ++turn) {
