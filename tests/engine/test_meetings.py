@@ -22,7 +22,7 @@ WAITING = """
 using namespace unspool;
 
 int main() {
-    // Two threads that meet; in the second round one of them comes 20 ms late.
+    // Two threads that meet; in the second round one of them comes 400 ms late.
     for (bool late : {false, true}) {
         Barrier barrier;
         Barrier::Place places[2];
@@ -30,7 +30,7 @@ int main() {
         std::string heard[2];
         auto go = [&](int thread) {
             for (int step = 0; step < 6; ++step) {
-                if (late && thread && step == 1) usleep(20000);
+                if (late && thread && step == 1) usleep(400000);
                 const bool part = barrier.meet_or_part(thread, 2);
                 heard[thread] += part ? 'x' : '.';
                 if (part) return;
@@ -49,8 +49,8 @@ def test_both_threads_hear_that_they_part(tmp_path: Path) -> None:
     source = tmp_path / "waiting.cpp"
     source.write_text(WAITING, encoding="utf-8")
     command = [str(build.find_compiler()), "-std=c++17", "-O1", "-pthread", "-I", str(build.NATIVE), str(source)]
-    # A wait of less than 10 ms, such as for a thread that has only just begun, is none here.
-    subprocess.run([*command, "-DUNSPOOL_LONG_WAIT=10000000", "-o", str(tmp_path / "waiting"), "-ldl"], check=True)
+    # A wait of less than 200 ms, such as for a thread that has only just begun, is none here.
+    subprocess.run([*command, "-DUNSPOOL_LONG_WAIT=200000000", "-o", str(tmp_path / "waiting"), "-ldl"], check=True)
     said = subprocess.run([str(tmp_path / "waiting")], check=True, capture_output=True, text=True).stdout.splitlines()
     assert [line.split() for line in said] == [["......", "......"], ["..x", "..x"]]
 

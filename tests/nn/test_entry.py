@@ -22,7 +22,8 @@ from torch.utils.checkpoint import checkpoint
 import unspool
 from unspool.cells import Cell, Symbol, sigmoid, tanh
 from unspool.errors import UnspoolError
-from unspool.nn import Recurrent
+from unspool.nn import Recurrent, wavefront
+from unspool.nn.chain import find_chain
 from unspool.nn.entry import ENTRY, SMALL, Entry
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("kernels_on")]
@@ -120,9 +121,8 @@ def test_values_and_gradients_have_the_bits_of_pythons(name: str, steps: int, dt
                 torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6 if dtype == torch.float32 else 1e-14)
         else:
             assert all(map(torch.equal, found, expected))
-        if steps == 1 or getattr(layer, "num_layers", 1) == 1:
-            node: Any = layer(x, *given)[0].grad_fn
-            assert NODE in {type(node).__name__, type(node.next_functions[0][0]).__name__}
+        node: Any = layer(x, *given)[0].grad_fn
+        assert NODE in {type(node).__name__, type(node.next_functions[0][0]).__name__}
     with torch.no_grad():
         plain = parts_of(layer(x))
         with through_python():
@@ -135,6 +135,47 @@ def known(layer: Any, x: Tensor) -> Any:
     found = layer(x)
     assert is_entered(found[0])
     return found
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_gradients_of_layers_at_once(frozen: int, at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as many layers at once as there are threads; below the lowest that wants a gradient, nothing is computed."""
+    monkeypatch.setattr(wavefront, "LEAST_WORK", 1)
+    monkeypatch.setattr(wavefront, "LEAST_STEP", 1 if at_once else 1 << 30)
+    torch.manual_seed(0)
+    layer = unspool.nn.GRU(3, 4, 3).double()
+    for name, weight in layer.named_parameters():
+        weight.requires_grad_(int(name[-1]) >= frozen)
+    x = torch.randn(30, 2, 3, dtype=torch.float64, requires_grad=frozen == 0)
+    sources = [each for each in (x, *layer.parameters()) if each.requires_grad]
+
+    def slopes() -> tuple[Tensor, ...]:
+        output, state = layer(x)
+        assert through or is_entered(output)
+        loss = output.sin().sum() + (state * torch.arange(3.0).view(3, 1, 1)).square().sum()
+        return torch.autograd.grad(loss, sources)
+
+    threads, through = torch.get_num_threads(), True
+    torch.set_num_threads(2)
+    try:
+        with through_python(), wavefront.layers_apart():
+            expected = [slopes() for _ in range(2)][-1]
+        through = False
+        assert all(map(torch.equal, slopes(), expected))
+        assert all(not weight.grad_fn for weight in layer.parameters())
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_gradients_of_several_layers_are_differentiated_again() -> None:
+    layer = unspool.nn.GRU(2, 3, 2).double()
+    x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+    state = torch.randn(2, 2, 3, dtype=torch.float64, requires_grad=True)
+    for _ in range(2):
+        found = layer(x, state)
+    assert is_entered(found[0])
+    assert torch.autograd.gradgradcheck(lambda *given: layer(*given), (x, state))
 
 
 def test_a_second_differentiation() -> None:
@@ -223,14 +264,19 @@ def test_what_does_not_fit_is_left_to_python() -> None:
     assert not is_entered(layer(long)[0])
 
 
-def test_the_operator_refuses_what_no_kernel_can_read() -> None:
+def chain_of(layer: Any) -> int:
+    """The number by which the entry knows the layer."""
+    number: int = find_chain(tuple(layer.runners()), stacked=True).numbers[torch.float32]
+    return number
+
+
+def test_the_entry_refuses_what_no_kernel_can_read() -> None:
     layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2)
     known(layer, x)
-    call: Any = torch.ops.unspool.call
+    call: Any = ENTRY.call
     weights = list(layer.parameters())
-    runner: Any = layer._runner(2)
-    plan = runner._quick_call(False, True)._plans[4]
-    assert len(call(plan, [x, *weights], SMALL)) == 2
+    number = chain_of(layer)
+    assert len(call(number, (x, *weights), False)) == 2
     wrong: Sequence[Sequence[Tensor]] = (
         [],
         [x],
@@ -239,6 +285,8 @@ def test_the_operator_refuses_what_no_kernel_can_read() -> None:
         [x[0], *weights],
         [x.double(), *weights],
         [x, weights[1], weights[0], *weights[2:]],
+        [x, weights[0].T, *weights[1:]],
+        [x, weights[0].detach().T.contiguous(), *weights[1:]],
         [x, x, *weights],
         [x.to("meta"), *weights],
         [x.to_sparse(), *weights],
@@ -246,10 +294,21 @@ def test_the_operator_refuses_what_no_kernel_can_read() -> None:
         [x, *weights, *weights],
     )
     for tensors in wrong:
-        assert call(plan, list(tensors), SMALL) == []
-    for number in (-1, plan + 1000):
-        with pytest.raises(RuntimeError, match="there is no plan"):
-            call(number, [x, *weights], SMALL)
+        assert call(number, tuple(tensors), False) == ()
+    with torch.autocast("cpu"):
+        assert call(number, (x, *weights), False) == ()
+    for other in (-1, number + 1000):
+        with pytest.raises(RuntimeError, match="there is no chain"):
+            call(other, (x, *weights), False)
+    for given in (
+        (number,),
+        (number, [x], False),
+        (number, (x, None), False),
+        ("0", (x,), False),
+        (2**70, (x,), False),
+    ):
+        with pytest.raises((TypeError, OverflowError)):
+            call(*given)
 
 
 def test_gradients_are_recorded() -> None:
@@ -282,17 +341,17 @@ def test_states_in_a_tuple_of_the_wrong_length_are_refused(layers: int) -> None:
             lstm(x, wrong)
 
 
-def test_layers_of_the_same_sizes_share_their_plan() -> None:
-    from unspool.nn.quick_call import _calls
+def test_layers_of_the_same_sizes_share_their_chain() -> None:
+    from unspool.nn.quick_call import _chains
 
     for _ in range(2):
         layer, x = Recurrent(Minimal, 4, 6), torch.randn(1, 1, 4)
         known(layer, x)
-    before = len(_calls)
+    before = len(_chains)
     del layer
     gc.collect()
     known(Recurrent(Minimal, 4, 6), x)
-    assert len(_calls) == before
+    assert len(_chains) == before
 
 
 def run_in_child(layer: nn.Module, x: Tensor, pipe: Any) -> None:
@@ -319,14 +378,13 @@ def call_in_children(pipe: Any) -> None:
     layer, x = unspool.nn.GRU(2, 3), torch.randn(1, 1, 2)
     assert ENTRY.prepare() is None
     known(layer, x)
-    runner: Any = layer._runner(2)
-    plan = runner._quick_call(False, True)._plans[4]
-    tensors, done, lost = [x, *(weight.detach() for weight in layer.parameters())], threading.Event(), 0
+    number = chain_of(layer)
+    tensors, done, lost = (x, *(weight.detach() for weight in layer.parameters())), threading.Event(), 0
     call: Any = ENTRY.call
 
     def spin() -> None:
         while not done.is_set():
-            call(plan, tensors, SMALL)
+            call(number, tensors, False)
 
     threads = [threading.Thread(target=spin) for _ in range(4)]
     for thread in threads:
@@ -334,7 +392,7 @@ def call_in_children(pipe: Any) -> None:
     for _ in range(3000):
         if (child := os.fork()) == 0:
             signal.alarm(20)
-            call(plan, tensors, SMALL)
+            call(number, tensors, False)
             os._exit(0)
         lost += os.waitpid(child, 0)[1] != 0
     done.set()

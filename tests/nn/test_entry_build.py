@@ -13,7 +13,7 @@ from tests.engine.agreement import needs_compiler
 from unspool.engine import build
 from unspool.errors import UnspoolError
 from unspool.nn import entry
-from unspool.nn.entry import WORTH, Entry
+from unspool.nn.entry import WORTH, Entry, Plan
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("kernels_on")]
 
@@ -25,7 +25,7 @@ def test_many_small_calls_start_a_build_in_the_background(monkeypatch: pytest.Mo
     def load(self: Entry) -> None:
         begun.set()
         go.wait(60)
-        self.call = lambda *_: []
+        self.call = lambda *_: ()
 
     monkeypatch.setattr(Entry, "_load", load)
     monkeypatch.setattr(entry, "DELAY", 0)
@@ -150,7 +150,7 @@ def test_without_a_compiler_calls_go_through_python(monkeypatch: pytest.MonkeyPa
     for _ in range(2 * WORTH):
         own.notice()
     with pytest.raises(UnspoolError, match="not there"):
-        own.add_plan((0, 0), (4, 0, 0, 1, 1), ((), (), (), ()))
+        own.add_chain([Plan((0, 0, 0), (4, 0, 0, 1, 1), ((), (), ()), ())])
 
 
 def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

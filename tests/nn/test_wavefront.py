@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from unspool import nn as ours
 from unspool.nn import wavefront
+from unspool.nn.entry import ENTRY
 from unspool.nn.leaves import map_leaves
-from unspool.nn.wavefront import WaveCall
+from unspool.nn.wave_call import WaveCall
 
 F64 = torch.float64
 pytestmark = needs_kernels
@@ -30,9 +31,15 @@ STACKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.fixture
+def entry_call() -> Any:
+    """The entry, looked up before `waves` takes it away."""
+    return ENTRY.call
+
+
 @pytest.fixture(autouse=True)
-def waves() -> Iterator[list[int]]:
-    """Two threads, however little there is to do; how many layers ran at once, call by call."""
+def waves(entry_call: Any) -> Iterator[list[int]]:
+    """Two threads, however little there is to do, through Python; how many layers ran at once, call by call."""
     before, seen = torch.get_num_threads(), []
     forward = WaveCall.forward
 
@@ -41,10 +48,25 @@ def waves() -> Iterator[list[int]]:
         return forward(self, *given)
 
     torch.set_num_threads(2)
-    little = patch.multiple(wavefront, LEAST_WORK=0, LEAST_STEP=0, MOST_ROWS=4)
-    with little, patch.object(WaveCall, "forward", watched):
+    little = patch.multiple(wavefront, LEAST_WORK=0, LEAST_STEP=0, MOST_ROWS={True: 4, False: 4})
+    with little, patch.object(WaveCall, "forward", watched), patch.object(ENTRY, "call", None):
         yield seen
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def entered(entry_call: Any, waves: list[int]) -> Iterator[list[bool]]:
+    """Through the entry in C++; whether layers might run at once, call by call."""
+    assert not waves
+    seen: list[bool] = []
+
+    def call(number: int, tensors: tuple[Tensor, ...], at_once: bool) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = entry_call(number, tensors, at_once)
+        seen.extend([at_once] * bool(found))
+        return found
+
+    with patch.object(ENTRY, "call", call):
+        yield seen
 
 
 def with_gradients(module: Any, x: Tensor, *given: Any, **options: Any) -> list[Tensor]:
@@ -85,6 +107,23 @@ def test_same_bits_as_one_layer_after_the_other(make: Callable[[], nn.Module], r
     assert not waves
     assert_same(with_gradients(module, x), expected)
     assert set(waves) == {2}
+    with torch.no_grad():
+        assert torch.equal(module(x)[0], expected[0])
+
+
+@pytest.mark.parametrize("make", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("rows", [1, 4])
+def test_same_bits_through_the_entry(make: Callable[[], nn.Module], rows: int, entered: list[bool]) -> None:
+    torch.manual_seed(0)
+    module: Any = make()
+    first = getattr(module, "batch_first", False)
+    x = torch.randn((rows, 31, 3) if first else (31, rows, 3), dtype=F64).requires_grad_()
+    expected = on_one_thread(module, x)
+    with_gradients(module, x)
+    entered.clear()
+    assert_same(with_gradients(module, x), expected)
+    as_it_lies = rows == 1 or not (first or make is STACKS["learned start"])
+    assert entered == [True] * as_it_lies  # else rows of x, or of the learned state, do not lie side by side
     with torch.no_grad():
         assert torch.equal(module(x)[0], expected[0])
 
@@ -153,7 +192,7 @@ def test_steps_aside_where_something_stands_between_layers(make: Callable[[], An
 
 def test_steps_aside_where_layers_are_faster_alone(waves: list[int]) -> None:
     module = ours.LSTM(3, 4, num_layers=2, dtype=F64)
-    x = torch.randn(9, wavefront.MOST_ROWS + 1, 3, dtype=F64)
+    x = torch.randn(9, 5, 3, dtype=F64)
     module(x)  # threads split the rows
     module.weight_ih_l0.requires_grad_(False)
     module(x[:, :1])  # some weights are frozen

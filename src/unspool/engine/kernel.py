@@ -222,15 +222,19 @@ class Kernel:
             raise UnspoolError(NO_MEMORY.format(direction))
 
     def constants(self, itemsize: int) -> tuple[list[int], list[int], list[int]]:
-        """What calls have in common: the addresses of both passes, the sizes, and the places of the parameters."""
+        """What calls have in common: the addresses of both passes and of waves, the sizes, the places of parameters."""
         self.prepare(itemsize)
-        functions: list[Any] = [self._functions[direction, itemsize] for direction in ("forward", "backward")]
+        functions: list[Any] = [self._functions[name, itemsize] for name in ("forward", "backward", "wave")]
         addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
         return addresses, list(self._sizes), list(self._places)
 
+    def has(self, itemsize: int) -> bool:
+        """Whether `prepare` has loaded what is for numbers of this size."""
+        return ("forward", itemsize) in self._functions
+
     def prepare(self, itemsize: int) -> None:
         """Load what trains and infers on numbers of this size, so that a failure to build shows here."""
-        if ("forward", itemsize) not in self._functions:
+        if not self.has(itemsize):
             self._load("forward", itemsize)
 
     def _load(self, direction: str, itemsize: int) -> Callable[[bytes], int]:

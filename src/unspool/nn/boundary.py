@@ -31,8 +31,8 @@ class Boundary:
         self._shapes = [torch.Size(shape) for shape in layout.shapes(equations, input_size, hidden_size)]
         self._states = tuple(equations.states)
         self._last: tuple[object, list[Shape]] = (None, [])
-        #: How many tensors the parameters lie in, and how many numbers each of them has.
-        self.count, self.parameter_sizes = len(self._shapes), [shape.numel() for shape in self._shapes]
+        #: How many tensors the parameters lie in, and the shape of each.
+        self.count, self.parameter_shapes = len(self._shapes), [list(shape) for shape in self._shapes]
         self._title, self._largest = equations.title, equations.largest_number
 
     def split(self, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensors, Tensors]:

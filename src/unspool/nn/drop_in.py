@@ -29,12 +29,13 @@ from unspool.nn.drop_in_checks import (
     with_batch,
 )
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner, is_operator
+from unspool.nn.entry import ENTRY
 from unspool.nn.guard import guard_backward, must_not_read, weights_were_read
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
 from unspool.nn.leaves import map_leaves
 from unspool.nn.onnx_layers import export_layers
-from unspool.nn.quick_layers import run_quickly
+from unspool.nn.quick_layers import enter, run_quickly
 from unspool.nn.recording import (
     find_symbol,
     is_exported_to_onnx,
@@ -76,6 +77,8 @@ class DropIn(nn.RNNBase):
     single_steps: ClassVar[Operations] = {}
     #: As in `Recurrent`.
     recompute: int | str | None = None
+    #: Of a GRU: see there.
+    reset: str | None = None
 
     def __init__(self, *args: Any, recompute: int | str | None = None, **kwargs: Any) -> None:
         if check_recompute(recompute) is not None:
@@ -204,9 +207,11 @@ class DropIn(nn.RNNBase):
         return (*result, map_leaves(leave, values)) if trace else result
 
     def _run_unchecked(self, input: Any, hx: Any) -> Any:
-        """The result of a call without checks of ours: a single step by torch.nn, or the quick kernel; else None."""
+        """The result of a call without checks of ours: by the entry, the quick kernel or torch.nn; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
+        if ENTRY.call is not None and (found := enter(ENTRY.call, self, input, hx)) is not None:
+            return found
         if len(self._all_weights) == 1 and not self.batch_first:
             return run_quickly(self, input, hx)
         return take_single_step(self, input, hx) if input.shape[self.batch_first] == 1 else None
@@ -304,8 +309,12 @@ class DropIn(nn.RNNBase):
 
     def _stacked(self, weights: Tensors, x: Tensor) -> tuple[list[Runner], list[Tensors]]:
         """The runner and the parameters of each layer that runs in one direction."""
-        widths = [x.shape[2], *[self.proj_size or self.hidden_size] * (self.num_layers - 1)]
-        return [self._runner(w) for w in widths], [self._parameters_at(k, weights) for k in range(self.num_layers)]
+        return self.runners(x.shape[2]), [self._parameters_at(k, weights) for k in range(self.num_layers)]
+
+    def runners(self, width: int | None = None) -> list[Runner]:
+        """The runner of each layer of one direction; the lowest reads so many numbers per step, or `input_size`."""
+        above = [self.proj_size or self.hidden_size] * (self.num_layers - 1)
+        return [self._runner(w) for w in (self.input_size if width is None else width, *above)]
 
     def _run_one(
         self,

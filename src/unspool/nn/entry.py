@@ -10,11 +10,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
@@ -27,13 +29,15 @@ from unspool.errors import BuildError, UnspoolError
 
 SOURCE = Path(__file__).parent / "native" / "entry.cpp"
 TORCH = Path(torch.__file__).parent
+HEADERS = Path(sysconfig.get_path("include"))
 FLAGS = (
     *("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-w"),
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
     *("-I", str(TORCH / "include"), "-I", str(TORCH / "include" / "torch" / "csrc" / "api" / "include")),
+    *("-I", str(HEADERS)),
 )
 #: Not dropped by a linker that has not seen them in use yet.
-LIBRARIES = ("-Wl,--no-as-needed", "-L", str(TORCH / "lib"), "-ltorch", "-ltorch_cpu", "-lc10")
+LIBRARIES = ("-Wl,--no-as-needed", "-L", str(TORCH / "lib"), "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10")
 #: Small calls in training after which the entry is worth its compiling; bytes of a tape up to which a call is small.
 WORTH, SMALL = 300, 1 << 20
 #: Seconds after that before a compiler starts, as a short program gains nothing by it; and that a process waits for
@@ -44,21 +48,30 @@ NEEDED = 2 << 30
 #: Where Linux says how much memory there is, and what a container may use.
 MACHINE, CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
-#: What `unspool::call` is to torch: plan, tensors, the most bytes of a tape → output and final states, or nothing.
-Call = Callable[[int, Sequence[Tensor], int], list[Tensor]]
+#: A chain's number, tensors, whether layers may run at once → output and final states, or nothing.
+Call = Callable[[int, tuple[Tensor, ...], bool], tuple[Tensor, ...]]
+
+
+class Plan(NamedTuple):
+    """What the calls of a layer's kernel have in common: the parts of `Plan` in entry.cpp."""
+
+    functions: Sequence[int]
+    numbers: Sequence[int]
+    lists: Sequence[Sequence[int]]
+    shapes: Sequence[Sequence[int]]
 
 
 class Entry:
-    """The library and the operator in it, once it is there."""
+    """The library and the function in it, once it is there."""
 
-    #: The operator; None as long as there is none.
+    #: The function; None as long as there is none.
     call: Call | None = None
 
     def __init__(self) -> None:
         self._calls, self._begun = 0, False
         self._why_not: str | None = None
         self._lock = threading.Lock()
-        self._library: ctypes.CDLL | None = None
+        self._library: ctypes.PyDLL | None = None
         self._forked = 0
 
     def notice(self) -> None:
@@ -94,22 +107,25 @@ class Entry:
             self._why_not = str(error) or type(error).__name__
         self.prepare()
 
-    def add_plan(
-        self,
-        functions: Sequence[int],
-        numbers: Sequence[int],
-        lists: Sequence[Sequence[int]],
-    ) -> int:
-        """What the calls of a kernel have in common, to be named by a number from now on."""
+    def add_chain(self, layers: Sequence[Plan]) -> int:
+        """Name what the calls of layers have in common, of which each reads the one below, by a number."""
         if self._library is None:
             raise UnspoolError("the entry is not there yet")
-        flat = [number for one in lists for number in one]
+        functions = [function for layer in layers for function in layer.functions]
+        lists = [one for layer in layers for one in (*layer.lists, *layer.shapes)]
+
+        def words(numbers: list[int]) -> ctypes.Array[ctypes.c_int64]:
+            return (ctypes.c_int64 * len(numbers))(*numbers)
+
         return int(
-            self._library.unspool_add_plan(
-                *map(ctypes.c_void_p, functions),
-                (ctypes.c_int64 * len(numbers))(*numbers),
-                (ctypes.c_int64 * len(lists))(*map(len, lists)),
-                (ctypes.c_int64 * len(flat))(*flat),
+            self._library.unspool_add_chain(
+                ctypes.c_int64(len(layers)),
+                ctypes.c_int64(SMALL),
+                (ctypes.c_void_p * len(functions))(*functions),
+                words([number for layer in layers for number in layer.numbers]),
+                words(list(map(len, lists))),
+                words([number for one in lists for number in one]),
+                words([len(layer.shapes) for layer in layers]),
             )
         )
 
@@ -127,20 +143,22 @@ class Entry:
             raise BuildError("no C++ compiler (c++, g++ or clang++) is on PATH")
         path = _path(compiler)
         if not is_whole(path):
+            if not (HEADERS / "Python.h").exists():
+                raise BuildError(
+                    f"Python's headers are not in {HEADERS}. Install them, as with apt install python3-dev"
+                )
             with _taking_turns(path):
                 build.compile_once(SOURCE.read_text("utf-8"), (compiler, *FLAGS, "-shared"), path, *LIBRARIES)
         try:
-            library = ctypes.CDLL(str(path))
-            library.unspool_register.restype = ctypes.c_char_p
-            library.unspool_add_plan.restype = ctypes.c_int64
+            library = ctypes.PyDLL(str(path))  # its functions touch objects of Python's
+            library.unspool_entry.restype = ctypes.py_object
+            library.unspool_add_chain.restype = ctypes.c_int64
         except (OSError, AttributeError) as error:
             path.unlink(missing_ok=True)  # what cannot be loaded is not kept: the next process makes it anew
             raise BuildError(f"{compiler} made an entry that cannot be loaded: {error}") from error
-        if (problem := library.unspool_register()) is not None:
-            raise BuildError(f"torch does not take the entry: {problem.decode(errors='replace')}")
         library.unspool_after_fork(self._forked)
         self._library = library
-        self.call = torch.ops.unspool.call.default._op
+        self.call = library.unspool_entry()
 
 
 def _path(compiler: str) -> Path:
@@ -179,7 +197,7 @@ def _taking_turns(path: Path) -> Iterator[None]:
         lock.release()
 
 
-#: The one of this process: torch knows an operator once.
+#: The one of this process.
 ENTRY = Entry()
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks

@@ -49,6 +49,10 @@ class LazyKernel:
                 warnings.warn(f"{self._made_of[0].title} runs eagerly: {error}", RuntimeWarning, stacklevel=2)
         return self._why_not
 
+    def has(self, itemsize: int) -> bool:
+        """Whether there is a kernel for numbers of this many bytes already."""
+        return hasattr(self, "built") and self.built.has(itemsize)
+
     @constant_result
     def can_build(self, dtype: torch.dtype) -> bool:
         """Whether there is a kernel for this dtype, for torch.compile, which cannot trace the build."""

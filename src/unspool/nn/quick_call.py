@@ -14,9 +14,10 @@ from unspool.cells.evaluate import Evaluator
 from unspool.nn import tapes
 from unspool.nn.boundary import Boundary, find_addresses, find_ready
 from unspool.nn.checks import Shape
-from unspool.nn.entry import ENTRY, SMALL, Call
+from unspool.nn.entry import ENTRY, SMALL, Call, Plan
 from unspool.nn.kernel_call import Differentiable, KernelCall, address, differentiate
 from unspool.nn.layout import Tensors
+from unspool.nn.wave_call import WaveCall
 
 #: What Function.apply calls once it has seen that no transform of torch.func is active: known tensors have none.
 _apply: Any = super(Function, Differentiable).apply
@@ -33,15 +34,15 @@ class QuickCall(KernelCall):
     ) -> None:
         super().__init__(kernel, boundary, step, None, reverse, stacked)
         self._last: tuple[object, list[Shape]] = (None, [])
-        self._plans: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
 
-    def enter(self, call: Call, tensors: Tensors) -> list[Tensor]:
+    def enter(self, call: Call, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Output and final states by the entry in C++; nothing if the call is not small, or has to be looked at."""
         size = tensors[0].element_size()
-        plan = self._plans.get(size)
-        if plan is None:
-            plan = self._plans[size] = _find_plan(self, size)
-        return call(plan, tensors, SMALL)
+        number = self._numbers.get(size)
+        if number is None:
+            number = self._numbers[size] = find_number([self], size)
+        return call(number, tensors, False)
 
     def run(self, tensors: Tensors) -> tuple[Tensor, ...]:
         """Output and final states of known tensors, of which one wants a gradient: x, the states, the parameters."""
@@ -113,36 +114,51 @@ def _is_one_number(gradient: Tensor, out: Tensor) -> bool:
     return gradient.untyped_storage().nbytes() > gradient.storage_offset() * gradient.element_size()
 
 
-# The entry in C++ names what its calls have in common by a number. Such plans are never freed, and calls of the same
+# The entry in C++ names what calls have in common by a number. Such chains are never freed, and calls of the same
 # functions and sizes share one.
 
-_plans: dict[tuple[object, ...], int] = {}
-_calls: dict[int, QuickCall] = {}
+_numbers: dict[tuple[object, ...], int] = {}
+_chains: dict[int, list[QuickCall]] = {}
 
 
-def _find_plan(call: QuickCall, itemsize: int) -> int:
-    """The number of the plan that a call has for numbers of this size."""
+def find_number(calls: Sequence[QuickCall], itemsize: int) -> int:
+    """By which number the entry knows calls of layers of which each reads the one below, for numbers of this size."""
+    plans = [_plan(call, itemsize) for call in calls]
+    key = tuple((*plan[:2], *(tuple(map(tuple, part)) for part in plan[2:])) for plan in plans)
+    number = _numbers.get(key)
+    if number is None:
+        number = ENTRY.add_chain(plans)
+        _chains[number] = list(calls)  # before other threads find the number
+        _numbers[key] = number
+    return number
+
+
+def _plan(call: QuickCall, itemsize: int) -> Plan:
     kernel, boundary = call.kernel, call.boundary
     functions, sizes, places = kernel.constants(itemsize)
     numbers = itemsize, int(call.reverse), len(call.lead), kernel.record, boundary.input_width
-    lists = sizes, places, kernel.state_widths, boundary.parameter_sizes
-    key = (*functions, *numbers, *map(tuple, lists))
-    plan = _plans.get(key)
-    if plan is None:
-        plan = ENTRY.add_plan(functions, numbers, lists)
-        _calls[plan] = call  # before other threads find the plan
-        _plans[key] = plan
-    return plan
+    return Plan(tuple(functions), numbers, (sizes, places, kernel.state_widths), boundary.parameter_shapes)
 
 
-def _differentiate(plan: int, saved: list[Tensor], gradients: list[Tensor | None], wanted: list[bool]) -> list[Tensor]:
+def _differentiate(
+    number: int, saved: list[Tensor], gradients: list[Tensor | None], wanted: list[bool]
+) -> list[Tensor]:
     """What the entry asks of Python: the wanted gradients, also where they are differentiated or come in a batch."""
-    found = differentiate(_calls[plan], saved, gradients, wanted)
+    calls = _chains[number]
+    call: Any = calls[0]
+    if len(calls) > 1:
+        given = len(wanted) > 1 + sum(each.boundary.count for each in calls)
+        counts = [each.boundary.count + given * len(each.boundary.state_widths) for each in calls]
+        call, finals = WaveCall(calls, counts), gradients[1:]
+        if calls[0].lead:  # the final states of all layers lie together
+            finals = [None if g is None else g[k : k + 1] for k in range(len(calls)) for g in finals]
+        gradients = [gradients[0], *finals]
+    found = differentiate(call, saved, gradients, wanted)
     pairs = [(gradient, tensor) for gradient, tensor, needed in zip(found, saved, wanted, strict=False) if needed]
     return [torch.zeros_like(tensor) if gradient is None else gradient for gradient, tensor in pairs]
 
 
 _library = torch.library.Library("unspool", "FRAGMENT")
-_library.define("differentiate(int plan, Tensor[] saved, Tensor?[] gradients, bool[] wanted) -> Tensor[]")
+_library.define("differentiate(int chain, Tensor[] saved, Tensor?[] gradients, bool[] wanted) -> Tensor[]")
 for _key in ("CompositeImplicitAutograd", "Batched", "FuncTorchBatched"):  # the last two have fallbacks that come first
     _library.impl("differentiate", _differentiate, _key)

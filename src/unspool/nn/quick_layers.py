@@ -1,23 +1,83 @@
-"""Layers of a drop-in by quick kernel calls, where all tensors are like those of earlier calls."""
+"""Layers of a drop-in by quick kernel calls, where all tensors are like those of earlier calls, or fit as they are."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from unspool.nn.chain import Chain, find_chain, join
 from unspool.nn.drop_in_checks import find_changed, find_starts, is_settled
-from unspool.nn.layer import to_time_major
-from unspool.nn.route import is_quick
+from unspool.nn.entry import Call
+from unspool.nn.route import is_quick, is_watched
+from unspool.nn.wavefront import may_be_worth
+
+#: What determines the chain of a drop-in → the chain.
+_chains: dict[tuple[Any, ...], Chain] = {}
+
+
+def enter(call: Call, layer: Any, input: Tensor, hx: Any) -> Any:
+    """The result of a call of all layers by the entry in C++, or None if something has to be asked in more detail.
+
+    The entry looks at the shapes, types and memory of all tensors itself. Here is what it cannot see.
+
+    Args:
+        call: the entry.
+        layer: a drop-in.
+        input: a batch, with three dimensions.
+        hx: the initial state or states, if they are given.
+
+    Returns:
+        `(output, state)` as torch.nn's.
+    """
+    if layer.bidirectional or layer.recompute is not None or (layer.dropout and layer.training) or is_watched():
+        return None
+    weights, registered = layer._flat_weights, layer._parameters
+    for name, weight in zip(layer._flat_weights_names, weights, strict=False):
+        if registered.get(name) is not weight or type(weight) is not nn.Parameter:
+            return None
+    layers, first = layer.num_layers, layer.batch_first
+    sizes = layer.input_size, layer.hidden_size, layer.proj_size
+    made_of = type(layer), layer.mode, layer.reset, sizes, layers, layer.bias, len(weights)
+    chain = _chains.get(made_of)
+    if chain is None:
+        if find_changed(layer) is not None:
+            return None
+        chain = _chains[made_of] = find_chain(tuple(layer.runners()), stacked=True)
+    x = _with_time_first(input) if first else input
+    if x is None:
+        return None
+    if hx is None:
+        tensors = (x, *weights)
+    else:
+        starts = find_starts(hx, layers)
+        if starts is None or len(weights) % layers:
+            return None
+        each = len(weights) // layers
+        tensors = tuple(join(x, starts, [weights[each * k : each * (k + 1)] for k in range(layers)]))
+    at_once = layers > 1 and may_be_worth(x, sum(weight.numel() for weight in weights), layers)
+    found = chain.enter(call, tensors, at_once)
+    if not found:
+        return None
+    return found[0].transpose(0, 1) if first else found[0], layer._as_torch(found[1:])
+
+
+def _with_time_first(input: Tensor) -> Tensor | None:
+    """A batch that has its rows first, if its steps lie side by side all the same."""
+    if min(input.shape[:2]) > 1:
+        return None
+    try:
+        return input.transpose(0, 1)
+    except RuntimeError:  # there is no memory behind it
+        return None
 
 
 def run_quickly(layer: Any, input: Tensor, hx: Any) -> Any:
-    """The result of a call, or None if something about it has to be asked in more detail.
+    """The result of a call through Python, or None if something about it has to be asked in more detail.
 
     Args:
-        layer: a drop-in whose layers run in one direction, with nothing between them.
-        input: a batch, with three dimensions.
+        layer: a drop-in of one layer in one direction.
+        input: a batch with time first.
         hx: the initial state or states, if they are given.
 
     Returns:
@@ -25,18 +85,11 @@ def run_quickly(layer: Any, input: Tensor, hx: Any) -> Any:
     """
     if layer.recompute is not None or find_changed(layer) is not None or not is_settled(layer):
         return None
-    starts, weights = find_starts(hx, layer.num_layers), layer._flat_weights
+    starts, parameters = find_starts(hx, 1), layer._flat_weights
     if starts is None:
         return None
-    x, finals, width = to_time_major(input, layer.batch_first), [], layer.input_size
-    for place, start in enumerate(starts):
-        runner, parameters = layer._runner(width), layer._parameters_at(place, weights)
-        if not is_quick(runner.kernel, parameters, x, start):
-            return None
-        x, final = runner.run_quick(parameters, x, start, False, True)
-        finals.append(final)
-        width = layer.proj_size or layer.hidden_size
-    output = x.transpose(0, 1) if layer.batch_first else x
-    if len(finals) == 1:
-        return output, layer._as_torch(finals[0])
-    return output, layer._as_torch(tuple(torch.cat(parts) for parts in zip(*finals, strict=True)))
+    runner = layer.runners()[0]
+    if not is_quick(runner.kernel, parameters, input, starts[0]):
+        return None
+    output, final = runner.run_quick(parameters, input, starts[0], False, True)
+    return output, layer._as_torch(final)

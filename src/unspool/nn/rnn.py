@@ -56,7 +56,7 @@ class GRU(DropIn, nn.GRU):
     torch_class = nn.GRU
     gates = ("r", "z", "n")
     single_steps = OF_GRU
-    reset = "after"
+    reset: str | None = "after"
 
     def __init__(self, *args: Any, reset: str = "after", **kwargs: Any) -> None:
         if reset not in ("before", "after"):

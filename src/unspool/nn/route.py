@@ -22,6 +22,11 @@ DTYPES = (torch.float32, torch.float64)
 PLAIN = (Tensor, nn.Parameter)
 
 
+# Looked up once, as small calls ask them every time.
+_count_modes, _find_tracer = torch._C._len_torch_dispatch_stack, torch._C._get_tracing_state
+_find_transform = torch._C._functorch.maybe_current_level
+
+
 class Route(NamedTuple):
     """How a recurrence runs: the name of the route, and why it is taken."""
 
@@ -77,6 +82,9 @@ def choose_route(
     steps in training, see `is_single_step_of_training`. ONNX's newer exporter gets ONNX's own operators, see
     `unspool.nn.onnx_layers`. Layers of torch.nn itself never come here: see `find_routes`.
 
+    Where there is an entry in C++, small calls of drop-ins come here only until their kernel is built: then they run the
+    compiled kernel without further questions, see `unspool.nn.quick_layers`.
+
     Args:
         kernel: the kernel of the equations; built now, if it is needed and was not built before.
         parameters: the layer's parameter tensors.
@@ -116,8 +124,19 @@ def is_quick(kernel: LazyKernel, parameters: Tensors, x: Tensor, states: Tensors
     """
     if torch.compiler.is_compiling() or not kernel.knows(x, states, parameters) or not x.numel():
         return False
-    special = forward_ad._current_level >= 0 or torch._C._len_torch_dispatch_stack() or current_observer() is not None
-    return not special and engine.enabled()
+    return not is_watched()
+
+
+def is_watched() -> bool:
+    """Whether something is active that has to see a call in more detail than a quick one shows."""
+    return (
+        forward_ad._current_level >= 0
+        or _count_modes() > 0
+        or _find_transform() is not None
+        or _find_tracer() is not None
+        or current_observer() is not None
+        or not engine.enabled()
+    )
 
 
 def is_single_step_of_training(x: Tensor) -> bool:

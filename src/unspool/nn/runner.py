@@ -101,10 +101,10 @@ class Runner:
     ) -> tuple[Tensor, States]:
         """`run` on tensors for which `is_quick` is true."""
         tensors = (x, *states, *parameters)
-        if (call := ENTRY.call) is not None and (found := self._quick_call(reverse, stacked).enter(call, tensors)):
-            return found[0], tuple(found[1:])
+        if (call := ENTRY.call) is not None and (found := self.quick_call(reverse, stacked).enter(call, tensors)):
+            return found[0], found[1:]
         if torch.is_grad_enabled() and (parameters[0].requires_grad or any(t.requires_grad for t in tensors)):
-            output, *finals = self._quick_call(reverse, stacked).run(tensors)
+            output, *finals = self.quick_call(reverse, stacked).run(tensors)
             return output, tuple(finals)
         size = x.element_size()
         places = find_addresses(tensors, size)
@@ -160,7 +160,7 @@ class Runner:
             guard_backward(found, (*self.layout.names, *self.equations.states), (*parameters, *start))
         return found
 
-    def _quick_call(self, reverse: bool, stacked: bool) -> QuickCall:
+    def quick_call(self, reverse: bool, stacked: bool) -> QuickCall:
         """The call of known tensors, which is made once for each kind."""
         call = self._quick_calls.get((reverse, stacked))
         if call is None:

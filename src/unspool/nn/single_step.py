@@ -1,7 +1,6 @@
-"""Single steps of drop-ins with several layers: a small kernel call for each, or one operation of torch for all.
+"""Single steps of drop-ins with several layers by one operation of torch.
 
-A call of a kernel through the entry takes less time than torch's operation. Through Python it takes more where
-gradients are wanted: then RNNs and GRUs take torch's operation.
+A call of kernels through the entry takes less time than that. Through Python it takes more where gradients are wanted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from unspool.nn.checks import has_memory
 from unspool.nn.drop_in_checks import check_attributes, check_for_torch, fit_states, is_settled
 from unspool.nn.entry import ENTRY
 from unspool.nn.known import Known
-from unspool.nn.quick_layers import run_quickly
 from unspool.nn.recording import is_traced
 from unspool.nn.route import is_single_step_of_training
 
@@ -30,6 +28,9 @@ OF_GRU: Operations = {"GRU": torch.gru}
 def take_single_step(layer: Any, input: Tensor, hx: Any) -> Any:
     """The result of one step for a batch, or None if something about the call has to be asked in more detail.
 
+    This is torch.nn's forward without its checks in Python, which take as long as ours: those of tensors like the ones
+    of an earlier call.
+
     Args:
         layer: a drop-in with several layers.
         input: one step, with three dimensions.
@@ -38,24 +39,12 @@ def take_single_step(layer: Any, input: Tensor, hx: Any) -> Any:
     Returns:
         `(output, state)` as torch.nn's.
     """
-    between = layer.bidirectional or (layer.dropout and layer.training)
-    if ENTRY.call is not None and not between:
-        return run_quickly(layer, input, hx)
-    if layer.single_steps and layer._matches_torch() and is_single_step_of_training(input):
-        return _step_by_torch(layer, layer.single_steps, input, hx)
-    return None
-
-
-def _step_by_torch(layer: nn.RNNBase, operations: Operations, input: Tensor, hx: Any) -> tuple[Tensor, Tensor] | None:
-    """The step by torch's operation for RNNs or GRUs.
-
-    This is torch.nn's forward without its checks in Python, which take as long as ours: those of tensors like the ones
-    of an earlier call.
-    """
+    if not layer.single_steps or not layer._matches_torch() or not is_single_step_of_training(input):
+        return None
     if is_traced() or not is_settled(layer):
         return None
     ENTRY.notice()
-    weights: list[Tensor] = layer._flat_weights  # type: ignore[assignment]
+    weights: list[Tensor] = layer._flat_weights
     try:
         if not _is_known(layer, weights, input, hx):
             _check(layer, weights, input, hx)
@@ -63,7 +52,7 @@ def _step_by_torch(layer: nn.RNNBase, operations: Operations, input: Tensor, hx:
             rows = input.shape[0 if layer.batch_first else 1]
             hx = input.new_zeros(layer.num_layers * (2 if layer.bidirectional else 1), rows, layer.hidden_size)
         options = layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional, layer.batch_first
-        return operations[layer.mode](input, hx, weights, *options)
+        return layer.single_steps[layer.mode](input, hx, weights, *options)
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
         return None  # the checks of a longer call say what is wrong
 

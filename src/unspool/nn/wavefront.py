@@ -14,16 +14,18 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-from unspool.engine.wave import Wave
-from unspool.nn.boundary import admit
-from unspool.nn.kernel_call import Differentiable, Found, KernelCall, address, addresses
+from unspool.nn.chain import find_chain, join
+from unspool.nn.entry import ENTRY
+from unspool.nn.kernel_call import Differentiable
 from unspool.nn.layout import Tensors
 from unspool.nn.route import choose_route
 from unspool.nn.runner import Runner
 from unspool.nn.unroll import States
+from unspool.nn.wave_call import WaveCall
 
-#: Up to this batch size a wavefront may be faster. Threads that split more rows are as busy, and need not meet.
-MOST_ROWS = 2
+#: Up to this batch size a wavefront may be faster: where gradients are wanted, and where not. Threads that split more
+#: rows are as busy, and need not meet.
+MOST_ROWS = {True: 2, False: 8}
 #: From how many multiplications on a second thread is worth its start, and a layer's step that threads meet after it.
 LEAST_WORK, LEAST_STEP = 1 << 20, 1 << 15
 #: The routes that call a kernel.
@@ -45,76 +47,6 @@ def layers_apart() -> Iterator[None]:
         yield
     finally:
         _apart.reset(token)
-
-
-class WaveCall:
-    """The calls of a stack's kernels as one call: of x and, for each layer, its initial states (if any) and parameters.
-
-    It takes the place of a `KernelCall` under autograd. What is kept for the backward pass are the sequences of all
-    layers but the last, then the tapes.
-    """
-
-    def __init__(self, calls: Sequence[KernelCall], counts: Sequence[int]) -> None:
-        self.calls, self.counts = calls, counts
-
-    def forward(self, tensors: Tensors, keep: bool) -> Found:
-        """The last layer's output, the final states of all layers, and what is kept."""
-        wave, held = Wave(len(self.calls)), []
-        outs, finals, tapes, read = [], [], [], tensors[0]
-        for call, own in zip(self.calls, self._parts(tensors), strict=True):
-            x, start, parameters = call.boundary.admit((read, *own), call.ends)
-            out, final = call.results(x)
-            tape = call.tape(x) if keep else None
-            given = call.given(x, start, parameters, call.ends)
-            call.kernel.forward(*given, out.data_ptr(), addresses(final), address(tape), wave=wave)
-            held.append((x, start, parameters))  # perhaps copies, of which the wave knows addresses only
-            outs.append(out)
-            finals += final
-            tapes += [] if tape is None else [tape]
-            read = out
-        wave.run(torch.get_num_threads())
-        return outs[-1], finals, (*outs[:-1], *tapes) if keep else ()
-
-    def backward(
-        self, tensors: Tensors, out: Tensor, kept: Tensors, gradients: Sequence[Tensor | None], wants_x: bool
-    ) -> list[Tensor | None]:
-        """Gradients of x and of each layer's states (if any were given) and parameters."""
-        wave, held = Wave(len(self.calls)), []
-        last = len(self.calls) - 1
-        outs, tapes = (*kept[:last], out), kept[last:]
-        parts, found = list(self._parts(tensors)), []
-        d_out, d_finals = gradients[0], list(gradients[1:])
-        for level in reversed(range(last + 1)):
-            call = self.calls[level]
-            x, start, parameters = call.boundary.admit(
-                (outs[level - 1] if level else tensors[0], *parts[level]), call.ends
-            )
-            d_final = [d_finals.pop() for _ in call.kernel.state_widths][::-1]
-            y, d_y, d_final = call.results_back(x, outs[level], (d_out, *d_final))
-            d_x = torch.empty_like(x) if level or wants_x else None
-            tape = admit("tape", tapes[level], (x.shape[0] * x.shape[1] * call.kernel.record,), x.dtype)
-            given = call.given(x, start, parameters, call.ends)
-            own = call.backward_pass(given, (start, parameters), y, tape, d_y, d_final, d_x, wave)
-            held.append((x, start, parameters, y, tape, d_y, d_final))
-            found.append([*own[0], *own[1]])
-            d_out = d_x
-        wave.run(torch.get_num_threads())
-        return [d_out, *(gradient for own in reversed(found) for gradient in own)]
-
-    def eager(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The same by the eager loop, layer by layer."""
-        out, finals = tensors[0], []
-        for call, own in zip(self.calls, self._parts(tensors), strict=True):
-            out, *final = call.eager(out, *own)
-            finals += final
-        return out, *finals
-
-    def _parts(self, tensors: Tensors) -> Iterator[Tensors]:
-        """The tensors of each layer, without x."""
-        first = 1
-        for count in self.counts:
-            yield tensors[first : first + count]
-            first += count
 
 
 def run_wavefront(
@@ -141,8 +73,18 @@ def run_wavefront(
         >>> found = run_wavefront([runner, runner], [weights, more_weights], x, [None, None], None)
         >>> output, finals = found if found else run_one_by_one()
     """
-    if not _is_worth(parameters, x) or not all(map(_has_kernel, runners, parameters, [x] * len(runners), starts)):
+    wanted = {tensor.requires_grad for weights in parameters for tensor in weights if isinstance(tensor, Tensor)}
+    if torch.compiler.is_compiling() or (torch.is_grad_enabled() and len(wanted) > 1):
+        return None  # alone, a frozen layer needs no backward pass
+    numbers = sum(tensor.numel() for weights in parameters for tensor in weights if isinstance(tensor, Tensor))
+    if not may_be_worth(x, numbers, len(runners)):
         return None
+    if not all(map(_has_kernel, runners, parameters, [x] * len(runners), starts)):
+        return None
+    if ENTRY.call is not None and ends is None:
+        tensors = tuple(join(x, starts, parameters))
+        if entered := find_chain(tuple(runners), stacked=False).enter(ENTRY.call, tensors, at_once=True):
+            return entered[0], _share(entered[1:], runners)
     finals: list[States] = []
     for group in _groups(len(runners), torch.get_num_threads()):
         x, found = _run_group(runners[group], parameters[group], x, starts[group], ends)
@@ -161,27 +103,32 @@ def _run_group(
     if len(runners) == 1:
         output, final, _ = runners[0].run(parameters[0], x, starts[0], ends)
         return output, [final]
-    own = [(*(start or ()), *weights) for start, weights in zip(starts, parameters, strict=True)]
-    tensors = (x, *(tensor for part in own for tensor in part))
-    call = WaveCall([runner.call(x, ends, reverse=False) for runner in runners], list(map(len, own)))
+    tensors = tuple(join(x, starts, parameters))
+    counts = [len(start or ()) + len(weights) for start, weights in zip(starts, parameters, strict=True)]
+    call = WaveCall([runner.call(x, ends, reverse=False) for runner in runners], counts)
     keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     found = call.forward(tensors, keep)
     output, *flat = Differentiable.apply(call, found, *tensors) if keep else (found[0], *found[1])  # type: ignore[no-untyped-call]
-    states = iter(flat)
-    return output, [tuple(next(states) for _ in runner.widths) for runner in runners]
+    return output, _share(flat, runners)
 
 
-def _is_worth(parameters: Sequence[Tensors], x: Tensor) -> bool:
-    """Whether layers at once may be faster than one after the other: few rows, and several threads."""
-    if torch.compiler.is_compiling() or x.shape[1] > MOST_ROWS or _apart.get():
+def _share(finals: Sequence[Tensor], runners: Sequence[Runner]) -> list[States]:
+    """The final states of each layer."""
+    states = iter(finals)
+    return [tuple(next(states) for _ in runner.widths) for runner in runners]
+
+
+def may_be_worth(x: Tensor, numbers: int, layers: int) -> bool:
+    """Whether layers at once may be faster than one after the other: few rows, several threads, and enough to do.
+
+    Args:
+        x: the input, (time, batch, input_size).
+        numbers: how many numbers the parameters of all layers have.
+        layers: how many there are.
+    """
+    if layers < 2 or x.shape[1] > MOST_ROWS[torch.is_grad_enabled()] or _apart.get() or torch.get_num_threads() == 1:
         return False
-    if len(parameters) == 1 or torch.get_num_threads() == 1:
-        return False
-    wanted = {tensor.requires_grad for weights in parameters for tensor in weights if isinstance(tensor, Tensor)}
-    if torch.is_grad_enabled() and len(wanted) > 1:
-        return False  # alone, a frozen layer needs no backward pass
-    numbers = sum(tensor.numel() for weights in parameters for tensor in weights if isinstance(tensor, Tensor))
-    return numbers * x.shape[0] * x.shape[1] >= LEAST_WORK and numbers >= LEAST_STEP * len(parameters)
+    return numbers * x.shape[0] * x.shape[1] >= LEAST_WORK and numbers >= LEAST_STEP * layers
 
 
 def _has_kernel(runner: Runner, parameters: Tensors, x: Tensor, start: States | None) -> bool:
