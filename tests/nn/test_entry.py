@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import multiprocessing
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -176,6 +179,93 @@ def test_gradients_of_several_layers_are_differentiated_again() -> None:
         found = layer(x, state)
     assert is_entered(found[0])
     assert torch.autograd.gradgradcheck(lambda *given: layer(*given), (x, state))
+
+
+@pytest.mark.parametrize("through", ["entry", "python"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_zeros_without_memory_are_zeros(layers: int, through: str, request: pytest.FixtureRequest) -> None:
+    layer, x = unspool.nn.LSTM(3, 4, layers), torch.randn(5, 2, 3, requires_grad=True)
+    theirs = nn.LSTM(3, 4, layers)
+    theirs.load_state_dict(layer.state_dict())
+    known(layer, x)
+    if through == "python":
+        request.getfixturevalue("without_entry")
+
+    def slope(module: Any, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        output, (h, c) = module(x)
+        return torch.autograd.grad(output.sum() + loss(h, c), x)[0]
+
+    for loss in (lambda h, _: h.sgn().sum(), lambda h, c: torch.cat([h, c]).sgn().sum()):
+        torch.testing.assert_close(slope(layer, loss), slope(theirs, loss))
+    none = torch._efficientzerotensor((5, 2, 4))
+    assert not torch.autograd.grad(layer(x)[0], x, none)[0].any()
+    torch.testing.assert_close(layer(torch._efficientzerotensor((5, 2, 3)))[0], theirs(torch.zeros(5, 2, 3))[0])
+    start = torch._efficientzerotensor((layers, 2, 4))
+    torch.testing.assert_close(layer(x, (start, start))[0], theirs(x)[0])
+    layer.weight_hh_l0 = nn.Parameter(torch._efficientzerotensor((16, 4)))
+    with torch.no_grad():
+        theirs.get_parameter("weight_hh_l0").zero_()
+    torch.testing.assert_close(layer(x)[0], theirs(x)[0])
+
+
+def test_checkpoints_of_layers_that_are_called_for_the_first_time() -> None:
+    layer, x = unspool.nn.LSTM(3, 43, 2), torch.randn(5, 2, 3, requires_grad=True)  # of a size of its own
+    for _ in range(2):
+        checkpoint(lambda x: layer(x)[0], x, use_reentrant=False).sum().backward()
+    output = checkpoint(lambda x: layer(x)[0], x, use_reentrant=False)
+    with through_python():  # as if the entry had come between the passes
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_hook_that_raises_leaves_nothing_behind(layers: int) -> None:
+    layer, x = unspool.nn.GRU(2, 3, layers), torch.randn(3, 2, 2)
+    known(layer, x)
+    weight = weakref.ref(layer.get_parameter("weight_ih_l0"))
+
+    def refuse(_: Tensor) -> None:
+        raise ValueError("not saved")
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(refuse, lambda kept: kept),
+        pytest.raises(ValueError, match="not saved"),
+    ):
+        layer(x)
+    del layer
+    gc.collect()
+    assert weight() is None
+
+
+def test_single_steps_in_training_enter_from_the_second_on() -> None:
+    layer, x = unspool.nn.GRU(3, 44, 2), torch.randn(1, 2, 3)  # of a size of its own
+    layer(x)
+    assert is_entered(layer(x)[0])
+
+
+def test_what_a_layer_was_made_into_is_not_overlooked() -> None:
+    layer, x = unspool.nn.GRU(2, 3), torch.randn(3, 2, 2)
+    known(layer, x)
+    for name, value in (("mode", ["GRU"]), ("gates", ("z", "r", "n")), ("_flat_weights_names", ["weight_ih_l0"])):
+        changed = copy.deepcopy(layer)
+        setattr(changed, name, value)
+        with through_python():
+            expected = parts_or_error(changed, x)
+        assert parts_or_error(changed, x) == expected, name
+
+
+def parts_or_error(layer: nn.Module, x: Tensor) -> str:
+    try:
+        return str(layer(x)[0].tolist())
+    except UnspoolError as error:
+        return str(error)
+
+
+def test_an_entry_is_loaded_once() -> None:
+    own = Entry()
+    own.prepare()
+    with patch.object(own, "call", None):
+        assert own.prepare() is None
+        assert own.call is None
 
 
 def test_a_second_differentiation() -> None:

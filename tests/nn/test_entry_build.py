@@ -150,7 +150,7 @@ def test_without_a_compiler_calls_go_through_python(monkeypatch: pytest.MonkeyPa
     for _ in range(2 * WORTH):
         own.notice()
     with pytest.raises(UnspoolError, match="not there"):
-        own.add_chain([Plan((0, 0, 0), (4, 0, 0, 1, 1), ((), (), ()), ())])
+        own.add_chain([Plan((0, 0, 0), (4, 0, 1, 1), ((), (), ()), ())], stacked=True)
 
 
 def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

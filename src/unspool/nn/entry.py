@@ -87,7 +87,7 @@ class Entry:
     def prepare(self) -> str | None:
         """Have the library, compiled now if it was not before. Why there is none, or None."""
         with self._lock:
-            if self.call is None and self._why_not is None:
+            if self._library is None and self._why_not is None:
                 try:
                     self._load()
                 except Exception as error:  # whatever it is, calls go through Python
@@ -107,8 +107,13 @@ class Entry:
             self._why_not = str(error) or type(error).__name__
         self.prepare()
 
-    def add_chain(self, layers: Sequence[Plan]) -> int:
-        """Name what the calls of layers have in common, of which each reads the one below, by a number."""
+    def add_chain(self, layers: Sequence[Plan], stacked: bool) -> int:
+        """Name what the calls of layers have in common, of which each reads the one below, by a number.
+
+        Args:
+            layers: from the lowest up.
+            stacked: whether the final states of all layers lie together; else each for itself.
+        """
         if self._library is None:
             raise UnspoolError("the entry is not there yet")
         functions = [function for layer in layers for function in layer.functions]
@@ -121,6 +126,7 @@ class Entry:
             self._library.unspool_add_chain(
                 ctypes.c_int64(len(layers)),
                 ctypes.c_int64(SMALL),
+                ctypes.c_int64(stacked),
                 (ctypes.c_void_p * len(functions))(*functions),
                 words([number for layer in layers for number in layer.numbers]),
                 words(list(map(len, lists))),

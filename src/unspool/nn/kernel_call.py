@@ -210,7 +210,7 @@ def _is_plain(gradient: Tensor | None) -> bool:
         there = gradient.data_ptr() != 0
     except RuntimeError:
         return False
-    return there and type(gradient) in PLAIN and not gradient.is_neg()
+    return there and type(gradient) in PLAIN and not gradient.is_neg() and not gradient._is_zerotensor()
 
 
 def _eager_gradients(

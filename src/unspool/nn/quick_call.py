@@ -124,10 +124,11 @@ _chains: dict[int, list[QuickCall]] = {}
 def find_number(calls: Sequence[QuickCall], itemsize: int) -> int:
     """By which number the entry knows calls of layers of which each reads the one below, for numbers of this size."""
     plans = [_plan(call, itemsize) for call in calls]
-    key = tuple((*plan[:2], *(tuple(map(tuple, part)) for part in plan[2:])) for plan in plans)
+    stacked = bool(calls[0].lead)
+    key = stacked, *((*plan[:2], *(tuple(map(tuple, part)) for part in plan[2:])) for plan in plans)
     number = _numbers.get(key)
     if number is None:
-        number = ENTRY.add_chain(plans)
+        number = ENTRY.add_chain(plans, stacked)
         _chains[number] = list(calls)  # before other threads find the number
         _numbers[key] = number
     return number
@@ -136,7 +137,7 @@ def find_number(calls: Sequence[QuickCall], itemsize: int) -> int:
 def _plan(call: QuickCall, itemsize: int) -> Plan:
     kernel, boundary = call.kernel, call.boundary
     functions, sizes, places = kernel.constants(itemsize)
-    numbers = itemsize, int(call.reverse), len(call.lead), kernel.record, boundary.input_width
+    numbers = itemsize, int(call.reverse), kernel.record, boundary.input_width
     return Plan(tuple(functions), numbers, (sizes, places, kernel.state_widths), boundary.parameter_shapes)
 
 

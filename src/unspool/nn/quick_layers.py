@@ -13,7 +13,7 @@ from unspool.nn.route import is_quick, is_watched
 from unspool.nn.wavefront import may_be_worth
 
 #: What determines the chain of a drop-in → the chain.
-_chains: dict[tuple[Any, ...], Chain] = {}
+_of_drop_ins: dict[tuple[Any, ...], Chain] = {}
 
 
 def enter(call: Call, layer: Any, input: Tensor, hx: Any) -> Any:
@@ -32,18 +32,23 @@ def enter(call: Call, layer: Any, input: Tensor, hx: Any) -> Any:
     """
     if layer.bidirectional or layer.recompute is not None or (layer.dropout and layer.training) or is_watched():
         return None
-    weights, registered = layer._flat_weights, layer._parameters
-    for name, weight in zip(layer._flat_weights_names, weights, strict=False):
+    weights, names, registered = layer._flat_weights, layer._flat_weights_names, layer._parameters
+    if len(weights) != len(names):
+        return None
+    for name, weight in zip(names, weights, strict=True):
         if registered.get(name) is not weight or type(weight) is not nn.Parameter:
             return None
     layers, first = layer.num_layers, layer.batch_first
     sizes = layer.input_size, layer.hidden_size, layer.proj_size
-    made_of = type(layer), layer.mode, layer.reset, sizes, layers, layer.bias, len(weights)
-    chain = _chains.get(made_of)
+    made_of = type(layer), layer.mode, layer.reset, layer.gates, sizes, layers, layer.bias, len(weights)
+    try:
+        chain = _of_drop_ins.get(made_of)
+    except TypeError:  # something that is no option of a layer
+        return None
     if chain is None:
         if find_changed(layer) is not None:
             return None
-        chain = _chains[made_of] = find_chain(tuple(layer.runners()), stacked=True)
+        chain = _of_drop_ins[made_of] = find_chain(tuple(layer.runners()), stacked=True)
     x = _with_time_first(input) if first else input
     if x is None:
         return None
@@ -83,7 +88,7 @@ def run_quickly(layer: Any, input: Tensor, hx: Any) -> Any:
     Returns:
         `(output, state)` as torch.nn's.
     """
-    if layer.recompute is not None or find_changed(layer) is not None or not is_settled(layer):
+    if layer.recompute is not None or input.is_nested or find_changed(layer) is not None or not is_settled(layer):
         return None
     starts, parameters = find_starts(hx, 1), layer._flat_weights
     if starts is None:

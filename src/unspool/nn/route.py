@@ -82,8 +82,8 @@ def choose_route(
     steps in training, see `is_single_step_of_training`. ONNX's newer exporter gets ONNX's own operators, see
     `unspool.nn.onnx_layers`. Layers of torch.nn itself never come here: see `find_routes`.
 
-    Where there is an entry in C++, small calls of drop-ins come here only until their kernel is built: then they run the
-    compiled kernel without further questions, see `unspool.nn.quick_layers`.
+    Where there is an entry in C++, small calls of drop-ins come here only until their kernel is built: then they run it
+    without further questions, see `unspool.nn.quick_layers`.
 
     Args:
         kernel: the kernel of the equations; built now, if it is needed and was not built before.
@@ -109,7 +109,9 @@ def choose_route(
         return OBSERVED
     tensors = (x, *states, *parameters) if states else (x, *parameters)
     why = _why_not_tensors(tensors) or _why_not_trace(tensors, trace) or kernel.why_not(x.element_size())
-    return _choose_instead(why, x, own and not trace) if why else KERNELS[x.dtype]
+    # torch's own operations read zeros without memory as whatever they find
+    own = own and not trace and not any(tensor._is_zerotensor() for tensor in tensors)
+    return _choose_instead(why, x, own) if why else KERNELS[x.dtype]
 
 
 def _choose_instead(why: str, x: Tensor, own: bool) -> Route:

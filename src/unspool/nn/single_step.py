@@ -39,6 +39,8 @@ def take_single_step(layer: Any, input: Tensor, hx: Any) -> Any:
     Returns:
         `(output, state)` as torch.nn's.
     """
+    if ENTRY.call is not None and not (layer.bidirectional or (layer.dropout and layer.training)):
+        return None  # the entry takes it once there are kernels
     if not layer.single_steps or not layer._matches_torch() or not is_single_step_of_training(input):
         return None
     if is_traced() or not is_settled(layer):

@@ -7,6 +7,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
@@ -38,17 +39,19 @@ struct Plan {
     int (*backward)(const char*);
     int (*wave)(const char*);
     at::ScalarType type;
-    int64_t itemsize, reverse, stacked, record, x_width;
+    int64_t itemsize, reverse, record, x_width;
     std::vector<int64_t> sizes, places, widths;
     std::vector<std::vector<int64_t>> parameters;  // the shape of each
 
     size_t states() const { return widths.size(); }
 };
 
-// Layers of which each reads the output of the one before, and the most bytes of a tape in a small call of them.
+// Layers of which each reads the output of the one before; the most bytes of a tape in a small call of them; and whether the
+// final states of all layers lie together, layer by layer, or each for itself.
 struct Chain {
     std::vector<Plan> layers;
     int64_t most;
+    bool stacked;
 };
 
 std::mutex adding;
@@ -66,9 +69,11 @@ const Chain& chain_at(int64_t number) {
 // Memory as at::empty gives it, without its way through torch's dispatcher.
 Tensor make(at::IntArrayRef sizes, const Plan& plan) { return at::detail::empty_cpu(sizes, plan.type); }
 
-// Whether a tensor is more than numbers in memory: a subclass, wrapped by a transform, or numbers with other signs.
+// Whether a tensor is not just numbers in memory: a subclass, wrapped by a transform, numbers with other signs, or zeros
+// without memory.
 bool is_special(const Tensor& tensor) {
-    static constexpr auto special = at::kTensorSubclassLike | c10::DispatchKeySet(c10::DispatchKey::Negative);
+    static constexpr auto special =
+        at::kTensorSubclassLike | c10::DispatchKeySet({c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor});
     return !(tensor.key_set() & special).empty();
 }
 
@@ -95,9 +100,9 @@ struct Layer {
 struct Layers {
     int64_t steps = 0, rows = 0;
     c10::SmallVector<Layer, 4> each;
-    bool fit = false;
+    bool together, fit = false;
 
-    Layers(const Chain& chain, at::TensorList tensors) {
+    Layers(const Chain& chain, at::TensorList tensors) : together(chain.stacked) {
         size_t parameters = 0, states = 0;
         for (const Plan& plan : chain.layers) {
             each.push_back({&plan, 0, 0, 0, states});
@@ -131,11 +136,9 @@ struct Layers {
     int64_t tape(size_t k) const { return steps * rows * plan(k).record; }
     at::DimVector shape_of_final(size_t k, size_t state) const {
         const int64_t width = plan(k).widths[state];
-        return together() ? at::DimVector{int64_t(size()), rows, width} : at::DimVector{rows, width};
+        return together ? at::DimVector{int64_t(size()), rows, width} : at::DimVector{rows, width};
     }
-    // Final states lie together, layer by layer, or each for itself.
-    bool together() const { return plan(0).stacked; }
-    size_t finals() const { return together() ? plan(0).states() : each.back().finals + top().states(); }
+    size_t finals() const { return together ? plan(0).states() : each.back().finals + top().states(); }
 };
 
 // The words that a kernel reads: see Call in call.h.
@@ -154,8 +157,8 @@ struct Words {
     void add_finals(const Layers& layers, size_t k, at::TensorList found) {
         const Plan& plan = layers.plan(k);
         for (size_t s = 0; s < plan.states(); ++s) {
-            const Tensor& one = found[layers.together() ? s : layers.each[k].finals + s];
-            const int64_t before = layers.together() ? int64_t(k) * layers.rows * plan.widths[s] * plan.itemsize : 0;
+            const Tensor& one = found[layers.together ? s : layers.each[k].finals + s];
+            const int64_t before = layers.together ? int64_t(k) * layers.rows * plan.widths[s] * plan.itemsize : 0;
             add(one.defined() ? static_cast<const char*>(one.const_data_ptr()) + before : nullptr);
         }
     }
@@ -217,7 +220,7 @@ variable_list run_forward(const Layers& layers, at::TensorList tensors, bool kee
     for (const Layer& layer : layers.each) outs.push_back(make({layers.steps, layers.rows, layer.plan->widths[0]}, *layer.plan));
     found.reserve(1 + layers.finals() + 2 * layers.size());
     found.push_back(outs.back());
-    for (size_t k = 0; k < (layers.together() ? 1 : layers.size()); ++k)
+    for (size_t k = 0; k < (layers.together ? 1 : layers.size()); ++k)
         for (size_t s = 0; s < layers.plan(k).states(); ++s)
             found.push_back(make(layers.shape_of_final(k, s), layers.plan(k)));
     Calls calls(layers.size());
@@ -287,7 +290,7 @@ variable_list run_backward(
             return {};
         }
     }
-    for (size_t k = 0; k < (layers.together() ? 1 : layers.size()); ++k)
+    for (size_t k = 0; k < (layers.together ? 1 : layers.size()); ++k)
         for (size_t s = 0; s < layers.plan(k).states(); ++s) {
             const Tensor& gradient = gradients[1 + layers.each[k].finals + s];
             if (gradient.defined() && !is_ready(gradient, layers.shape_of_final(k, s), layers.plan(k))) return {};
@@ -337,10 +340,17 @@ variable_list ask_python(
 }
 
 struct Recurrence : torch::autograd::Function<Recurrence> {
-    // What a call is known by: twice its chain's number, and 1 if the layers may run at once.
-    static variable_list forward(AutogradContext* context, int64_t known, const Layers& layers, at::TensorList tensors) {
-        const bool at_once = known & 1;
-        variable_list found = run_forward(layers, tensors, true, at_once);
+    struct Asked {
+        int64_t number;
+        bool at_once;
+        const Layers& layers;
+        Tensor out;  // once it is there
+    };
+
+    static variable_list forward(AutogradContext* context, Asked& asked, at::TensorList tensors) {
+        const Layers& layers = asked.layers;
+        variable_list found = run_forward(layers, tensors, true, asked.at_once);
+        asked.out = found[0];
         variable_list saved;
         saved.reserve(tensors.size() + 2 * layers.size());
         saved.insert(saved.end(), tensors.begin(), tensors.end());
@@ -348,18 +358,19 @@ struct Recurrence : torch::autograd::Function<Recurrence> {
         const auto kept = found.begin() + 1 + layers.finals();
         saved.insert(saved.end(), std::make_move_iterator(kept), std::make_move_iterator(found.end()));
         found.erase(kept, found.end());
-        context->saved_data["known"] = known;
+        context->saved_data["chain"] = asked.number;
+        context->saved_data["at once"] = asked.at_once;
         context->save_for_backward(std::move(saved));
         context->set_materialize_grads(false);
         return found;
     }
 
     static variable_list backward(AutogradContext* context, variable_list gradients) {
-        const int64_t known = context->saved_data["known"].toInt(), number = known / 2;
+        const int64_t number = context->saved_data["chain"].toInt();
         const Chain& chain = chain_at(number);
         const variable_list saved = context->get_saved_variables();
         const size_t count = saved.size() - 2 * chain.layers.size();
-        variable_list found(2 + count);  // what the call is known by, and its layers, have none
+        variable_list found(1 + count);  // what was asked has none
         bool any = false;
         for (const Tensor& gradient : gradients) any |= gradient.defined();
         if (!any) return found;
@@ -372,10 +383,11 @@ struct Recurrence : torch::autograd::Function<Recurrence> {
             variable_list mine;
             if (layers.fit)
                 mine = run_backward(
-                    layers, all.slice(0, count), all.slice(count), gradients, lowest, context->needs_input_grad(0), known & 1
+                    layers, all.slice(0, count), all.slice(count), gradients, lowest, context->needs_input_grad(0),
+                    context->saved_data["at once"].toBool()
                 );
             if (!mine.empty()) {
-                std::move(mine.begin(), mine.end(), found.begin() + 2);
+                std::move(mine.begin(), mine.end(), found.begin() + 1);
                 return found;
             }
         }
@@ -384,7 +396,7 @@ struct Recurrence : torch::autograd::Function<Recurrence> {
         variable_list asked = ask_python(number, saved, gradients, wanted);
         auto next = asked.begin();
         for (size_t at = 0; at < count; ++at)
-            if (wanted[at]) found[2 + at] = *next++;
+            if (wanted[at]) found[1 + at] = *next++;
         return found;
     }
 
@@ -400,12 +412,21 @@ variable_list call(int64_t number, at::TensorList tensors, bool at_once) {
     const Chain& chain = chain_at(number);
     const Layers layers(chain, tensors);
     if (!layers.fit || at::autocast::is_autocast_enabled(at::kCPU)) return {};
+    // Hooks count what is saved, as checkpoints do: as much as by the way through Python, which another call may take.
+    if (layers.size() > 1 && at::SavedTensorDefaultHooks::is_enabled() && at::SavedTensorDefaultHooks::get_hooks()) return {};
     for (size_t k = 0; k < layers.size(); ++k)
         if (layers.tape(k) * layers.plan(k).itemsize > chain.most) return {};
     const auto differentiable = [](const Tensor& tensor) { return tensor.requires_grad(); };
-    if (at::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(), differentiable))
-        return Recurrence::apply(2 * number + at_once, layers, tensors);
-    return run_forward(layers, tensors, false, at_once);
+    if (!at::GradMode::is_enabled() || std::none_of(tensors.begin(), tensors.end(), differentiable))
+        return run_forward(layers, tensors, false, at_once);
+    Recurrence::Asked asked{number, at_once, layers, {}};
+    try {
+        return Recurrence::apply(asked, tensors);
+    } catch (...) {  // as a hook may throw: what was to be saved holds the node, which holds it
+        if (asked.out.defined() && asked.out.grad_fn())
+            static_cast<torch::autograd::CppNode<Recurrence>&>(*asked.out.grad_fn()).ctx_.save_for_backward({});
+        throw;
+    }
 }
 
 // `call` as a function of Python's: a chain's number, a tuple of tensors, and whether layers may run at once.
@@ -444,14 +465,15 @@ PyObject* call_from_python(PyObject*, PyObject* const* given, Py_ssize_t count) 
 // The function for Python, `call`, once per process; or null, and an exception.
 UNSPOOL_PUBLIC PyObject* unspool_entry() {
     static PyMethodDef method{"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_from_python)), METH_FASTCALL, nullptr};
-    handle_forks();
+    static const bool once = (handle_forks(), true);
+    (void)once;
     return PyCFunction_New(&method, nullptr);
 }
 
 // Add a chain of so many layers, and give its number. It is no operator: a program from elsewhere must not bring addresses
-// of functions. Per layer there are three functions, five numbers, and three lists, then the shapes of the parameters.
+// of functions. Per layer there are three functions, four numbers, and three lists, then the shapes of the parameters.
 UNSPOOL_PUBLIC int64_t unspool_add_chain(
-    int64_t layers, int64_t most, void* const* functions, const int64_t* numbers, const int64_t* counts, const int64_t* lists,
+    int64_t layers, int64_t most, int64_t stacked, void* const* functions, const int64_t* numbers, const int64_t* counts, const int64_t* lists,
     const int64_t* parameters
 ) {
     auto next = [&lists, &counts] {
@@ -460,11 +482,11 @@ UNSPOOL_PUBLIC int64_t unspool_add_chain(
         return found;
     };
     using Function = int (*)(const char*);
-    Chain chain{{}, most};
-    for (int64_t k = 0; k < layers; ++k, functions += 3, numbers += 5) {
+    Chain chain{{}, most, stacked != 0};
+    for (int64_t k = 0; k < layers; ++k, functions += 3, numbers += 4) {
         Plan plan{
             Function(functions[0]), Function(functions[1]), Function(functions[2]), numbers[0] == 4 ? at::kFloat : at::kDouble,
-            numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], {}, {}, {}, {}
+            numbers[0], numbers[1], numbers[2], numbers[3], {}, {}, {}, {}
         };
         for (auto* list : {&plan.sizes, &plan.places, &plan.widths}) *list = next();
         for (int64_t p = 0; p < parameters[k]; ++p) plan.parameters.push_back(next());
