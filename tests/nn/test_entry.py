@@ -20,6 +20,7 @@ import torch
 from tests.engine.agreement import needs_compiler
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import unspool
@@ -258,6 +259,22 @@ def parts_or_error(layer: nn.Module, x: Tensor) -> str:
         return str(layer(x)[0].tolist())
     except UnspoolError as error:
         return str(error)
+
+
+def test_modes_of_torch_see_every_function() -> None:
+    class Watching(TorchFunctionMode):
+        def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(getattr(function, "__name__", ""))
+            return function(*args, **(kwargs or {}))
+
+    for layers in (1, 2):
+        layer, x, seen = unspool.nn.GRU(2, 3, layers), torch.randn(3, 2, 2), list[str]()
+        output = known(layer, x)[0]
+        with Watching():
+            found = layer(x)[0]
+        assert torch.allclose(found, output)
+        assert not is_entered(found)
+        assert seen
 
 
 def test_an_entry_is_loaded_once() -> None:

@@ -29,7 +29,7 @@ from unspool.nn.drop_in_checks import (
     with_batch,
 )
 from unspool.nn.drop_in_runners import Kind, can_build, find_constants, find_runner, is_operator
-from unspool.nn.entry import ENTRY
+from unspool.nn.entry import find_call
 from unspool.nn.guard import guard_backward, must_not_read, weights_were_read
 from unspool.nn.layer import from_time_major, to_time_major
 from unspool.nn.layout import Tensors
@@ -210,7 +210,7 @@ class DropIn(nn.RNNBase):
         """The result of a call without checks of ours: by the entry, the quick kernel or torch.nn; else None."""
         if type(input) is not Tensor or input.dim() != 3 or torch.compiler.is_compiling():
             return None
-        if ENTRY.call is not None and (found := enter(ENTRY.call, self, input, hx)) is not None:
+        if (call := find_call()) is not None and (found := enter(call, self, input, hx)) is not None:
             return found
         if len(self._all_weights) == 1 and not self.batch_first:
             return run_quickly(self, input, hx)

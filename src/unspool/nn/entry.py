@@ -205,6 +205,13 @@ def _taking_turns(path: Path) -> Iterator[None]:
 
 #: The one of this process.
 ENTRY = Entry()
+_count_modes = torch._C._len_torch_function_stack
+
+
+def find_call() -> Call | None:
+    """The entry's function, if it is there, and no mode of torch wants to see every function that is called."""
+    return None if _count_modes() else ENTRY.call
+
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
     os.register_at_fork(after_in_child=ENTRY.after_fork)

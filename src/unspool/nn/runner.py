@@ -14,7 +14,7 @@ from unspool.cells.equations import Equations
 from unspool.cells.evaluate import Evaluator
 from unspool.errors import UnspoolError
 from unspool.nn.boundary import Boundary, find_addresses
-from unspool.nn.entry import ENTRY
+from unspool.nn.entry import find_call
 from unspool.nn.guard import guard_backward
 from unspool.nn.kernel_call import Differentiable, KernelCall, addresses
 from unspool.nn.layout import Layout, Tensors
@@ -101,7 +101,7 @@ class Runner:
     ) -> tuple[Tensor, States]:
         """`run` on tensors for which `is_quick` is true."""
         tensors = (x, *states, *parameters)
-        if (call := ENTRY.call) is not None and (found := self.quick_call(reverse, stacked).enter(call, tensors)):
+        if (call := find_call()) is not None and (found := self.quick_call(reverse, stacked).enter(call, tensors)):
             return found[0], found[1:]
         if torch.is_grad_enabled() and (parameters[0].requires_grad or any(t.requires_grad for t in tensors)):
             output, *finals = self.quick_call(reverse, stacked).run(tensors)

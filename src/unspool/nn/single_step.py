@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unspool.nn.checks import has_memory
 from unspool.nn.drop_in_checks import check_attributes, check_for_torch, fit_states, is_settled
-from unspool.nn.entry import ENTRY
+from unspool.nn.entry import ENTRY, find_call
 from unspool.nn.known import Known
 from unspool.nn.recording import is_traced
 from unspool.nn.route import is_single_step_of_training
@@ -39,7 +39,7 @@ def take_single_step(layer: Any, input: Tensor, hx: Any) -> Any:
     Returns:
         `(output, state)` as torch.nn's.
     """
-    if ENTRY.call is not None and not (layer.bidirectional or (layer.dropout and layer.training)):
+    if find_call() is not None and not (layer.bidirectional or (layer.dropout and layer.training)):
         return None  # the entry takes it once there are kernels
     if not layer.single_steps or not layer._matches_torch() or not is_single_step_of_training(input):
         return None

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unspool.nn.chain import find_chain, join
-from unspool.nn.entry import ENTRY
+from unspool.nn.entry import find_call
 from unspool.nn.kernel_call import Differentiable
 from unspool.nn.layout import Tensors
 from unspool.nn.route import choose_route
@@ -81,9 +81,9 @@ def run_wavefront(
         return None
     if not all(map(_has_kernel, runners, parameters, [x] * len(runners), starts)):
         return None
-    if ENTRY.call is not None and ends is None:
+    if (call := find_call()) is not None and ends is None:
         tensors = tuple(join(x, starts, parameters))
-        if entered := find_chain(tuple(runners), stacked=False).enter(ENTRY.call, tensors, at_once=True):
+        if entered := find_chain(tuple(runners), stacked=False).enter(call, tensors, at_once=True):
             return entered[0], _share(entered[1:], runners)
     finals: list[States] = []
     for group in _groups(len(runners), torch.get_num_threads()):
