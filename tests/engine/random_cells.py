@@ -258,7 +258,7 @@ def clearance(call: Call) -> float:
 
     def largest(v: Any) -> Any:
         top = torch.atleast_1d(v).topk(min(2, v.shape[-1]), -1).values
-        least.append(float((top[..., 0] - top[..., -1]).min()) if v.shape[-1] > 1 else 1.0)
+        least.append(float((top[..., 0] - top[..., -1]).min()) if v.shape[-1] > 1 and v.numel() else 1.0)
         return OPERATIONS["max"](v)
 
     def watched(compute: Callable[..., Any]) -> Callable[..., Any]:
