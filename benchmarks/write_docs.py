@@ -46,7 +46,10 @@ python benchmarks/write_docs.py results.json              # write this page
   torch operations. *jax*: `lax.scan` under `jit`, with both products with x as one before the loop.
 - **Matrices as states** (`matrix`): gated linear attention and DeltaNet with four heads. *torch loop*, *jax*: the same
   equations step by step, under `jit` in JAX; all that does not read the state is computed for all steps at once.
-- **Stacks** (`wavefront`): the same layers with and without `unspool.nn.wavefront.layers_apart()`.
+- **Stacks** (`wavefront`): the same layers with and without `unspool.nn.wavefront.layers_apart()`. One after the other,
+  the threads share a layer's units (of up to two rows) or the rows, so that both cores are busy either way. What layers
+  at once save is a meeting of the threads at every step, and that both cores read all weights; so they gain most where
+  steps are short, and on processors whose cores meet slowly. Which way is faster is measured during the first calls.
 - **The machine's rate** is that of a 2048 × 2048 × 2048 product in float32 by torch, measured in the same rounds. Only
   the operations of matrix products count. Where torch's product does not use the processor's AVX-512, a part of it can
   be above 100 %.
